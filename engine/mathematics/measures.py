@@ -1,0 +1,148 @@
+"""Measures of a spectrum: how many directions a matrix really uses, and how strongly.
+
+Every function takes singular values along the last axis, largest first, and returns one number per spectrum.
+With ``p_i = σ_i² / Σσ²`` and ``q_i = σ_i / Σσ``; a zero matrix has rank 0 in every sense and condition number infinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.values.spectra import FloatArray
+
+DEFAULT_EPSILON = 0.01
+"""The share of the energy that `energy_rank` leaves out, unless the person says otherwise."""
+
+
+def _ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Divide where the denominator is not zero; 0 elsewhere."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator != 0)
+
+
+def _unit(sigma: FloatArray) -> FloatArray:
+    """Scale each spectrum to a largest value of one, so that squares and fourth powers neither overflow nor vanish."""
+    return _ratio(sigma, np.broadcast_to(sigma[..., :1], sigma.shape))
+
+
+def energies(sigma: FloatArray) -> FloatArray:
+    """Give each singular value's share of the energy, ``p_i = σ_i² / Σσ²``; (..., r) to (..., r)."""
+    squares = _unit(sigma) ** 2
+    return _ratio(squares, np.broadcast_to(squares.sum(-1, keepdims=True), squares.shape))
+
+
+def energy_rank(sigma: FloatArray, epsilon: float = DEFAULT_EPSILON) -> NDArray[np.int64]:
+    """Find the smallest k with ``Σ_{i≤k} p_i ≥ 1 − ε``: the rank of the best approximation that keeps the energy.
+
+    Eckart & Young 1936. Computed as ``count(cumsum(σ²) < (1−ε)·Σσ²) + 1``, and 0 for a zero matrix.
+    """
+    cumulative = np.cumsum(_unit(sigma) ** 2, axis=-1)
+    total = cumulative[..., -1:]
+    below = np.count_nonzero(cumulative < (1.0 - epsilon) * total, axis=-1) + 1
+    return np.where(total[..., 0] > 0, np.minimum(below, sigma.shape[-1]), 0)
+
+
+def numerical_rank(sigma: FloatArray, tolerance: float | FloatArray) -> NDArray[np.int64]:
+    """Count the singular values above ``tolerance · σ₁`` (the LAPACK and NumPy convention; see `rank_tolerance`)."""
+    threshold = sigma[..., :1] * np.asarray(tolerance)[..., None]
+    counts: NDArray[np.int64] = np.count_nonzero(sigma > threshold, axis=-1)
+    return counts
+
+
+def rank_tolerance(rows: int, cols: int, compute_epsilon: float, stored_epsilon: float) -> float:
+    """Give the relative size below which a singular value is rounding noise.
+
+    ``max(max(rows, cols) · eps(compute dtype), eps(stored dtype))``: the second term keeps the rounding of bf16
+    weights from counting as rank.
+    """
+    return max(max(rows, cols) * compute_epsilon, stored_epsilon)
+
+
+def effective_rank(sigma: FloatArray) -> FloatArray:
+    """Compute ``exp(−Σ q ln q)``, the exponential of the entropy of the normalised spectrum (Roy & Vetterli 2007)."""
+    scaled = _unit(sigma)
+    total = scaled.sum(-1, keepdims=True)
+    q = _ratio(scaled, np.broadcast_to(total, scaled.shape))
+    entropy = -(q * np.log(np.where(q > 0, q, 1.0))).sum(-1)
+    return np.where(total[..., 0] > 0, np.exp(entropy), 0.0)
+
+
+def stable_rank(sigma: FloatArray) -> FloatArray:
+    """Compute ``Σσ² / σ₁²`` (Rudelson & Vershynin 2007)."""
+    result: FloatArray = (_unit(sigma) ** 2).sum(-1)
+    return result
+
+
+def participation_ratio(sigma: FloatArray) -> FloatArray:
+    """Compute ``(Σσ²)² / Σσ⁴``."""
+    squares = _unit(sigma) ** 2
+    return _ratio(squares.sum(-1) ** 2, (squares**2).sum(-1))
+
+
+def spectral_norm(sigma: FloatArray) -> FloatArray:
+    """Give σ₁."""
+    return sigma[..., 0].copy()
+
+
+def frobenius_norm(sigma: FloatArray) -> FloatArray:
+    """Compute ``√Σσ²``."""
+    result: FloatArray = sigma[..., 0] * np.sqrt((_unit(sigma) ** 2).sum(-1))
+    return result
+
+
+def nuclear_norm(sigma: FloatArray) -> FloatArray:
+    """Compute ``Σσ``."""
+    result: FloatArray = sigma.sum(-1)
+    return result
+
+
+def condition_number(sigma: FloatArray) -> FloatArray:
+    """Compute ``σ₁ / σ_r``, r the structural rank; infinite when σ_r is zero."""
+    first, last = sigma[..., 0], sigma[..., -1]
+    return np.divide(first, last, out=np.full_like(first, np.inf), where=last != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column of the ``ranks`` table.
+
+    Attributes
+    ----------
+    name : the column.
+    title : a short name for a narrow screen.
+    formula : what it is, for the screen and the help.
+    is_count : whether its values are whole numbers.
+    compute : (singular values (..., r), ε, tolerance) to one number per spectrum.
+    """
+
+    name: str
+    title: str
+    formula: str
+    is_count: bool
+    compute: Callable[[FloatArray, float, float], NDArray[np.generic]]
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure("energy_rank", "energy rank", "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²", True,
+            lambda sigma, epsilon, tolerance: energy_rank(sigma, epsilon)),
+    Measure("numerical_rank", "numerical rank", "number of σ above rounding noise", True,
+            lambda sigma, epsilon, tolerance: numerical_rank(sigma, tolerance)),
+    Measure("effective_rank", "effective rank", "exp of the entropy of σ/Σσ", False,
+            lambda sigma, epsilon, tolerance: effective_rank(sigma)),
+    Measure("stable_rank", "stable rank", "Σσ² / σ₁²", False,
+            lambda sigma, epsilon, tolerance: stable_rank(sigma)),
+    Measure("participation_ratio", "participation ratio", "(Σσ²)² / Σσ⁴", False,
+            lambda sigma, epsilon, tolerance: participation_ratio(sigma)),
+    Measure("spectral_norm", "spectral norm", "σ₁", False,
+            lambda sigma, epsilon, tolerance: spectral_norm(sigma)),
+    Measure("frobenius_norm", "Frobenius norm", "√Σσ²", False,
+            lambda sigma, epsilon, tolerance: frobenius_norm(sigma)),
+    Measure("nuclear_norm", "nuclear norm", "Σσ", False,
+            lambda sigma, epsilon, tolerance: nuclear_norm(sigma)),
+    Measure("condition_number", "condition number", "σ₁ / σᵣ", False,
+            lambda sigma, epsilon, tolerance: condition_number(sigma)),
+)  # fmt: skip
+"""Every measure, in the order of the table's columns."""

@@ -1,0 +1,175 @@
+"""The tensors of a checkpoint by name: their shapes from the files' headers, and one tensor at a time from disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError, safe_open
+
+from engine.values.errors import EngineError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WEIGHT_FILES = (
+    "model.safetensors.index.json",
+    "model.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+)
+"""What holds a checkpoint's weights, in the order of preference."""
+
+DTYPE_NAMES = {
+    "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+    "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+}  # fmt: skip
+"""What safetensors calls a dtype, to what torch calls it."""
+
+DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
+
+DTYPE_BYTES = {"64": 8, "32": 4, "16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """What a file's header says of one tensor: its shape, its dtype as torch calls it, and the file."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    file: Path
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it holds."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes it takes on disk."""
+        width = next((size for digits, size in DTYPE_BYTES.items() if self.dtype.endswith(digits)), 1)
+        return self.parameters * width
+
+
+def weight_file(directory: Path) -> Path | None:
+    """Find the file that holds, or lists, a folder's weights."""
+    for name in WEIGHT_FILES:
+        if (directory / name).is_file():
+            return directory / name
+    return None
+
+
+def shard_files(weights: Path) -> tuple[Path, ...]:
+    """List the files that hold the tensors, given the weight file or the index of several.
+
+    Raises
+    ------
+    EngineError : when the index cannot be read.
+    """
+    if not weights.name.endswith(".index.json"):
+        return (weights,)
+    try:
+        names = json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values()
+        return tuple(weights.parent / name for name in sorted(set(names)))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise EngineError(f"{weights} is no index of weight files ({error}); download the model again") from error
+
+
+def missing_shards(weights: Path) -> tuple[Path, ...]:
+    """List the weight files that an index names and the folder lacks."""
+    return tuple(file for file in shard_files(weights) if not file.is_file())
+
+
+class Checkpoint:
+    """The tensors of a folder written by ``save_pretrained``, by name.
+
+    Opening reads the headers alone, without torch; `read` gives one tensor, memory-mapped.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        weights = weight_file(directory)
+        if weights is None:
+            raise EngineError(f"{directory} has no weights")
+        missing = missing_shards(weights)
+        if missing:
+            raise EngineError(
+                f"{weights.name} lists {missing[0].name}, which is not in {directory}; download the model again"
+            )
+        self.files = shard_files(weights)
+        self._pickled: dict[Path, Mapping[str, Tensor]] = {}
+        self.entries: dict[str, TensorEntry] = {}
+        for file in self.files:
+            self.entries |= _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers all tensors hold."""
+        return sum(entry.parameters for entry in self.entries.values())
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes all tensors take."""
+        return sum(entry.stored_bytes for entry in self.entries.values())
+
+    def read(self, name: str) -> Tensor:
+        """Read one tensor, as stored.
+
+        Raises
+        ------
+        EngineError : when the file no longer holds what its header said.
+        """
+        file = self.entries[name].file
+        if file.suffix != ".safetensors":
+            return self._load_bin(file)[name]
+        try:
+            with safe_open(file, framework="pt") as handle:
+                tensor: Tensor = handle.get_tensor(name)
+                return tensor
+        except (SafetensorError, OSError) as error:
+            raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
+
+    def _load_bin(self, file: Path) -> Mapping[str, Tensor]:
+        """Map an old PyTorch file into memory; ``weights_only`` executes nothing that is in it."""
+        if file not in self._pickled:
+            import torch
+
+            try:
+                loaded: Any = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+            except Exception as error:  # a damaged pickle raises almost anything
+                reason = str(error).partition("\n")[0]
+                raise EngineError(
+                    f"{file} is not a readable PyTorch weight file ({reason}); download the model again"
+                ) from error
+            if not isinstance(loaded, dict):
+                raise EngineError(f"{file} holds no dictionary of tensors; save the model with save_pretrained")
+            self._pickled[file] = {name: tensor for name, tensor in loaded.items() if isinstance(tensor, torch.Tensor)}
+        return self._pickled[file]
+
+    def _bin_entries(self, file: Path) -> dict[str, TensorEntry]:
+        """List the tensors of an old PyTorch file."""
+        return {
+            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), file)
+            for name, tensor in self._load_bin(file).items()
+        }
+
+
+def _safetensors_entries(file: Path) -> dict[str, TensorEntry]:
+    """Read the header of one safetensors file; it is refused when the file is shorter than its header says."""
+    try:
+        with safe_open(file, framework="np") as handle:
+            entries = {}
+            for name in handle.keys():  # noqa: SIM118  # the handle is no mapping and cannot be iterated
+                part = handle.get_slice(name)
+                dtype = part.get_dtype()
+                entries[name] = TensorEntry(tuple(part.get_shape()), DTYPE_NAMES.get(dtype, dtype.lower()), file)
+            return entries
+    except (SafetensorError, OSError) as error:
+        raise EngineError(f"{file} is damaged or cut short ({error}); download or save the model again") from error

@@ -1,0 +1,39 @@
+"""Which device the work runs on."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.values.errors import EngineError
+
+
+def choose_device(wish: str) -> str:
+    """Turn ``auto`` into the best device there is, and check any other wish.
+
+    Raises
+    ------
+    EngineError : when this machine has no such device.
+    """
+    if wish == "auto":
+        if torch.cuda.is_available():
+            return "cuda"
+        return "mps" if torch.backends.mps.is_available() else "cpu"
+    kind, _, number = wish.partition(":")
+    if kind == "cuda" and not (torch.cuda.is_available() and int(number or 0) < torch.cuda.device_count()):
+        raise EngineError(f"there is no device {wish}: torch sees {torch.cuda.device_count()} GPUs; try --device cpu")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise EngineError("there is no device mps on this machine; try --device cpu")
+    return wish
+
+
+def spectra_device(device: str) -> str:
+    """Say where float64 linear algebra runs: Apple's GPUs have no float64."""
+    return "cpu" if device.startswith("mps") else device
+
+
+def describe_devices() -> str:
+    """Name the devices that torch sees."""
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    if torch.backends.mps.is_available():
+        names.append("mps")
+    return ", ".join(["cpu", *names])

@@ -1,0 +1,82 @@
+"""Where a model's files are: a folder, the local Hub cache, the Hub, or the demo inside this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.demo import MODEL_DIRECTORY
+from engine.models.checkpoint import WEIGHT_FILES, weight_file
+from engine.values.errors import EngineError
+from engine.values.progress import Progress
+
+DEMO = "demo"
+"""The name of the model that is shipped with the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a model was found.
+
+    Attributes
+    ----------
+    name : what the person typed.
+    directory : the folder with ``config.json`` and the weights.
+    identity : what changes when the model's content may have: the Hub's commit, else the folder's path.
+    """
+
+    name: str
+    directory: Path
+    identity: str
+
+
+def _checked(name: str, directory: Path, identity: str) -> Location:
+    """Make sure that a folder holds a model."""
+    if not (directory / "config.json").is_file():
+        raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
+    if weight_file(directory) is None:
+        raise EngineError(
+            f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}; save the model with save_pretrained"
+        )
+    return Location(name, directory, identity)
+
+
+def _is_path(name: str) -> bool:
+    """Say whether a name can only be a path, never a Hub id (``name`` or ``organisation/name``)."""
+    return name.startswith((".", "/", "~", "\\")) or name.count("/") > 1 or name.endswith("/")
+
+
+def locate(
+    name: str, revision: str | None = None, report: Callable[[Progress], None] = lambda progress: None
+) -> Location:
+    """Find a model's folder, downloading it when it is neither here nor in the cache.
+
+    Parameters
+    ----------
+    name : ``demo``, a folder, or a Hub id such as ``gpt2`` or ``FacebookAI/roberta-base``.
+    revision : a branch, tag or commit of a Hub model.
+    report : told of a download's progress in bytes.
+
+    Raises
+    ------
+    EngineError : when there is no such model, or the Hub cannot be asked.
+    """
+    if not name.strip():
+        raise EngineError("the model's name is empty; give a Hub id, a folder, or demo")
+    if name == DEMO:
+        return _checked(name, MODEL_DIRECTORY, DEMO)
+    folder = Path(name).expanduser()
+    try:
+        if folder.is_dir():
+            return _checked(name, folder.resolve(), str(folder.resolve()))
+        if folder.is_file():
+            raise EngineError(f"{name} is a file; give the folder that holds it and its config.json")
+    except OSError as error:
+        raise EngineError(f"{name} cannot be read: {error.strerror}; check the path") from error
+    if _is_path(name):
+        raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
+    from engine.models.hub import find_in_cache, from_hub
+
+    directory = find_in_cache(name, revision) or from_hub(name, revision, report)
+    return _checked(name, directory, directory.name)

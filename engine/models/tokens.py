@@ -1,0 +1,113 @@
+"""From typed text to the ids a model reads, and to token texts that any screen can show."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
+
+UNLIMITED = 1_000_000
+"""A tokenizer without a limit of its own says a far larger number."""
+
+_PLAIN_BYTES = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+"""The bytes that byte-level tokenizers spell as the character of the same number (Radford et al. 2019, GPT-2)."""
+
+_BYTES = {chr(byte): byte for byte in _PLAIN_BYTES} | {
+    chr(0x100 + place): byte for place, byte in enumerate(sorted(set(range(0x100)) - set(_PLAIN_BYTES)))
+}
+"""What such tokenizers write for each byte: the others are numbered on from 256."""
+
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def visible(text: str) -> str:
+    r"""Write control, format and unassigned-use characters as escapes, so that no text can steer a terminal.
+
+    Examples
+    --------
+    >>> visible("a\nb\x1b[31m")
+    'a\\nb\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        _ESCAPES.get(character) or character.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(character) in _INVISIBLE
+        else character
+        for character in text
+    )
+
+
+def silence() -> None:
+    """Keep transformers from writing warnings and progress bars over a screen that is not its own."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+class Tokenizer:
+    """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
+
+    def __init__(self, directory: Path, trust_remote_code: bool = False) -> None:
+        import transformers
+
+        silence()
+        try:
+            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=trust_remote_code
+            )
+        except Exception as error:  # whatever a damaged or missing file raises
+            reason = visible(str(error).strip().partition("\n")[0])
+            raise EngineError(
+                f"{directory} has no tokenizer that opens ({reason}); its spectra work, attention needs one"
+            ) from error
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        decoder = json.loads(backend.to_str()).get("decoder") if backend is not None else None
+        self._is_byte_level = "ByteLevel" in json.dumps(decoder)
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sentence the tokenizer is made for, or None."""
+        length = int(self._tokenizer.model_max_length)
+        return length if length < UNLIMITED else None
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Tokenize a sentence, special tokens included, shortened to the model's context where it must be.
+
+        Raises
+        ------
+        EngineError : when the sentence is empty.
+        """
+        if not text.strip():
+            raise EngineError("the sentence is empty; type some words")
+        ids = self._tokenizer(text)["input_ids"]
+        full_length = len(ids)
+        limits = [length for length in (context, self.limit) if length is not None]
+        if limits and full_length > min(limits):
+            ids = self._tokenizer(text, truncation=True, max_length=min(limits))["input_ids"][: min(limits)]
+        if not ids:
+            raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
+        return Sentence(text, tuple(ids), self.texts(ids), full_length)
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Give each token's text, with what cannot be shown escaped."""
+        special = set(self._tokenizer.all_special_ids)
+        names = self._tokenizer.convert_ids_to_tokens(list(ids))
+        return tuple(
+            visible(name if each in special else self._text(name)) for each, name in zip(ids, names, strict=True)
+        )
+
+    def _text(self, token: str) -> str:
+        """Undo a tokenizer's own spelling of spaces and bytes; bytes that are no UTF-8 by themselves become escapes."""
+        if not self._is_byte_level:
+            return token.replace("▁", " ")
+        if not all(character in _BYTES for character in token):
+            return token  # an added token, which is spelled as it is
+        return bytes(_BYTES[character] for character in token).decode("utf-8", errors="backslashreplace")

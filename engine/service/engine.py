@@ -1,0 +1,103 @@
+"""The engine as the screen and the command line see it: requests that return futures, answered by one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from engine.service.options import EngineOptions, cache_directory
+from engine.service.thread import Breathe, EngineThread, Urgency
+from engine.values.attention import AttentionMaps
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.model import ModelOutline, Parameter
+from engine.values.progress import Progress
+from engine.values.spectra import Baseline, SpectraGroup
+
+if TYPE_CHECKING:
+    from engine.service.session import Session
+
+Answer = TypeVar("Answer")
+
+
+class Engine:
+    """One open model, and the thread that works on it.
+
+    Every request returns at once with a future. Its error is an `EngineError` for what a person can mend, or
+    `Superseded` when a newer request for the same view came in.
+    """
+
+    def __init__(self, options: EngineOptions | None = None) -> None:
+        self._options = options or EngineOptions()
+        self._thread = EngineThread()
+        self._session: Session | None = None
+
+    def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
+        """Find a model, downloading it if it must be, and read its headers."""
+
+        def work(breathe: Breathe) -> ModelOutline:
+            from engine.service.cache import trim
+            from engine.service.session import Session
+
+            def reporting(progress: Progress) -> None:
+                breathe()
+                report(progress)
+
+            trim(cache_directory())
+            self._session = Session.open(name, self._options, reporting)
+            return self._session.outline
+
+        return self._thread.submit(work, Urgency.OPENING, "open")
+
+    def spectra(self, layer: Head, whole_layer: bool, view: str = "") -> Future[SpectraGroup]:
+        """Ask for the spectra of all heads of a layer, or of the layer as a whole."""
+        return self._ask(lambda session, breathe: session.spectra(layer, whole_layer, breathe), Urgency.SELECTED, view)
+
+    def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline]:
+        """Ask for what chance gives for a layer's shapes."""
+        return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), Urgency.SELECTED, view)
+
+    def attention(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence."""
+        return self._ask(
+            lambda session, breathe: session.attention(text, stack, layer, breathe), Urgency.SENTENCE, view
+        )
+
+    def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
+        """Ask for every head's weights of a layer."""
+        return self._ask(lambda session, breathe: session.arrays(layer), Urgency.SELECTED)
+
+    def parameters(self) -> Future[tuple[Parameter, ...]]:
+        """Ask for the list of the checkpoint's tensors."""
+        return self._ask(lambda session, breathe: session.parameters(), Urgency.SENTENCE)
+
+    def sweep(self, deliver: Callable[[SpectraGroup | EngineError, Progress], None]) -> Future[None]:
+        """Compute all spectra of the model in the background, telling of each group from the engine thread."""
+
+        def work(session: Session, breathe: Breathe) -> None:
+            for group, progress in session.sweep(breathe):
+                deliver(group, progress)
+
+        return self._ask(work, Urgency.SWEEP, "sweep")
+
+    def write(self, work: Callable[[], Path]) -> Future[Path]:
+        """Write a file off the event loop."""
+        return self._thread.submit(lambda breathe: work(), Urgency.SELECTED)
+
+    def stop(self) -> None:
+        """Give up all work; returns at once."""
+        self._thread.stop()
+
+    def _ask(self, work: Callable[[Session, Breathe], Answer], urgency: Urgency, view: str = "") -> Future[Answer]:
+        """Queue work on the open model."""
+
+        def with_session(breathe: Breathe) -> Answer:
+            if self._session is None:
+                raise EngineError("no model is open")
+            return work(self._session, breathe)
+
+        return self._thread.submit(with_session, urgency, view)

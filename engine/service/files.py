@@ -1,0 +1,97 @@
+"""Files that are complete or absent: written beside their place and renamed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import secrets
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.values.errors import EngineError
+from engine.values.tables import Table
+
+
+@contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """Give a path beside the real one to write to, and move it into place when the block ends without an error.
+
+    A link is followed, so that it stays a link; a device or a pipe has no place to move to and is written to as it is.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    try:
+        yield partial
+        if path.exists():
+            partial.chmod(path.stat().st_mode & 0o777)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def requested_file(path: Path) -> Iterator[Path]:
+    """Like `replaced_file`, for a file a person asked for: what goes wrong is said in one line.
+
+    Raises
+    ------
+    EngineError : when the file cannot be written.
+    """
+    if path.is_dir():
+        raise EngineError(f"{path} is a folder; give the name of a file in it")
+    try:
+        with replaced_file(path) as partial:
+            yield partial
+    except OSError as error:
+        raise EngineError(f"{path} cannot be written: {error.strerror or error}; choose another place") from error
+
+
+def write_rows(table: Table, stream: TextIO) -> None:
+    """Write a table as CSV; floats are written so that they read back exactly."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table)
+
+
+def write_csv(table: Table, path: Path) -> Path:
+    """Write a table to a CSV file and give its path.
+
+    Raises
+    ------
+    EngineError : when the file cannot be written.
+    """
+    with requested_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+        write_rows(table, stream)
+    return path
+
+
+def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
+    """Write named arrays to an uncompressed ``.npz``, one at a time, so that none has to wait for the others.
+
+    Raises
+    ------
+    EngineError : when the file cannot be written.
+    """
+    with requested_file(path) as partial, zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
+        for name, array in arrays:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+    return path
+
+
+def unused_path(directory: Path, stem: str, suffix: str) -> Path:
+    """Find a name that no file has yet: ``stem.csv``, ``stem-2.csv`` and so on."""
+    number = 1
+    while (path := directory / f"{stem}{'' if number == 1 else f'-{number}'}{suffix}").exists():
+        number += 1
+    return path

@@ -1,0 +1,61 @@
+"""What a person may choose about how the engine works."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path, user_config_path, user_log_path
+
+APPLICATION = "attn-tui"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """Choices for one run.
+
+    Attributes
+    ----------
+    device : ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+    dtype : in which the model runs a sentence; ``auto`` keeps the stored one. Spectra are always float64.
+    revision : branch, tag or commit of a Hub model.
+    use_cache : whether spectra are kept on disk between runs.
+    trust_remote_code : whether code that comes with a model may run.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    revision: str | None = None
+    use_cache: bool = True
+    trust_remote_code: bool = False
+
+
+def cache_directory() -> Path:
+    """Say where spectra are kept between runs."""
+    return user_cache_path(APPLICATION)
+
+
+def config_directory() -> Path:
+    """Say where settings are."""
+    return user_config_path(APPLICATION)
+
+
+def log_file() -> Path:
+    """Say where errors are written in full."""
+    return user_log_path(APPLICATION) / "attn-tui.log"
+
+
+def limit_threads(threads: int | None) -> int:
+    """Choose how many threads linear algebra uses; must be called before NumPy or torch is imported.
+
+    By default half of this machine's cores, at most eight: a pool as large as the machine spins against any other busy
+    process and can take over ten times as long. An ``OMP_NUM_THREADS`` of the person's own is left alone.
+    """
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    chosen = threads or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or min(8, max(1, available // 2))
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = str(chosen)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return chosen

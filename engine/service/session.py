@@ -1,0 +1,215 @@
+"""An open model on the engine thread: its weights, spectra and sentences. Slow imports wait until they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.models.checkpoint import DTYPE_EPSILONS, Checkpoint
+from engine.models.locate import Location, locate
+from engine.models.outline import Anatomy, read_anatomy
+from engine.service.assembly import BASELINE_DRAWS, assemble
+from engine.service.cache import SpectraCache
+from engine.service.options import EngineOptions, cache_directory
+from engine.values.attention import AttentionMaps
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES, Head
+from engine.values.model import LayerOutline, ModelOutline, Parameter
+from engine.values.progress import Progress
+from engine.values.spectra import Baseline, FloatArray, SpectraGroup
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.heads import LayerWeights
+    from engine.models.sentence import Reader
+
+Breathe = Callable[[], None]
+
+
+class Session:
+    """A model that is open. Every method belongs to the engine thread; none is called from another."""
+
+    def __init__(self, location: Location, options: EngineOptions) -> None:
+        self._location = location
+        self._options = options
+        self._checkpoint = Checkpoint(location.directory)
+        self._anatomy: Anatomy = read_anatomy(location, self._checkpoint)
+        self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
+        self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
+        self._reader: Reader | None = None
+        self._spectra_device = ""
+        self._cache = SpectraCache(cache_directory(), self._identity()) if options.use_cache else None
+
+    @classmethod
+    def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Session:
+        """Find a model and read its headers.
+
+        Raises
+        ------
+        EngineError : when it cannot be found, read, or taken apart into heads.
+        """
+        return cls(locate(name, options.revision, report), options)
+
+    @property
+    def outline(self) -> ModelOutline:
+        """What is known of the model."""
+        return self._anatomy.outline
+
+    def _identity(self) -> str:
+        """Describe the content of the weight files without reading them."""
+        files = [(file.name, file.stat()) for file in self._checkpoint.files]
+        stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
+        return f"{self._location.identity};{stamps}"
+
+    def layer_weights(self, layer: Head) -> LayerWeights:
+        """Read one layer's attention weights, cut by head, in main memory."""
+        from engine.models.heads import read_layer
+
+        self.outline.layer(layer)
+        return read_layer(self._checkpoint, self._anatomy.modules[layer.whole_layer])
+
+    def arrays(self, layer: Head) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
+        """Give every head's W_Q, W_K, W_V, W_O and biases as NumPy arrays; bfloat16 becomes float32, exactly."""
+        import torch
+
+        weights = self.layer_weights(layer)
+
+        def array(tensor: Tensor) -> np.ndarray[Any, Any]:
+            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+        return {
+            head: {name: array(tensor) for name, tensor in weights.of_head(head.head).items()}
+            for head in self.outline.layer(layer).head_names()
+        }
+
+    def spectra(self, layer: Head, whole_layer: bool, breathe: Breathe) -> SpectraGroup:
+        """Give the spectra of all heads of a layer, or of the layer as a whole: from memory, from disk, or computed."""
+        key = (layer.whole_layer, whole_layer)
+        if key not in self._groups:
+            outline = self.outline.layer(layer)
+            file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
+            values = self._load(file, lambda: self._compute(outline, whole_layer, breathe))
+            weights = self._anatomy.modules[layer.whole_layer].weights
+            epsilons = {
+                matrix: DTYPE_EPSILONS.get(self._checkpoint.entries[name].dtype, 0.0)
+                for matrix, name in weights.items()
+            }
+            self._groups[key] = assemble(outline, whole_layer, values, epsilons)
+        return self._groups[key]
+
+    def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]]) -> dict[str, FloatArray]:
+        """Take arrays from the cache on disk, or compute them and keep them there."""
+        values = self._cache.load(file) if self._cache is not None else None
+        if values is None or values.keys() != set(MATRICES):
+            values = compute()
+            if self._cache is not None:
+                self._cache.save(file, values)
+        return values
+
+    def _compute(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:
+        """Compute the singular values of a layer from its weights."""
+        weights = self.layer_weights(layer.name)
+        return self._singular_values((weights.query, weights.key, weights.value, weights.output), whole_layer, breathe)
+
+    def _singular_values(
+        self, factors: tuple[Tensor, Tensor, Tensor, Tensor], whole_layer: bool, breathe: Breathe
+    ) -> dict[str, FloatArray]:
+        """Compute on the chosen device, and on the CPU where that runs out of memory."""
+        import torch
+
+        from engine.mathematics.spectra import head_singular_values, layer_matrix
+        from engine.models.devices import choose_device, spectra_device
+
+        self._spectra_device = self._spectra_device or spectra_device(choose_device(self._options.device))
+        try:
+            placed = [factor.to(self._spectra_device) for factor in factors]
+            if not whole_layer:
+                return {matrix: sigma.cpu().numpy() for matrix, sigma in head_singular_values(*placed).items()}
+            values: dict[str, FloatArray] = {}
+            for matrix in MATRICES:
+                breathe()
+                values[matrix] = layer_matrix(matrix, *placed).cpu().numpy()[None]
+            return values
+        except torch.OutOfMemoryError:
+            if self._spectra_device == "cpu":
+                raise
+            self._spectra_device = "cpu"
+            return self._singular_values(factors, whole_layer, breathe)
+
+    def baseline(self, layer: Head, whole_layer: bool, breathe: Breathe) -> Baseline:
+        """Give what Gaussian factors of a layer's shapes yield; layers of one shape share it."""
+        outline = self.outline.layer(layer)
+        shape = (
+            outline.heads, outline.key_value_heads, outline.head_dim, outline.value_head_dim,
+            outline.d_model, outline.d_source,
+        )  # fmt: skip
+        key = (shape, whole_layer)
+        if key not in self._baselines:
+            file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
+            self._baselines[key] = Baseline(self._load(file, lambda: self._chance(outline, whole_layer, breathe)))
+        return self._baselines[key]
+
+    def _chance(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:
+        """Simulate: Gaussian factors, each of Frobenius norm one, through the same functions as the weights."""
+        import torch
+
+        heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (BASELINE_DRAWS, BASELINE_DRAWS)
+        generator = torch.Generator().manual_seed(0)
+
+        def draw(*shape: int) -> Tensor:
+            gaussian: Tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+            norm: Tensor = gaussian.norm() if whole_layer else gaussian.flatten(1).norm(dim=1)[:, None, None]
+            return gaussian / norm
+
+        factors = (
+            draw(heads, layer.head_dim, layer.d_model),
+            draw(shared, layer.head_dim, layer.d_source),
+            draw(shared, layer.value_head_dim, layer.d_source),
+            draw(heads, layer.d_model, layer.value_head_dim),
+        )
+        return self._singular_values(factors, whole_layer, breathe)
+
+    def sweep(self, breathe: Breathe) -> Iterator[tuple[SpectraGroup | EngineError, Progress]]:
+        """Go through the whole model: the heads of every layer first, then every layer as a whole.
+
+        A layer that cannot be computed yields its error, and the sweep goes on.
+        """
+        layers = self.outline.layers
+        for whole_layer in (False, True):
+            total = len(layers) if whole_layer else self.outline.number_of_heads
+            done = 0
+            for layer in layers:
+                breathe()
+                try:
+                    group: SpectraGroup | EngineError = self.spectra(layer.name, whole_layer, breathe)
+                except EngineError as error:
+                    group = error
+                done += 1 if whole_layer else layer.heads
+                yield group, Progress("spectra", done, total, "whole layers" if whole_layer else "heads")
+
+    def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
+        """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
+        if layer is not None:
+            self.outline.layer(Head(stack, layer))
+        reader = self._open_reader()
+        reader.read(text, breathe)
+        return reader.mean_over_layers(stack, breathe) if layer is None else reader.layer_maps(Head(stack, layer))
+
+    def _open_reader(self) -> Reader:
+        """Load the model, at the first sentence."""
+        if self._reader is None:
+            from engine.models.devices import choose_device
+            from engine.models.sentence import Reader
+
+            device = choose_device(self._options.device)
+            self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
+        return self._reader
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List the checkpoint's tensors."""
+        from engine.models.parameters import list_parameters
+
+        return list_parameters(self._location, self._checkpoint)

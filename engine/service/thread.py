@@ -1,0 +1,134 @@
+"""One daemon thread that does the work, most urgent first.
+
+Work is a plain function that is handed a ``breathe`` callable and calls it between its steps. There, more urgent work
+that has come in meanwhile is done first, on the same thread, and work that nobody waits for any more is given up. So a
+long forward pass lets a key press through without being torn into pieces by hand.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from engine.values.errors import Superseded
+
+Answer = TypeVar("Answer")
+Breathe = Callable[[], None]
+Work = Callable[[Breathe], Answer]
+
+
+class Urgency(IntEnum):
+    """How soon work is wanted; smaller is sooner."""
+
+    SELECTED = 0
+    SENTENCE = 1
+    OPENING = 2
+    SWEEP = 3
+
+
+@dataclass(order=True)
+class _Job:
+    """Work in the queue, in the order of urgency and then of arrival."""
+
+    urgency: int
+    arrival: int
+    work: Work[Any] = field(compare=False)
+    future: Future[Any] = field(compare=False)
+    given_up: bool = field(default=False, compare=False)
+
+
+class EngineThread:
+    """The queue and the thread that empties it; every public method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._jobs: list[_Job] = []
+        self._latest: dict[str, _Job] = {}
+        self._arrivals = itertools.count()
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Work[Answer], urgency: Urgency, view: str = "") -> Future[Answer]:
+        """Queue work.
+
+        Parameters
+        ----------
+        work : called on the engine thread with ``breathe``.
+        urgency : what it may overtake.
+        view : what the answer is for; earlier work for the same view is given up and its future
+            fails with `Superseded`. Empty: nothing is replaced.
+        """
+        future: Future[Answer] = Future()
+        job = _Job(int(urgency), next(self._arrivals), work, future)
+        with self._changed:
+            if view:
+                self._give_up(view)
+                self._latest[view] = job
+            heapq.heappush(self._jobs, job)
+            self._changed.notify()
+        return future
+
+    def give_up(self, view: str) -> None:
+        """Stop the work for a view at its next step, or before it starts."""
+        with self._changed:
+            self._give_up(view)
+
+    def stop(self) -> None:
+        """Give up everything; the thread ends at its next step, and never keeps the process alive."""
+        with self._changed:
+            self._stopped = True
+            for job in self._jobs:
+                job.given_up = True
+            for view in list(self._latest):
+                self._give_up(view)
+            self._changed.notify()
+
+    def _give_up(self, view: str) -> None:
+        """Mark the work for a view; the lock is held."""
+        job = self._latest.pop(view, None)
+        if job is not None:
+            job.given_up = True
+
+    def _next(self, below: int | None) -> _Job | None:
+        """Take the most urgent job; with ``below``, only one more urgent than that, else wait for one."""
+        with self._changed:
+            while below is None and not self._jobs and not self._stopped:
+                self._changed.wait()
+            if not self._jobs or (below is not None and self._jobs[0].urgency >= below):
+                return None
+            return heapq.heappop(self._jobs)
+
+    def _run(self) -> None:
+        """Do jobs until told to stop."""
+        while not self._stopped:
+            job = self._next(below=None)
+            if job is not None:
+                self._do(job)
+
+    def _do(self, job: _Job) -> None:
+        """Do one job; whatever it raises is its answer."""
+
+        def breathe() -> None:
+            if job.given_up or self._stopped:
+                raise Superseded("replaced by a newer request")
+            while (urgent := self._next(below=job.urgency)) is not None:
+                self._do(urgent)
+            if job.given_up or self._stopped:
+                raise Superseded("replaced by a newer request")
+
+        if not job.future.set_running_or_notify_cancel():
+            return
+        try:
+            breathe()
+            answer = job.work(breathe)
+        except BaseException as error:  # the thread outlives whatever a job does
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(answer)

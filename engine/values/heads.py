@@ -1,0 +1,107 @@
+"""How heads, their matrices and their attention maps are called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from engine.values.errors import EngineError
+
+MATRICES = ("Q", "K", "V", "O", "QK", "OV")
+"""The four projections of a head and the two circuits they form, in the order every table has them."""
+
+STACKS = ("encoder", "decoder", "cross")
+"""A model's stacks in reading order; ``cross`` has the decoder's queries and the encoder's keys."""
+
+_HEAD_PATTERN = re.compile(r"(?:(?P<stack>[a-z]+)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Head:
+    """The name of one head, or of a whole layer.
+
+    Attributes
+    ----------
+    stack : ``encoder``, ``decoder`` or ``cross``.
+    layer : from zero.
+    head : from zero; ``-1`` stands for all heads of the layer together, which sorts first.
+    """
+
+    stack: str
+    layer: int
+    head: int = -1
+
+    @property
+    def is_layer(self) -> bool:
+        """Whether this names a whole layer."""
+        return self.head < 0
+
+    @property
+    def label(self) -> str:
+        """What the ``head`` column of a table says: the number, or ``all``."""
+        return "all" if self.is_layer else str(self.head)
+
+    @property
+    def whole_layer(self) -> Head:
+        """The name of the layer this head is in."""
+        return Head(self.stack, self.layer)
+
+    def __str__(self) -> str:
+        """Name the head as people write it: ``L5H1``, or ``L5`` for a whole layer."""
+        return f"L{self.layer}" if self.is_layer else f"L{self.layer}H{self.head}"
+
+
+def parse_head(text: str, default_stack: str) -> Head:
+    """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``.
+
+    Raises
+    ------
+    EngineError : when the text is none of these.
+
+    Examples
+    --------
+    >>> str(parse_head("5.1", "decoder"))
+    'L5H1'
+    """
+    match = _HEAD_PATTERN.fullmatch(text.strip())
+    stack = (match["stack"] or default_stack).lower() if match else ""
+    if match is None or stack not in STACKS:
+        raise EngineError(f"'{text}' is no head; write it as L5H1 or 5.1 (layer 5, head 1, both from zero)")
+    head = match["head"]
+    return Head(stack, int(match["layer"]), -1 if head in (None, "all", "ALL") else int(head))
+
+
+@dataclass(frozen=True, slots=True)
+class MapName:
+    """The name of one attention map: of a head, or a mean over heads, over layers, or over both.
+
+    Attributes
+    ----------
+    stack : as in `Head`.
+    layer : from zero; None is the mean over the stack's layers.
+    head : from zero; None is the mean over the heads.
+    """
+
+    stack: str
+    layer: int | None
+    head: int | None
+
+    @property
+    def layer_label(self) -> str:
+        """What the ``layer`` column of a table says: the number, or ``mean``."""
+        return "mean" if self.layer is None else str(self.layer)
+
+    @property
+    def head_label(self) -> str:
+        """What the ``head`` column of a table says: the number, or ``mean``."""
+        return "mean" if self.head is None else str(self.head)
+
+    def __str__(self) -> str:
+        """Name the map in words."""
+        if self.layer is None and self.head is None:
+            return "mean over layers and heads"
+        if self.layer is None:
+            return f"H{self.head}, mean over layers"
+        if self.head is None:
+            return f"L{self.layer}, mean over heads"
+        return f"L{self.layer}H{self.head}"

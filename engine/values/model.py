@@ -1,0 +1,140 @@
+"""The outline of a model: which stacks, layers and heads it has, known before any weight is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutline:
+    """One layer's attention, as its own tensors say.
+
+    Attributes
+    ----------
+    stack, layer : its place, as in `Head`.
+    heads : number of query heads.
+    key_value_heads : number of key/value heads; query head h uses key/value head ``h // (heads / key_value_heads)``.
+    d_model : width of what the queries read, and of what the output writes.
+    d_source : width of what the keys and values read; another than d_model only in attention across stacks.
+    head_dim, value_head_dim : rows of a head's W_Q and W_K, and of its W_V.
+    module : the attention module's dotted name in the checkpoint.
+    marks : what changes the head's circuit beyond its matrices, in words (``query/key norm``).
+    """
+
+    stack: str
+    layer: int
+    heads: int
+    key_value_heads: int
+    d_model: int
+    d_source: int
+    head_dim: int
+    value_head_dim: int
+    module: str
+    marks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> Head:
+        """The layer's name."""
+        return Head(self.stack, self.layer)
+
+    def shape(self, matrix: str, whole_layer: bool) -> tuple[int, int]:
+        """Give the shape of a head's matrix, or of the whole layer's, as PyTorch stores it."""
+        own, shared = (self.heads, self.key_value_heads) if whole_layer else (1, 1)
+        return {
+            "Q": (own * self.head_dim, self.d_model),
+            "K": (shared * self.head_dim, self.d_source),
+            "V": (shared * self.value_head_dim, self.d_source),
+            "O": (self.d_model, own * self.value_head_dim),
+            "QK": (self.d_model, self.d_source),
+            "OV": (self.d_source, self.d_model),
+        }[matrix]
+
+    def head_names(self) -> Iterator[Head]:
+        """Yield the names of the layer's heads in order."""
+        for head in range(self.heads):
+            yield Head(self.stack, self.layer, head)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutline:
+    """What is known of a model from its configuration and the headers of its weight files.
+
+    Attributes
+    ----------
+    name : what the person typed.
+    directory : the folder of the files.
+    model_type : as in ``config.json``.
+    layers : every layer that has attention, by stack and number.
+    dtype : how the attention weights are stored, as NumPy and torch call it.
+    parameters, stored_bytes : of the whole checkpoint.
+    context : the longest sentence in tokens, or None when the model sets no limit.
+    notes : what the person should know about this model, one sentence each.
+    """
+
+    name: str
+    directory: str
+    model_type: str
+    layers: tuple[LayerOutline, ...]
+    dtype: str
+    parameters: int
+    stored_bytes: int
+    context: int | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """The stacks that the model has, in reading order."""
+        return tuple(dict.fromkeys(layer.stack for layer in self.layers))
+
+    @property
+    def number_of_heads(self) -> int:
+        """Heads of all layers together."""
+        return sum(layer.heads for layer in self.layers)
+
+    def layer(self, name: Head) -> LayerOutline:
+        """Find the layer that a head, or a layer's name, belongs to.
+
+        Raises
+        ------
+        EngineError : when the model has no such stack, layer or head.
+        """
+        if name.stack not in self.stacks:
+            raise EngineError(f"{self.name} has no stack '{name.stack}'; it has {', '.join(self.stacks)}")
+        for layer in self.layers:
+            if (layer.stack, layer.layer) == (name.stack, name.layer):
+                if name.head >= layer.heads:
+                    raise EngineError(
+                        f"{self.name} has no head {name}: layer {name.layer} has heads 0 to {layer.heads - 1}"
+                    )
+                return layer
+        numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
+        raise EngineError(
+            f"{self.name} has no attention in layer {name.layer}: "
+            f"its {name.stack} has {len(numbers)} such layers, {numbers[0]} to {numbers[-1]}"
+        )
+
+    def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:
+        """List the layers of one stack in order."""
+        return tuple(layer for layer in self.layers if layer.stack == stack)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One tensor of a checkpoint: its name, shape, stored dtype, and the tensor it is tied to, if any."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    tied_to: str = ""
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it holds."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count

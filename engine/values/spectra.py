@@ -1,0 +1,77 @@
+"""Singular values of a head's matrices, as they cross to the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.values.heads import Head
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Spectrum:
+    """The singular values of one matrix of one head, or of a whole layer.
+
+    Attributes
+    ----------
+    head : whose matrix it is.
+    matrix : one of `engine.values.heads.MATRICES`.
+    rows, cols : the matrix's shape, as PyTorch stores it.
+    singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
+    tolerance : a singular value counts towards the numerical rank when it is above ``tolerance`` times the largest.
+    """
+
+    head: Head
+    matrix: str
+    rows: int
+    cols: int
+    singular_values: FloatArray
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpectraGroup:
+    """The spectra that one step of work yields: of all heads of a layer, or of the layer as a whole.
+
+    Attributes
+    ----------
+    layer : the layer's name.
+    whole_layer : whether the rows are those of the whole layer.
+    spectra : by head number (-1 for the whole layer), then by matrix.
+    """
+
+    layer: Head
+    whole_layer: bool
+    spectra: Mapping[int, Mapping[str, Spectrum]]
+
+    def of(self, head: int) -> tuple[Spectrum, ...]:
+        """List one head's six spectra in the order of the tables."""
+        return tuple(self.spectra[head].values())
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What chance gives: spectra of Gaussian factors of the same shapes, each factor of Frobenius norm one.
+
+    Attributes
+    ----------
+    draws : by matrix, (draws, structural rank) float64 singular values, largest first.
+
+    For a head's matrix the draws are scaled by `scale`: the norms of the head's own factors, so that a product's
+    baseline also says how large it would be if its factors were not aligned.
+    """
+
+    draws: Mapping[str, FloatArray]
+
+    @staticmethod
+    def scale(matrix: str, norms: Mapping[str, float]) -> float:
+        """Multiply the Frobenius norms of the factors that form a matrix (``QK`` is formed by Q and K)."""
+        product = 1.0
+        for factor in matrix:
+            product *= norms[factor]
+        return product

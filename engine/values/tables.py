@@ -1,0 +1,39 @@
+"""The tables: one value with named columns that a widget draws, a key exports and the command line prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+Cell = str | int | float
+
+RANK_COLUMNS = (
+    "stack", "layer", "head", "matrix", "rows", "cols",
+    "energy_rank", "numerical_rank", "effective_rank", "stable_rank", "participation_ratio",
+    "spectral_norm", "frobenius_norm", "nuclear_norm", "condition_number",
+)  # fmt: skip
+SPECTRUM_COLUMNS = (
+    "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
+)  # fmt: skip
+ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+WEIGHT_COLUMNS = ("name", "shape", "dtype", "parameters", "tied_to")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under named columns.
+
+    Attributes
+    ----------
+    view : which table it is: ``ranks``, ``spectrum``, ``attention`` or ``weights``.
+    columns : the names, in order.
+    rows : each as long as ``columns``. A table of millions of rows may be a one-time iterator.
+    """
+
+    view: str
+    columns: tuple[str, ...]
+    rows: Iterable[Sequence[Cell]]
+
+    def __iter__(self) -> Iterator[Sequence[Cell]]:
+        """Iterate over the rows."""
+        return iter(self.rows)
