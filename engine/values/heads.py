@@ -51,8 +51,13 @@ class Head:
         return f"L{self.layer}" if self.is_layer else f"L{self.layer}H{self.head}"
 
 
-def parse_head(text: str, default_stack: str) -> Head:
+def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
     """Read ``L5H1``, ``5.1``, ``L5`` or ``encoder.L5H1``.
+
+    Parameters
+    ----------
+    text : what the person typed.
+    stacks : the stacks it may be in; where there are several, the text must say which.
 
     Raises
     ------
@@ -60,15 +65,19 @@ def parse_head(text: str, default_stack: str) -> Head:
 
     Examples
     --------
-    >>> str(parse_head("5.1", "decoder"))
+    >>> str(parse_head("5.1", ("decoder",)))
     'L5H1'
     """
     match = _HEAD_PATTERN.fullmatch(text.strip())
-    stack = (match["stack"] or default_stack).lower() if match else ""
-    if match is None or stack not in STACKS:
+    if match is None:
         raise EngineError(f"'{text}' is no head; write it as L5H1 or 5.1 (layer 5, head 1, both from zero)")
+    stack = (match["stack"] or (stacks[0] if len(stacks) == 1 else "")).lower()
+    if not stack:
+        raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; write it as {stacks[0]}.{text}")
+    if stack not in stacks:
+        raise EngineError(f"there is no stack '{stack}' here; it is one of {', '.join(stacks)}")
     head = match["head"]
-    return Head(stack, int(match["layer"]), -1 if head in (None, "all", "ALL") else int(head))
+    return Head(stack, int(match["layer"]), -1 if head is None or not head.isdigit() else int(head))
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,11 @@ class Parameter:
     tied_to: str = ""
 
     @property
+    def layer(self) -> int | None:
+        """The number of the layer it belongs to, or None: the first number in its name."""
+        return next((int(part) for part in self.name.split(".") if part.isdigit()), None)
+
+    @property
     def parameters(self) -> int:
         """How many numbers it holds."""
         count = 1

@@ -1,0 +1,248 @@
+"""``attn-tui export``: the explorer's tables without the explorer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from numpy.typing import NDArray
+
+from engine.mathematics.measures import DEFAULT_EPSILON
+from engine.mathematics.tabulate import attention_table, ranks_table, spectrum_table, weights_table
+from engine.service.engine import Engine
+from engine.service.files import write_csv, write_npz, write_rows
+from engine.service.options import EngineOptions
+from engine.values.attention import AttentionMap, AttentionMaps
+from engine.values.errors import EngineError
+from engine.values.heads import Head, parse_head
+from engine.values.model import LayerOutline, ModelOutline
+from engine.values.progress import Progress
+from engine.values.spectra import Spectrum
+from engine.values.tables import Table
+from tui.status_line import StatusLine
+
+APPLICABLE = {
+    "ranks": {"layer", "head", "stack", "matrix", "energy"},
+    "spectrum": {"layer", "head", "stack", "matrix"},
+    "attention": {"layer", "head", "stack", "text"},
+    "weights": {"layer"},
+    "matrices": {"layer", "head", "stack", "matrix"},
+}
+"""Which options narrow or shape which view; any other is refused, never ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asks ``export`` for, as typed."""
+
+    view: str
+    layer: str | None
+    head: str | None
+    stack: str | None
+    matrix: str | None
+    text: str | None
+    energy: float | None
+    output: Path | None
+
+    def check(self) -> None:
+        """Refuse options that say nothing about this view, and ask for those it needs."""
+        for option in ("layer", "head", "stack", "matrix", "text", "energy"):
+            if getattr(self, option) is not None and option not in APPLICABLE[self.view]:
+                raise click.UsageError(f"--{option} says nothing about {self.view}")
+        if self.view == "attention" and self.text is None:
+            raise click.UsageError("attention needs --text, the sentence to read")
+        if self.view == "matrices" and self.output is None:
+            raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
+        if self.view == "matrices" and self.matrix in ("QK", "OV"):
+            raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
+        is_npz = self.output is not None and self.output.suffix == ".npz"
+        if is_npz and self.view not in ("attention", "matrices"):
+            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
+        if self.view == "matrices" and not is_npz:
+            raise click.UsageError(f"matrices are written as .npz, not as {self.output}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The layers and heads that a request names in one model.
+
+    Attributes
+    ----------
+    layers : those to go through; empty with ``layer_mean``.
+    layer_mean : the mean over the layers is asked for.
+    head : a head's number, -1 for whole layers alone, None for everything.
+    head_mean : the mean over the heads is asked for.
+    stacks : the stacks to go through.
+    """
+
+    layers: tuple[LayerOutline, ...]
+    layer_mean: bool
+    head: int | None
+    head_mean: bool
+    stacks: tuple[str, ...]
+
+
+def select(outline: ModelOutline, request: Request) -> Selection:
+    """Find what ``--stack``, ``--layer`` and ``--head`` name in a model.
+
+    Raises
+    ------
+    EngineError : when the model has no such stack, layer or head.
+    """
+    attention = request.view == "attention"
+    if request.stack is not None and request.stack not in outline.stacks:
+        raise EngineError(f"{outline.name} has no stack '{request.stack}'; it has {', '.join(outline.stacks)}")
+    layer, head, stack = request.layer, request.head, request.stack
+    number: int | None = None
+    if head is not None and head not in ("all", "mean") and not head.isdigit():
+        name = parse_head(head, (stack,) if stack else outline.stacks)
+        if layer is not None and layer != str(name.layer):
+            raise click.UsageError(f"--layer {layer} and --head {head} name different layers")
+        layer, number, stack = str(name.layer), None if name.is_layer else name.head, name.stack
+    elif head is not None and head.isdigit():
+        number = int(head)
+    if not attention and "mean" in (layer, head):
+        raise click.UsageError(f"means are of attention; {request.view} has none")
+    if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
+        raise click.UsageError(f"--layer {layer}: give a number from 0, or mean")
+    stacks = (stack,) if stack is not None else outline.stacks
+    layers = [each for each in outline.layers if each.stack in stacks]
+    if layer is not None and layer.isdigit():
+        layers = [each for each in layers if each.layer == int(layer)]
+        if not layers:
+            outline.layer(Head(stacks[0], int(layer)))
+    if number is not None:
+        for each in layers:
+            outline.layer(Head(each.stack, each.layer, number))
+    if head == "all" and not attention:
+        number = -1
+    return Selection(tuple(layers), layer == "mean", number, head == "mean", stacks)
+
+
+def run_export(model: str, request: Request, options: EngineOptions) -> None:
+    """Open a model and write what is asked for.
+
+    Raises
+    ------
+    EngineError : when the request cannot be met.
+    click.UsageError : when its options contradict each other.
+    """
+    request.check()
+    engine = Engine(options)
+    with StatusLine(sys.stderr) as status:
+        outline = engine.open(model, status.show).result()
+        export = Export(engine, outline, request, select(outline, request), status)
+        if request.output is not None and request.output.suffix == ".npz":
+            arrays = export.matrix_arrays() if request.view == "matrices" else export.attention_arrays()
+            write_npz(arrays, request.output)
+        elif request.output is not None:
+            write_csv(export.table(), request.output)
+        else:
+            write_rows(export.table(), sys.stdout)
+    for notice in export.notices:
+        click.echo(f"attn-tui: {notice}", err=True)
+    if request.output is not None:
+        click.echo(f"attn-tui: wrote {request.output}", err=True)
+
+
+class Export:
+    """One request on one open model; layers are computed as the rows are read, never all at once."""
+
+    def __init__(
+        self, engine: Engine, outline: ModelOutline, request: Request, selection: Selection, status: StatusLine
+    ) -> None:
+        self._engine = engine
+        self._outline = outline
+        self._request = request
+        self._selection = selection
+        self._status = status
+        self.notices: list[str] = list(outline.notes)
+
+    def table(self) -> Table:
+        """Give the table of the request's view."""
+        request = self._request
+        if request.view == "ranks":
+            return ranks_table(self._spectra(), DEFAULT_EPSILON if request.energy is None else request.energy)
+        if request.view == "spectrum":
+            return spectrum_table(self._spectra())
+        if request.view == "attention":
+            return attention_table(self._chosen_maps())
+        return weights_table(
+            parameter
+            for parameter in self._engine.parameters().result()
+            if request.layer is None or parameter.layer == int(request.layer)
+        )
+
+    def _steps(self, layers: tuple[LayerOutline, ...], activity: str) -> Iterator[LayerOutline]:
+        """Go through layers, showing how far it has come."""
+        for done, layer in enumerate(layers):
+            self._status.show(Progress(activity, done, len(layers), "layers"))
+            yield layer
+
+    def _spectra(self) -> Iterator[Spectrum]:
+        """Yield the spectra that are asked for: in each layer its heads, then the layer as a whole."""
+        head = self._selection.head
+        for layer in self._steps(self._selection.layers, "spectra"):
+            for whole_layer in (False, True):
+                if head is not None and whole_layer != (head < 0):
+                    continue
+                group = self._engine.spectra(layer.name, whole_layer).result()
+                for number in group.spectra:
+                    if head is None or number == head:
+                        yield from (each for each in group.of(number) if self._request.matrix in (None, each.matrix))
+
+    def _maps(self) -> Iterator[AttentionMaps]:
+        """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
+        text = self._request.text or ""
+        selection = self._selection
+        places: list[tuple[str, int | None]] = (
+            [(stack, None) for stack in selection.stacks]
+            if selection.layer_mean
+            else [(layer.stack, layer.layer) for layer in selection.layers]
+        )
+        for done, (stack, layer) in enumerate(places):
+            self._status.show(Progress("attention", done, len(places), "layers"))
+            maps = self._engine.attention(text, stack, layer).result()
+            if done == 0 and maps.sentence.notice:
+                self.notices.append(maps.sentence.notice)
+            yield maps
+
+    def _chosen_maps(self) -> Iterator[AttentionMap]:
+        """Yield the maps of the heads that are asked for, or the means over the heads."""
+        selection = self._selection
+        for maps in self._maps():
+            heads: range | list[int | None]
+            heads = range(len(maps.weights)) if selection.head is None else [selection.head]
+            yield from (maps.select(head) for head in ([None] if selection.head_mean else heads))
+
+    def _prefix(self, stack: str) -> str:
+        """Give what keys begin with, where a model has several stacks."""
+        return f"{stack}." if len(self._outline.stacks) > 1 else ""
+
+    def attention_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield one array per layer, (heads, queries, keys), keyed ``L5``, or ``mean`` for the mean over the layers."""
+        selection = self._selection
+        for maps in self._maps():
+            name = "mean" if maps.layer is None else f"L{maps.layer}"
+            weights = maps.weights
+            if selection.head_mean:
+                weights = maps.select(None).weights[None]
+            elif selection.head is not None:
+                weights = weights[selection.head][None]
+            yield f"{self._prefix(maps.stack)}{name}", weights
+
+    def matrix_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Yield the heads' arrays, keyed ``L5H1.W_Q``."""
+        matrix, number = self._request.matrix, self._selection.head
+        if number is not None and number < 0:
+            raise click.UsageError("matrices are of heads; --head all has none")
+        for layer in self._steps(self._selection.layers, "matrices"):
+            for head, arrays in self._engine.arrays(layer.name).result().items():
+                if number is None or head.head == number:
+                    for name, array in arrays.items():
+                        if matrix is None or name.endswith(f"_{matrix}"):
+                            yield f"{self._prefix(layer.stack)}{head}.{name}", array

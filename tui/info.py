@@ -1,0 +1,27 @@
+"""What ``attn-tui info`` prints: versions, devices, paths."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+
+from engine.service.options import cache_directory, config_directory, log_file
+
+PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines, the quick ones first."""
+    for package in PACKAGES:
+        yield f"{package:<18}{version(package)}"
+    yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    yield f"{'settings':<18}{config_directory()}"
+    yield f"{'cache of spectra':<18}{cache_directory()}"
+    yield f"{'cache of models':<18}{HF_HUB_CACHE}"
+    yield f"{'log':<18}{log_file()}"
+    from engine.models.devices import describe_devices
+
+    yield f"{'devices':<18}{describe_devices()}"
