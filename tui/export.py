@@ -183,17 +183,20 @@ class Export:
             self._status.show(Progress(activity, done, len(layers), "layers"))
             yield layer
 
-    def _spectra(self) -> Iterator[Spectrum]:
-        """Yield the spectra that are asked for: in each layer its heads, then the layer as a whole."""
+    def _spectra(self) -> Iterator[list[Spectrum]]:
+        """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""
         head = self._selection.head
         for layer in self._steps(self._selection.layers, "spectra"):
             for whole_layer in (False, True):
                 if head is not None and whole_layer != (head < 0):
                     continue
                 group = self._engine.spectra(layer.name, whole_layer).result()
-                for number in group.spectra:
-                    if head is None or number == head:
-                        yield from (each for each in group.of(number) if self._request.matrix in (None, each.matrix))
+                yield [
+                    spectrum
+                    for number in group.spectra
+                    for spectrum in group.of(number)
+                    if head in (None, number) and self._request.matrix in (None, spectrum.matrix)
+                ]
 
     def _maps(self) -> Iterator[AttentionMaps]:
         """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""

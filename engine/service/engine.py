@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
-from engine.values.attention import AttentionMaps
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline, Parameter
@@ -19,6 +19,7 @@ from engine.values.progress import Progress
 from engine.values.spectra import Baseline, SpectraGroup
 
 if TYPE_CHECKING:
+    from engine.models.hub import CachedModel
     from engine.service.session import Session
 
 Answer = TypeVar("Answer")
@@ -71,16 +72,36 @@ class Engine:
         """Ask for every head's weights of a layer."""
         return self._ask(lambda session, breathe: session.arrays(layer), Urgency.SELECTED)
 
+    def read(self, text: str, view: str = "") -> Future[Sentence]:
+        """Ask for a sentence to be run through the model, so that its maps can be asked for."""
+        return self._ask(lambda session, breathe: session.read(text, breathe), Urgency.SENTENCE, view)
+
+    def cached_models(self) -> Future[tuple[CachedModel, ...]]:
+        """Ask for the models of the local Hub cache."""
+
+        def work(breathe: Breathe) -> tuple[CachedModel, ...]:
+            from engine.models.hub import cached_models
+
+            return cached_models()
+
+        return self._thread.submit(work, Urgency.OPENING)
+
     def parameters(self) -> Future[tuple[Parameter, ...]]:
         """Ask for the list of the checkpoint's tensors."""
         return self._ask(lambda session, breathe: session.parameters(), Urgency.SENTENCE)
 
-    def sweep(self, deliver: Callable[[SpectraGroup | EngineError, Progress], None]) -> Future[None]:
-        """Compute all spectra of the model in the background, telling of each group from the engine thread."""
+    def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
+        """Compute all spectra of the model in the background.
+
+        Parameters
+        ----------
+        deliver : called on the engine thread with a layer, whether the layer as a whole is meant, its spectra
+            or why there are none, and how far the sweep has come.
+        """
 
         def work(session: Session, breathe: Breathe) -> None:
-            for group, progress in session.sweep(breathe):
-                deliver(group, progress)
+            for step in session.sweep(breathe):
+                deliver(*step)
 
         return self._ask(work, Urgency.SWEEP, "sweep")
 

@@ -13,7 +13,7 @@ from engine.models.outline import Anatomy, read_anatomy
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
 from engine.service.options import EngineOptions, cache_directory
-from engine.values.attention import AttentionMaps
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline, ModelOutline, Parameter
@@ -39,7 +39,7 @@ class Session:
         self._anatomy: Anatomy = read_anatomy(location, self._checkpoint)
         self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
         self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
-        self._reader: Reader | None = None
+        self._reader: Reader | EngineError | None = None
         self._spectra_device = ""
         self._cache = SpectraCache(cache_directory(), self._identity()) if options.use_cache else None
 
@@ -172,7 +172,7 @@ class Session:
         )
         return self._singular_values(factors, whole_layer, breathe)
 
-    def sweep(self, breathe: Breathe) -> Iterator[tuple[SpectraGroup | EngineError, Progress]]:
+    def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
         """Go through the whole model: the heads of every layer first, then every layer as a whole.
 
         A layer that cannot be computed yields its error, and the sweep goes on.
@@ -188,24 +188,37 @@ class Session:
                 except EngineError as error:
                     group = error
                 done += 1 if whole_layer else layer.heads
-                yield group, Progress("spectra", done, total, "whole layers" if whole_layer else "heads")
+                unit = "whole layers" if whole_layer else "heads"
+                yield layer.name, whole_layer, group, Progress("spectra", done, total, unit)
+
+    def read(self, text: str, breathe: Breathe) -> Sentence:
+        """Run the model on a sentence, so that its layers' maps can be recomputed."""
+        return self._open_reader(breathe).read(text, breathe)
 
     def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
         if layer is not None:
             self.outline.layer(Head(stack, layer))
-        reader = self._open_reader()
+        reader = self._open_reader(breathe)
         reader.read(text, breathe)
         return reader.mean_over_layers(stack, breathe) if layer is None else reader.layer_maps(Head(stack, layer))
 
-    def _open_reader(self) -> Reader:
-        """Load the model, at the first sentence."""
+    def _open_reader(self, breathe: Breathe) -> Reader:
+        """Load the model, at the first sentence; what keeps it from loading is found out once."""
         if self._reader is None:
             from engine.models.devices import choose_device
+
+            breathe()
             from engine.models.sentence import Reader
 
-            device = choose_device(self._options.device)
-            self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
+            breathe()
+            try:
+                device = choose_device(self._options.device)
+                self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
+            except EngineError as error:
+                self._reader = error
+        if isinstance(self._reader, EngineError):
+            raise self._reader
         return self._reader
 
     def parameters(self) -> tuple[Parameter, ...]:

@@ -1,0 +1,1 @@
+"""Measurements against the budgets, run by hand; nothing here is a test."""

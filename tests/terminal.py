@@ -1,0 +1,124 @@
+"""A program in a pseudo-terminal: its bytes as they come, keys to type, and the time each takes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_]|[=>])")
+"""Control sequences of a terminal."""
+
+COMMAND = str(Path(sys.executable).with_name("attn-tui"))
+"""The installed command."""
+
+
+class Terminal:
+    """Runs a command in a pseudo-terminal of a given size."""
+
+    def __init__(self, *command: str, columns: int = 80, rows: int = 24, environment: Mapping[str, str] | None = None):
+        self.started = time.monotonic()
+        self.output = b""
+        self.process, self._master = pty.fork()
+        if self.process == 0:
+            os.execvpe(command[0], command, {**os.environ, "TERM": "xterm-256color", **(environment or {})})
+        self.resize(columns, rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.exit_code(0.0) is None:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        os.close(self._master)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def send(self, keys: str) -> None:
+        """Type."""
+        os.write(self._master, keys.encode())
+
+    def read(self, seconds: float) -> bytes:
+        """Collect what is written during a time."""
+        end = time.monotonic() + seconds
+        before = len(self.output)
+        while (left := end - time.monotonic()) > 0:
+            if not self._receive(left):
+                break
+        return self.output[before:]
+
+    def _receive(self, seconds: float) -> bool:
+        """Wait for a piece of output; False when the program has closed its end."""
+        if select.select([self._master], [], [], max(0.0, seconds))[0]:
+            try:
+                piece = os.read(self._master, 1 << 16)
+            except OSError:
+                return False
+            self.output += piece
+            return bool(piece)
+        return True
+
+    def settle(self, quiet: float = 0.3, limit: float = 30.0) -> tuple[int, float]:
+        """Read until nothing has come for a while; give the number of bytes, and the seconds until the last one."""
+        start = last = time.monotonic()
+        count = 0
+        while time.monotonic() - last < quiet and time.monotonic() - start < limit:
+            piece = self.read(0.01)
+            if piece:
+                count, last = count + len(piece), time.monotonic()
+        return count, last - start
+
+    def text(self, since: int = 0) -> str:
+        """Give what was written, without control sequences."""
+        return ESCAPE.sub(b"", self.output[since:]).decode("utf-8", errors="replace")
+
+    def wait_for(self, text: str, seconds: float = 30.0, since: int = 0) -> float:
+        """Read until a text has been written; give the seconds since the program's start.
+
+        Raises
+        ------
+        TimeoutError : with the last of what was written instead.
+        """
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if text in self.text(since):
+                return time.monotonic() - self.started
+            if not self._receive(0.02):
+                break
+        if text in self.text(since):
+            return time.monotonic() - self.started
+        raise TimeoutError(f"{text!r} was not written; the last was {self.text(since)[-600:]!r}")
+
+    def exit_code(self, seconds: float = 10.0) -> int | None:
+        """Wait for the program's end; None when it goes on."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                process, status = os.waitpid(self.process, os.WNOHANG)
+            except ChildProcessError:
+                return self._code
+            if process:
+                self.read(0.05)
+                self._code = os.waitstatus_to_exitcode(status)
+                return self._code
+            if time.monotonic() >= end:
+                return None
+            self._receive(0.02)
+
+    _code: int | None = None

@@ -1,0 +1,358 @@
+"""What is selected, what is known of it, what must be asked of the engine, and which pane shows what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from rich.text import Text
+
+from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
+from engine.service.files import unused_path, write_csv
+from engine.values.attention import AttentionMaps, Sentence
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head, MapName, parse_head
+from engine.values.progress import Progress
+from engine.values.spectra import SpectraGroup
+from engine.values.tables import RANK_COLUMNS, Table
+from tui.export_view import file_stem, table_on_screen
+from tui.facts import model_facts, model_line, short_name
+from tui.knowledge import Knowledge
+from tui.messages import Advanced, GroupReady
+from tui.numbers import short
+from tui.panes.attention import Averaging
+from tui.panes.ranks import next_measure
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+
+Answer = TypeVar("Answer")
+
+DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
+"""What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
+
+EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""The steps of ε; one that was given on the command line is a step of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the explorer begins: the model (None: let one be chosen), sentence, head, and ε."""
+
+    model: str | None
+    text: str | None = None
+    head: str | None = None
+    epsilon: float = DEFAULT_EPSILON
+
+
+class Conductor:
+    """The explorer's state; everything here happens on the event loop."""
+
+    def __init__(self, app: Explorer, start: Start) -> None:
+        self._app = app
+        self.start = start
+        self._knowledge: Knowledge | None = None
+        self._selected: Head | None = None
+        self._measure = MEASURES[0]
+        self._epsilons = tuple(sorted({*EPSILONS, start.epsilon}))
+        self._epsilon = start.epsilon
+        self._averaging = Averaging.NOTHING
+        self._text = ""
+        self._sentence: Sentence | EngineError | None = None
+        self._maps: dict[tuple[str, int | None], AttentionMaps | EngineError] = {}
+
+    def open(self, model: str) -> None:
+        """Ask for a model."""
+        self._app.show_model(Text(f"opening {model} …"))
+        self._run(self._open(model), "open")
+
+    async def _open(self, model: str) -> None:
+        """Show the tree once the model's headers are read, then begin the sweep."""
+        try:
+            outline = await asyncio.wrap_future(self._app.engine.open(model, self._report))
+            begin = outline.layers[0].name if self.start.head is None else parse_head(self.start.head, outline.stacks)
+            begin = next(iter(outline.layer(begin).head_names())) if self.start.head is None else begin
+            outline.layer(begin)
+        except EngineError as error:
+            self._app.fail(str(error))
+            return
+        self._app.post_message(Advanced(Progress("", 1, 1, "")))
+        self._knowledge = Knowledge(outline)
+        self._app.show_model(model_line(outline))
+        self._app.tree_widget.fill(outline)
+        self.select(begin)
+        self.go_to(begin)
+        for note in outline.notes:
+            self._app.notify(note, severity="warning", markup=False)
+        text = self.start.text if self.start.text is not None else DEMO_SENTENCE if model == "demo" else ""
+        if text or self.start.text is not None:
+            self._app.sentence_input.value = text
+            self.read(text)
+        self._app.engine.sweep(self._swept)
+
+    def _report(self, progress: Progress) -> None:
+        """Pass on how far a download is; called on the engine thread."""
+        self._app.post_message(Advanced(progress))
+
+    def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
+        """Pass on what the sweep has found; called on the engine thread."""
+        self._app.post_message(GroupReady(layer, whole_layer, group, progress))
+
+    def _run(self, work: Awaitable[None], group: str) -> None:
+        """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
+
+        async def quietly() -> None:
+            try:
+                await work
+            except Superseded:
+                return
+
+        self._app.run_worker(quietly(), group=group, exclusive=True)
+
+    def note(self, head: Head) -> str:
+        """Give what the tree says beside a head: the measure of QK and OV."""
+        if self._knowledge is None or not self._knowledge.has(head, False):
+            return ""
+        rows = self._knowledge.rows([head], self._epsilon)
+        place = RANK_COLUMNS.index(self._measure.name)
+        values = {row[3]: row[place] for row in rows if row[2] == head.label}
+        return " ".join(
+            short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)
+        )
+
+    def go_to(self, name: Head) -> None:
+        """Move the tree's cursor, which selects."""
+        self._app.tree_widget.go_to(name)
+
+    def select(self, name: Head | None) -> None:
+        """Show a head, a whole layer, or the model (None)."""
+        if self._knowledge is None:
+            return
+        self._selected = name
+        if name is not None:
+            self._ask_spectra(name)
+        self._draw_spectra()
+        self._draw_ranks()
+        self._draw_attention()
+
+    def _ask_spectra(self, name: Head) -> None:
+        """Ask for what is not known of a head or layer and its neighbours, the selected kind first."""
+        for whole_layer in (name.is_layer, not name.is_layer):
+            if self._knowledge is None or self._knowledge.baseline(
+                Head(name.stack, name.layer, -1 if whole_layer else 0)
+            ):
+                continue
+            self._run(self._fetch_spectra(name.whole_layer, whole_layer), f"spectra {whole_layer}")
+
+    async def _fetch_spectra(self, layer: Head, whole_layer: bool) -> None:
+        """Learn a layer's spectra, then what chance gives."""
+        engine, knowledge = self._app.engine, self._knowledge
+        assert knowledge is not None  # asked for by select alone
+        view = f"spectra {whole_layer}"
+        try:
+            spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
+            self.learn(layer, whole_layer, spectra)
+            baseline = await asyncio.wrap_future(engine.baseline(layer, whole_layer, view))
+            knowledge.learn_baseline(knowledge.outline.layer(layer), whole_layer, baseline)
+            self._redraw(layer, whole_layer)
+        except Superseded:
+            raise
+        except EngineError as error:
+            self.learn(layer, whole_layer, error)
+
+    def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
+        """Keep spectra, and draw them where they are on screen."""
+        if self._knowledge is None:
+            return
+        is_new = not self._knowledge.has(layer, whole_layer)
+        self._knowledge.learn(layer, whole_layer, answer)
+        if is_new:
+            self._redraw(layer, whole_layer)
+
+    def _redraw(self, layer: Head, whole_layer: bool) -> None:
+        """Draw what has become known where it is on screen."""
+        if not whole_layer:
+            self._app.tree_widget.refresh_notes(layer)
+        if self._selected is None:
+            if whole_layer:
+                self._draw_ranks()
+        elif self._selected.whole_layer == layer:
+            self._draw_ranks()
+            if self._selected.is_layer == whole_layer:
+                self._draw_spectra()
+
+    def _draw_spectra(self) -> None:
+        """Draw the spectra of what is selected."""
+        pane, knowledge, name = self._app.spectra_pane, self._knowledge, self._selected
+        if knowledge is None:
+            return
+        if name is None:
+            pane.show_message("the model", model_facts(knowledge.outline))
+            return
+        title = self._title(name)
+        try:
+            spectra = knowledge.spectra(name)
+        except EngineError as error:
+            pane.show_message(title, str(error))
+            return
+        if spectra is None:
+            pane.show_message(title, "computing …")
+        else:
+            pane.show(title, spectra, knowledge.baseline(name), self._epsilon)
+
+    def _title(self, name: Head) -> str:
+        """Name what is selected, with the marks of what changes its circuit."""
+        assert self._knowledge is not None  # titles are drawn for models that are open
+        outline = self._knowledge.outline
+        stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
+        marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
+        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{marks}"
+
+    def _draw_ranks(self) -> None:
+        """Draw the ranks of a layer's heads, or of the model's layers."""
+        knowledge, name = self._knowledge, self._selected
+        if knowledge is None:
+            return
+        names = knowledge.names_beside(name)
+        beside = name or knowledge.outline.layers[0].name
+        self._app.ranks_pane.show(
+            "all layers" if name is None else f"layer {name.layer}",
+            names,
+            knowledge.rows(names, self._epsilon),
+            self._measure,
+            self._epsilon,
+            knowledge.chance(beside, self._measure, self._epsilon),
+            name,
+        )
+
+    def read(self, text: str) -> None:
+        """Have the model read a sentence."""
+        self._text = text
+        self._sentence = None
+        self._maps.clear()
+        self._run(self._read(text), "sentence")
+        self._draw_attention()
+
+    async def _read(self, text: str) -> None:
+        """Run the model, then ask for the map on screen."""
+        try:
+            self._sentence = await asyncio.wrap_future(self._app.engine.read(text, "sentence"))
+        except Superseded:
+            raise
+        except EngineError as error:
+            self._sentence = error
+        self._draw_attention()
+
+    def _draw_attention(self) -> None:
+        """Draw the map of what is selected, asking for it when it is not known."""
+        pane, knowledge = self._app.attention_pane, self._knowledge
+        if knowledge is None:
+            return
+        if self._selected is None:
+            wanted = MapName(knowledge.outline.stacks[0], None, None)
+        else:
+            wanted = self._averaging.name_for(self._selected)
+        if isinstance(self._sentence, EngineError):
+            pane.show_message(str(wanted), str(self._sentence))
+        elif self._sentence is None:
+            waiting = f"{short_name(knowledge.outline)} is reading the sentence …"
+            pane.show_message(str(wanted), waiting if self._text else "press i and type a sentence")
+        else:
+            self._draw_map(wanted)
+
+    def _draw_map(self, wanted: MapName) -> None:
+        """Draw one map of the sentence that was read."""
+        key = (wanted.stack, wanted.layer)
+        maps = self._maps.get(key)
+        if maps is None:
+            self._app.attention_pane.show_message(str(wanted), "computing …")
+            self._run(self._fetch_maps(key, self._text), "maps")
+        elif isinstance(maps, EngineError):
+            self._app.attention_pane.show_message(str(wanted), str(maps))
+        else:
+            self._app.attention_pane.show(maps, wanted)
+
+    async def _fetch_maps(self, key: tuple[str, int | None], text: str) -> None:
+        """Learn one layer's maps; of the others only the means are kept, so that memory holds few."""
+        answer: AttentionMaps | EngineError
+        try:
+            answer = await asyncio.wrap_future(self._app.engine.attention(text, *key, "maps"))
+        except Superseded:
+            raise
+        except EngineError as error:
+            answer = error
+        if text == self._text:
+            self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
+            self._draw_attention()
+
+    def change_averaging(self) -> None:
+        """Go on to the next kind of mean."""
+        self._averaging = self._averaging.next
+        self._draw_attention()
+
+    def change_measure(self, step: int) -> None:
+        """Go on to another measure."""
+        self._measure = next_measure(self._measure, step)
+        self._draw_ranks()
+        self._app.tree_widget.refresh_notes()
+
+    def change_epsilon(self, step: int) -> None:
+        """Change ε, and measure again."""
+        place = self._epsilons.index(self._epsilon) + step
+        self._epsilon = self._epsilons[max(0, min(place, len(self._epsilons) - 1))]
+        self._draw_ranks()
+        self._draw_spectra()
+        self._app.tree_widget.refresh_notes()
+
+    def step_head(self, step: int) -> None:
+        """Go to the head after or before, across layers; from a layer to its first or the one before's last."""
+        if self._knowledge is not None:
+            heads = [head for layer in self._knowledge.outline.layers for head in layer.head_names()]
+            self._step(heads, step)
+
+    def step_layer(self, step: int) -> None:
+        """Go to the same head of the layer after or before."""
+        if self._knowledge is None:
+            return
+        layers = [layer.name for layer in self._knowledge.outline.layers]
+        here = layers[0] if self._selected is None else self._selected.whole_layer
+        layer = layers[max(0, min(layers.index(here) + step, len(layers) - 1))]
+        head = -1 if self._selected is None else self._selected.head
+        heads = self._knowledge.outline.layer(layer).heads
+        self.go_to(Head(layer.stack, layer.layer, min(head, heads - 1)))
+
+    def _step(self, heads: list[Head], step: int) -> None:
+        """Go along a list from what is selected."""
+        if self._selected in heads:
+            place = heads.index(self._selected) + step
+        else:
+            after = next((place for place, head in enumerate(heads) if self._selected and head > self._selected), 0)
+            place = after if step > 0 else after - 1
+        if 0 <= place < len(heads):
+            self.go_to(heads[place])
+
+    async def export(self, view: str) -> tuple[Path, int]:
+        """Write the table of a view beside where the program was started; give the path and the number of rows.
+
+        Raises
+        ------
+        EngineError : when there is nothing to write, or no place to write it to.
+        """
+        if self._knowledge is None:
+            raise EngineError("no model is open yet; nothing was written")
+        outline = self._knowledge.outline
+        attention = self._app.attention_pane.shown
+        table, subject = table_on_screen(view, self._knowledge, self._selected, self._epsilon, attention)
+        stack = self._selected.stack if self._selected is not None and len(outline.stacks) > 1 else ""
+        stem = file_stem(outline.name, stack, subject, table.view)
+        counted = list(table)
+
+        def write() -> Path:
+            return write_csv(Table(table.view, table.columns, counted), unused_path(Path.cwd(), stem, ".csv"))
+
+        future: Future[Path] = self._app.engine.write(write)
+        return await asyncio.wrap_future(future), len(counted)

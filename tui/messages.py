@@ -1,0 +1,33 @@
+"""What the engine thread posts to the application while it works in the background."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.message import Message
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.progress import Progress
+from engine.values.spectra import SpectraGroup
+
+
+@dataclass
+class Advanced(Message):
+    """Long work has come further; only the newest such message matters."""
+
+    progress: Progress
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a newer report stand for an older one that has not been handled yet."""
+        return isinstance(message, Advanced)
+
+
+@dataclass
+class GroupReady(Message):
+    """The sweep has computed spectra, or found out why there are none."""
+
+    layer: Head
+    whole_layer: bool
+    group: SpectraGroup | EngineError
+    progress: Progress

@@ -1,0 +1,1 @@
+"""The panes beside the tree: spectra, ranks and attention."""

@@ -1,0 +1,93 @@
+"""The attention pane: the heatmap of one head, or of a mean, for the sentence."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+
+from engine.values.attention import AttentionMap, AttentionMaps
+from engine.values.heads import Head, MapName
+from tui.panes.pane import Line, Pane
+from tui.widgets.heatmap import Heatmap
+
+
+class Averaging(Enum):
+    """What is averaged in the map on screen."""
+
+    NOTHING = "head"
+    HEADS = "mean over heads"
+    LAYERS = "mean over layers"
+    BOTH = "mean over heads and layers"
+
+    @property
+    def over_layers(self) -> bool:
+        """Whether the map is a mean over the stack's layers."""
+        return self in (Averaging.LAYERS, Averaging.BOTH)
+
+    @property
+    def next(self) -> Averaging:
+        """The one that follows."""
+        every = list(Averaging)
+        return every[(every.index(self) + 1) % len(every)]
+
+    def name_for(self, selected: Head) -> MapName:
+        """Name the map to show for a selected head; a whole layer has no head of its own, so its heads are averaged."""
+        head = None if selected.is_layer or self in (Averaging.HEADS, Averaging.BOTH) else selected.head
+        return MapName(selected.stack, None if self.over_layers else selected.layer, head)
+
+
+class AttentionPane(Pane):
+    """The map in character cells, with a readout under the cursor and a legend."""
+
+    view = "attention"
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self.heatmap = Heatmap(ascii=ascii_only)
+        self.legend_line = Line(classes="pane-legend")
+        self.shown: AttentionMap | None = None
+
+    def compose(self) -> ComposeResult:
+        """Stack the title, the map, the legend and the readout."""
+        yield self.title_line
+        yield self.heatmap
+        yield self.legend_line
+        yield self.readout_line
+
+    def show(self, maps: AttentionMaps, name: MapName) -> None:
+        """Draw one head's map, or the mean over the heads."""
+        self.shown = maps.select(name.head)
+        self._set_title(str(name), maps.sentence.notice)
+        self.heatmap.show(self.shown)
+        self._refresh_lines()
+
+    def show_message(self, name: str, message: str) -> None:
+        """Say why there is no map."""
+        self.shown = None
+        self._set_title(name, "")
+        self.heatmap.show_message(message)
+        self.readout_line.show("")
+        self.legend_line.show("")
+
+    def toggle_scale(self) -> None:
+        """Change between the linear and the logarithmic scale."""
+        self.heatmap.toggle_scale()
+        self._refresh_lines()
+
+    def _set_title(self, name: str, notice: str) -> None:
+        """Say what is shown."""
+        self.title_line.show(Text.assemble(("attention ", "bold"), name, (f"  {notice}" if notice else "", "italic")))
+
+    def _refresh_lines(self) -> None:
+        """Write the legend and what is under the cursor."""
+        if self.shown is not None:
+            self.legend_line.show(self.heatmap.legend(self.legend_line.size.width - 2))
+            self.readout_line.show(self.heatmap.readout())
+
+    @on(Heatmap.CursorMoved)
+    def _read_out(self) -> None:
+        """Say what is under the cursor."""
+        self.readout_line.show(self.heatmap.readout())

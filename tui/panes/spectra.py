@@ -1,0 +1,71 @@
+"""The spectra pane: six sparklines of one head, or of a whole layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+
+from engine.mathematics.chance import chance_curve
+from engine.mathematics.measures import energy_rank
+from engine.values.spectra import Baseline, Spectrum
+from tui.drawing.curves import Curve
+from tui.numbers import short
+from tui.panes.pane import Pane
+from tui.widgets.spectra import SpectraView
+
+
+class SpectraPane(Pane):
+    """Singular values with the baseline of chance, and a readout under the cursor."""
+
+    view = "spectra"
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self.graph = SpectraView(ascii=ascii_only)
+
+    def compose(self) -> ComposeResult:
+        """Stack the title, the graph and the readout."""
+        yield self.title_line
+        yield self.graph
+        yield self.readout_line
+
+    def show(self, name: str, spectra: Mapping[str, Spectrum], baseline: Baseline | None, epsilon: float) -> None:
+        """Draw spectra by matrix, with what chance gives where that is known."""
+        self._set_title(name)
+        self.graph.show(
+            [
+                Curve(
+                    matrix,
+                    spectrum.singular_values,
+                    None if baseline is None else chance_curve(matrix, spectra, baseline),
+                    f"rank {int(energy_rank(spectrum.singular_values, epsilon))}/{len(spectrum.singular_values)}"
+                    f" σ₁ {short(float(spectrum.singular_values[0]))}",
+                )
+                for matrix, spectrum in spectra.items()
+            ]
+        )
+        self.readout_line.show(self.graph.readout())
+
+    def show_message(self, name: str, message: str) -> None:
+        """Say why there is nothing to draw."""
+        self._set_title(name)
+        self.graph.show_message(message)
+        self.readout_line.show("")
+
+    def _set_title(self, name: str) -> None:
+        """Say what is shown, on which scale."""
+        self._name_shown = name
+        self.title_line.show(Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim")))
+
+    def toggle_scale(self) -> None:
+        """Change between the logarithmic and the linear scale."""
+        self.graph.toggle_scale()
+        self._set_title(self._name_shown)
+
+    @on(SpectraView.CursorMoved)
+    def _read_out(self) -> None:
+        """Say what is under the cursor."""
+        self.readout_line.show(self.graph.readout())

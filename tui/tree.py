@@ -1,0 +1,121 @@
+"""The tree model ▸ (stack) ▸ layer ▸ head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.widgets import Tree
+from textual.widgets.tree import TreeNode
+
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from tui.facts import short_name
+
+
+class HeadTree(Tree[Head | None]):
+    """Layers and their heads; a layer's heads are made when it is first opened.
+
+    Parameters
+    ----------
+    note : gives the short text beside a head's name, such as its rank; it is asked whenever a line is drawn.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "Down", show=False, id="tree.down"),
+        Binding("k", "cursor_up", "Up", show=False, id="tree.up"),
+        Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
+        Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
+        Binding("g,home", "first", "First line", show=False, id="tree.first"),
+        Binding("G,end", "last", "Last line", show=False, id="tree.last"),
+    ]
+
+    def __init__(self, note: Callable[[Head], str]) -> None:
+        super().__init__(Text("…"), id="tree")
+        self._note = note
+        self._layers: dict[Head, TreeNode[Head | None]] = {}
+        self.guide_depth = 2
+        self.auto_expand = False
+
+    def fill(self, outline: ModelOutline) -> None:
+        """Show a model's layers."""
+        self.clear()
+        self._layers.clear()
+        self.root.set_label(Text(short_name(outline)))
+        self.root.data = None
+        for stack in outline.stacks:
+            parent = self.root if len(outline.stacks) == 1 else self.root.add(Text(stack), expand=True)
+            for layer in outline.stack_layers(stack):
+                self._layers[layer.name] = parent.add(Text(str(layer.name)), data=layer.name)
+        self._heads = {layer.name: tuple(layer.head_names()) for layer in outline.layers}
+        self.root.expand()
+
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Head | None]) -> None:
+        """Make a layer's heads when it is opened."""
+        self._add_heads(event.node)
+
+    def _add_heads(self, node: TreeNode[Head | None]) -> None:
+        """Make a layer's heads, once."""
+        if node.data is not None and node.data.is_layer and not node.children:
+            for head in self._heads[node.data]:
+                node.add_leaf(Text(f"H{head.head}"), data=head)
+
+    def go_to(self, name: Head) -> None:
+        """Move the cursor to a head or layer, opening what hides it."""
+        node = self._layers[name.whole_layer]
+        if not name.is_layer:
+            self._add_heads(node)
+            node.expand()
+            node = node.children[name.head]
+        self.call_after_refresh(self._move_to, node)
+
+    def _move_to(self, node: TreeNode[Head | None]) -> None:
+        """Move the cursor once the tree has laid out its lines."""
+        self.move_cursor(node)
+        self.scroll_to_node(node, animate=False)
+
+    def refresh_notes(self, layer: Head | None = None) -> None:
+        """Draw the notes of one layer's heads again, or of all."""
+        for name, node in self._layers.items():
+            if layer is None or name == layer.whole_layer:
+                for child in node.children if node.is_expanded else ():
+                    child.refresh()
+
+    def render_label(self, node: TreeNode[Head | None], base_style: Style, style: Style) -> Text:
+        """Put the note beside a head's name."""
+        label = super().render_label(node, base_style, style)
+        if node.data is not None and not node.data.is_layer:
+            label = label.copy()
+            label.append(f" {self._note(node.data)}", style=Style(dim=True))
+        return label
+
+    def action_first(self) -> None:
+        """Go to the first line."""
+        self.cursor_line = 0
+
+    def action_last(self) -> None:
+        """Go to the last line."""
+        self.cursor_line = self.last_line
+
+    def action_open(self) -> None:
+        """Open a node, or go to its first child when it is open."""
+        node = self.cursor_node
+        if node is None:
+            return
+        if node.allow_expand and not node.is_expanded:
+            node.expand()
+        elif node.children:
+            self.move_cursor(node.children[0])
+
+    def action_close(self) -> None:
+        """Close a node, or go to its parent when it is closed."""
+        node = self.cursor_node
+        if node is None:
+            return
+        if node.is_expanded and node.allow_expand and node.parent is not None:
+            node.collapse()
+        elif node.parent is not None:
+            self.move_cursor(node.parent)
