@@ -64,6 +64,13 @@ class Conductor:
         self._text = ""
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[tuple[str, int | None], AttentionMaps | EngineError] = {}
+        self._sweep: Future[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a model is open and nothing more is awaited from the engine."""
+        swept = self._sweep is not None and self._sweep.done()
+        return swept and all(worker.is_finished for worker in self._app.workers)
 
     def open(self, model: str) -> None:
         """Ask for a model."""
@@ -92,7 +99,7 @@ class Conductor:
         if text or self.start.text is not None:
             self._app.sentence_input.value = text
             self.read(text)
-        self._app.engine.sweep(self._swept)
+        self._sweep = self._app.engine.sweep(self._swept)
 
     def _report(self, progress: Progress) -> None:
         """Pass on how far a download is; called on the engine thread."""

@@ -112,37 +112,54 @@ class Measure:
     Attributes
     ----------
     name : the column.
-    title : a short name for a narrow screen.
-    formula : what it is, for the screen and the help.
-    is_count : whether its values are whole numbers.
+    title : what a screen calls it.
+    formula : what it is, for the screen.
     compute : (singular values (..., r), ε, tolerance) to one number per spectrum.
+    is_count : whether its values are whole numbers.
+    is_norm : whether it grows with the matrix; the others depend on the spectrum's shape alone.
     """
 
     name: str
     title: str
     formula: str
-    is_count: bool
     compute: Callable[[FloatArray, float, float], NDArray[np.generic]]
+    is_count: bool = False
+    is_norm: bool = False
 
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("energy_rank", "energy rank", "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²", True,
-            lambda sigma, epsilon, tolerance: energy_rank(sigma, epsilon)),
-    Measure("numerical_rank", "numerical rank", "number of σ above rounding noise", True,
-            lambda sigma, epsilon, tolerance: numerical_rank(sigma, tolerance)),
-    Measure("effective_rank", "effective rank", "exp of the entropy of σ/Σσ", False,
-            lambda sigma, epsilon, tolerance: effective_rank(sigma)),
-    Measure("stable_rank", "stable rank", "Σσ² / σ₁²", False,
-            lambda sigma, epsilon, tolerance: stable_rank(sigma)),
-    Measure("participation_ratio", "participation ratio", "(Σσ²)² / Σσ⁴", False,
-            lambda sigma, epsilon, tolerance: participation_ratio(sigma)),
-    Measure("spectral_norm", "spectral norm", "σ₁", False,
-            lambda sigma, epsilon, tolerance: spectral_norm(sigma)),
-    Measure("frobenius_norm", "Frobenius norm", "√Σσ²", False,
-            lambda sigma, epsilon, tolerance: frobenius_norm(sigma)),
-    Measure("nuclear_norm", "nuclear norm", "Σσ", False,
-            lambda sigma, epsilon, tolerance: nuclear_norm(sigma)),
-    Measure("condition_number", "condition number", "σ₁ / σᵣ", False,
-            lambda sigma, epsilon, tolerance: condition_number(sigma)),
+    Measure(
+        "energy_rank", "energy rank", "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
+        lambda sigma, epsilon, tolerance: energy_rank(sigma, epsilon), is_count=True,
+    ),
+    Measure(
+        "numerical_rank", "numerical rank", "number of σ above rounding noise",
+        lambda sigma, epsilon, tolerance: numerical_rank(sigma, tolerance), is_count=True,
+    ),
+    Measure(
+        "effective_rank", "effective rank", "exp(entropy of σ/Σσ)",
+        lambda sigma, epsilon, tolerance: effective_rank(sigma),
+    ),
+    Measure("stable_rank", "stable rank", "Σσ² / σ₁²", lambda sigma, epsilon, tolerance: stable_rank(sigma)),
+    Measure(
+        "participation_ratio", "participation ratio", "(Σσ²)² / Σσ⁴",
+        lambda sigma, epsilon, tolerance: participation_ratio(sigma),
+    ),
+    Measure(
+        "spectral_norm", "spectral norm", "σ₁",
+        lambda sigma, epsilon, tolerance: spectral_norm(sigma), is_norm=True,
+    ),
+    Measure(
+        "frobenius_norm", "Frobenius norm", "√Σσ²",
+        lambda sigma, epsilon, tolerance: frobenius_norm(sigma), is_norm=True,
+    ),
+    Measure(
+        "nuclear_norm", "nuclear norm", "Σσ",
+        lambda sigma, epsilon, tolerance: nuclear_norm(sigma), is_norm=True,
+    ),
+    Measure(
+        "condition_number", "condition number", "σ₁ / σᵣ",
+        lambda sigma, epsilon, tolerance: condition_number(sigma),
+    ),
 )  # fmt: skip
 """Every measure, in the order of the table's columns."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,15 +27,27 @@ def _place(head: Head, matrix: str) -> tuple[Cell, ...]:
     return (head.stack, head.layer, head.label, matrix)
 
 
-def rank_row(spectrum: Spectrum, epsilon: float = DEFAULT_EPSILON) -> tuple[Cell, ...]:
-    """Measure one spectrum: a row of the ``ranks`` table."""
-    measured = (measure.compute(spectrum.singular_values, epsilon, spectrum.tolerance).item() for measure in MEASURES)
-    return (*_place(spectrum.head, spectrum.matrix), spectrum.rows, spectrum.cols, *measured)
+def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[Cell, ...]]:
+    """Measure spectra: a row of the ``ranks`` table each, in their order.
+
+    Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
+    """
+    batches: dict[tuple[str, int, float], list[int]] = defaultdict(list)
+    for place, spectrum in enumerate(spectra):
+        batches[spectrum.matrix, len(spectrum.singular_values), spectrum.tolerance].append(place)
+    rows: list[tuple[Cell, ...]] = [()] * len(spectra)
+    for (_, _, tolerance), places in batches.items():
+        sigma = np.stack([spectra[place].singular_values for place in places])
+        measured = [measure.compute(sigma, epsilon, tolerance).tolist() for measure in MEASURES]
+        for place, values in zip(places, zip(*measured, strict=True), strict=True):
+            spectrum = spectra[place]
+            rows[place] = (*_place(spectrum.head, spectrum.matrix), spectrum.rows, spectrum.cols, *values)
+    return rows
 
 
-def ranks_table(spectra: Iterable[Spectrum], epsilon: float = DEFAULT_EPSILON) -> Table:
-    """Measure spectra; one row each, computed as they are read."""
-    return Table("ranks", RANK_COLUMNS, (rank_row(spectrum, epsilon) for spectrum in spectra))
+def ranks_table(batches: Iterable[Sequence[Spectrum]], epsilon: float = DEFAULT_EPSILON) -> Table:
+    """Measure spectra, a batch (a layer's heads, say) at a time, as the rows are read."""
+    return Table("ranks", RANK_COLUMNS, (row for batch in batches for row in rank_rows(batch, epsilon)))
 
 
 def _spectrum_rows(spectrum: Spectrum) -> Iterator[tuple[Cell, ...]]:
@@ -46,9 +59,10 @@ def _spectrum_rows(spectrum: Spectrum) -> Iterator[tuple[Cell, ...]]:
         yield (*place, index, sigma, share, cumulative)
 
 
-def spectrum_table(spectra: Iterable[Spectrum]) -> Table:
-    """List every singular value of the spectra with its energy."""
-    return Table("spectrum", SPECTRUM_COLUMNS, (row for spectrum in spectra for row in _spectrum_rows(spectrum)))
+def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
+    """List every singular value of the spectra with its energy, a batch at a time, as the rows are read."""
+    rows = (row for batch in batches for spectrum in batch for row in _spectrum_rows(spectrum))
+    return Table("spectrum", SPECTRUM_COLUMNS, rows)
 
 
 def _attention_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:

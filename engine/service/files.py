@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import os
 import secrets
 import zipfile
@@ -57,10 +58,16 @@ def requested_file(path: Path) -> Iterator[Path]:
 
 
 def write_rows(table: Table, stream: TextIO) -> None:
-    """Write a table as CSV; floats are written so that they read back exactly."""
+    """Write a table as CSV; floats are written so that they read back exactly.
+
+    Nothing is written before the first row is there, so that a request that fails at once leaves no lonely header.
+    """
     writer = csv.writer(stream, lineterminator="\n")
+    rows = iter(table)
+    first = list(itertools.islice(rows, 1))
     writer.writerow(table.columns)
-    writer.writerows(table)
+    writer.writerows(first)
+    writer.writerows(rows)
 
 
 def write_csv(table: Table, path: Path) -> Path:

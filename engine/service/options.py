@@ -49,11 +49,12 @@ def log_file() -> Path:
 def limit_threads(threads: int | None) -> int:
     """Choose how many threads linear algebra uses; must be called before NumPy or torch is imported.
 
-    By default half of this machine's cores, at most eight: a pool as large as the machine spins against any other busy
-    process and can take over ten times as long. An ``OMP_NUM_THREADS`` of the person's own is left alone.
+    By default as many as this process may use, at most sixteen; an ``OMP_NUM_THREADS`` of the person's own is left alone.
+    Threads that wait are made to sleep: by default OpenMP's spin, and beside one other busy process the same singular
+    values then take over ten times as long.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chosen = threads or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or min(8, max(1, available // 2))
+    chosen = threads or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or min(16, available)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(chosen)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -58,20 +58,12 @@ class SpectraGroup:
 class Baseline:
     """What chance gives: spectra of Gaussian factors of the same shapes, each factor of Frobenius norm one.
 
+    To stand beside a head they are scaled by the norms of the head's own factors; so the baseline of a product also
+    says how large it would be if its factors were not aligned.
+
     Attributes
     ----------
     draws : by matrix, (draws, structural rank) float64 singular values, largest first.
-
-    For a head's matrix the draws are scaled by `scale`: the norms of the head's own factors, so that a product's
-    baseline also says how large it would be if its factors were not aligned.
     """
 
     draws: Mapping[str, FloatArray]
-
-    @staticmethod
-    def scale(matrix: str, norms: Mapping[str, float]) -> float:
-        """Multiply the Frobenius norms of the factors that form a matrix (``QK`` is formed by Q and K)."""
-        product = 1.0
-        for factor in matrix:
-            product *= norms[factor]
-        return product
