@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from typing import ClassVar
 
@@ -28,7 +27,9 @@ from tui.panes.spectra import SpectraPane
 from tui.status_line import describe
 from tui.tree import HeadTree
 
-log = logging.getLogger("attn-tui")
+WIDTHS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
+HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
+"""From how many columns and rows on the screen has which class; the layout follows them."""
 
 
 class Explorer(App[None]):
@@ -36,8 +37,8 @@ class Explorer(App[None]):
 
     CSS_PATH = "app.tcss"
     TITLE = "attn-tui"
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", id="app.help"),
         Binding("i", "sentence", "Sentence", id="app.sentence"),
@@ -130,10 +131,13 @@ class Explorer(App[None]):
         self.exit(return_code=1)
 
     def _fatal_error(self) -> None:
-        """Leave after an error that nobody foresaw: one line for the person, the rest for the log."""
-        log.exception("the explorer ended by an error")
-        self.failure = f"unexpected {type(self._exception).__name__}: {self._exception}; see the log: attn-tui info"
+        """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""
         self._close_messages_no_wait()
+
+    @property
+    def unforeseen(self) -> Exception | None:
+        """The error that ended the explorer, if nobody foresaw it."""
+        return self._exception
 
     def _activate(self, pane: Pane) -> None:
         """Make a view the one that ``e`` exports, and the one that a narrow terminal shows."""

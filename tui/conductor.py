@@ -56,7 +56,7 @@ class Conductor:
         self._app = app
         self.start = start
         self._knowledge: Knowledge | None = None
-        self._selected: Head | None = None
+        self.selected: Head | None = None
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, start.epsilon}))
         self._epsilon = start.epsilon
@@ -139,7 +139,7 @@ class Conductor:
         """Show a head, a whole layer, or the model (None)."""
         if self._knowledge is None:
             return
-        self._selected = name
+        self.selected = name
         if name is not None:
             self._ask_spectra(name)
         self._draw_spectra()
@@ -184,17 +184,17 @@ class Conductor:
         """Draw what has become known where it is on screen."""
         if not whole_layer:
             self._app.tree_widget.refresh_notes(layer)
-        if self._selected is None:
+        if self.selected is None:
             if whole_layer:
                 self._draw_ranks()
-        elif self._selected.whole_layer == layer:
+        elif self.selected.whole_layer == layer:
             self._draw_ranks()
-            if self._selected.is_layer == whole_layer:
+            if self.selected.is_layer == whole_layer:
                 self._draw_spectra()
 
     def _draw_spectra(self) -> None:
         """Draw the spectra of what is selected."""
-        pane, knowledge, name = self._app.spectra_pane, self._knowledge, self._selected
+        pane, knowledge, name = self._app.spectra_pane, self._knowledge, self.selected
         if knowledge is None:
             return
         if name is None:
@@ -221,7 +221,7 @@ class Conductor:
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""
-        knowledge, name = self._knowledge, self._selected
+        knowledge, name = self._knowledge, self.selected
         if knowledge is None:
             return
         names = knowledge.names_beside(name)
@@ -259,10 +259,10 @@ class Conductor:
         pane, knowledge = self._app.attention_pane, self._knowledge
         if knowledge is None:
             return
-        if self._selected is None:
+        if self.selected is None:
             wanted = MapName(knowledge.outline.stacks[0], None, None)
         else:
-            wanted = self._averaging.name_for(self._selected)
+            wanted = self._averaging.name_for(self.selected)
         if isinstance(self._sentence, EngineError):
             pane.show_message(str(wanted), str(self._sentence))
         elif self._sentence is None:
@@ -326,21 +326,33 @@ class Conductor:
         if self._knowledge is None:
             return
         layers = [layer.name for layer in self._knowledge.outline.layers]
-        here = layers[0] if self._selected is None else self._selected.whole_layer
+        here = layers[0] if self.selected is None else self.selected.whole_layer
         layer = layers[max(0, min(layers.index(here) + step, len(layers) - 1))]
-        head = -1 if self._selected is None else self._selected.head
+        head = -1 if self.selected is None else self.selected.head
         heads = self._knowledge.outline.layer(layer).heads
         self.go_to(Head(layer.stack, layer.layer, min(head, heads - 1)))
 
     def _step(self, heads: list[Head], step: int) -> None:
         """Go along a list from what is selected."""
-        if self._selected in heads:
-            place = heads.index(self._selected) + step
+        if self.selected in heads:
+            place = heads.index(self.selected) + step
         else:
-            after = next((place for place, head in enumerate(heads) if self._selected and head > self._selected), 0)
+            after = next((place for place, head in enumerate(heads) if self.selected and head > self.selected), 0)
             place = after if step > 0 else after - 1
         if 0 <= place < len(heads):
             self.go_to(heads[place])
+
+    def table(self, view: str) -> tuple[Table, str]:
+        """Give the table that a view draws, and what it is of.
+
+        Raises
+        ------
+        EngineError : when the view shows nothing yet.
+        """
+        if self._knowledge is None:
+            raise EngineError("no model is open yet; nothing was written")
+        attention = self._app.attention_pane.shown
+        return table_on_screen(view, self._knowledge, self.selected, self._epsilon, attention)
 
     async def export(self, view: str) -> tuple[Path, int]:
         """Write the table of a view beside where the program was started; give the path and the number of rows.
@@ -352,14 +364,13 @@ class Conductor:
         if self._knowledge is None:
             raise EngineError("no model is open yet; nothing was written")
         outline = self._knowledge.outline
-        attention = self._app.attention_pane.shown
-        table, subject = table_on_screen(view, self._knowledge, self._selected, self._epsilon, attention)
-        stack = self._selected.stack if self._selected is not None and len(outline.stacks) > 1 else ""
+        table, subject = self.table(view)
+        stack = self.selected.stack if self.selected is not None and len(outline.stacks) > 1 else ""
         stem = file_stem(outline.name, stack, subject, table.view)
         counted = list(table)
 
         def write() -> Path:
-            return write_csv(Table(table.view, table.columns, counted), unused_path(Path.cwd(), stem, ".csv"))
+            return write_csv(Table(table.view, table.columns, counted), unused_path(stem, ".csv"))
 
         future: Future[Path] = self._app.engine.write(write)
         return await asyncio.wrap_future(future), len(counted)

@@ -44,13 +44,15 @@ def launch(
     if theme is not None:
         app.theme = theme
     app.run()
+    if app.unforeseen is not None:
+        raise app.unforeseen
     if app.failure:
-        click.echo(f"attn-tui: {app.failure}", err=True)
+        raise EngineError(app.failure)
     sys.stdout.flush()
     sys.stderr.flush()
     # The engine thread may be deep in native code; waiting for it, or tearing its libraries down under it, would keep
     # the terminal from the person who has left.
-    os._exit(1 if app.failure else app.return_code or 0)
+    os._exit(app.return_code or 0)
 
 
 def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:

@@ -12,13 +12,13 @@ class Line(Static):
 
     def __init__(self, *, classes: str) -> None:
         super().__init__("", markup=False, classes=classes)
-        self._shown = Text()
+        self.shown = Text()
 
     def show(self, text: Text | str) -> None:
         """Change the text."""
         new = Text(text) if isinstance(text, str) else text
-        if new != self._shown:
-            self._shown = new
+        if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
+            self.shown = new
             self.update(new)
 
 

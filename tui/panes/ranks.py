@@ -104,7 +104,7 @@ class RanksPane(Pane):
         self.title_line.show(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
         numbers = "".join(f"{rough(chance[matrix]) if matrix in chance else '…':>{VALUE_WIDTH}}" for matrix in MATRICES)
         self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
-        self.readout_line.show(f"{measure.formula}; chance: Gaussian factors")
+        self.readout_line.show(measure.formula)
 
     def _fill(self, names: tuple[Head, ...], cells: list[list[str]]) -> None:
         """Change the cells that differ; make the lines anew only when their number changes."""

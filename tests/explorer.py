@@ -1,0 +1,54 @@
+"""The explorer driven without a terminal, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from tui.app import Explorer
+from tui.conductor import Start
+from tui.panes.pane import Line
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until everything that was asked of the engine has been drawn."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(600):
+        await pilot.pause(0.05)
+        if app.failure or app.conductor.is_idle:
+            break
+    await pilot.pause()
+
+
+@asynccontextmanager
+async def explorer(
+    model: Path | str,
+    *,
+    size: tuple[int, int] = (80, 24),
+    text: str | None = None,
+    head: str | None = None,
+    ascii_only: bool = False,
+) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
+    """Open the explorer on a model and wait until it is idle."""
+    app = Explorer(Engine(EngineOptions()), Start(str(model), text=text, head=head), ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        yield app, pilot
+    app.engine.stop()
+
+
+def shown(line: Line) -> str:
+    """Give the text of a title or readout line."""
+    return line.shown.plain
+
+
+def screen_text(app: Explorer) -> str:
+    """Give everything that is on screen, as text."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join(strip.text for strip in strips)

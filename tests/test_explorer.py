@@ -1,0 +1,345 @@
+"""What the explorer shows and does, key by key."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.mathematics.measures import MEASURES
+from engine.values.heads import Head, MapName
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tui.panes.attention import Averaging
+
+TEXT = "the cat sat on the mat"
+
+
+async def test_the_tree_opens_at_the_first_head_with_its_spectra(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, _):
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert "L0H0" in shown(app.spectra_pane.title_line)
+        text = screen_text(app)
+        for label in ("L0", "L1", "H0", "H3", "QK", "OV"):
+            assert label in text
+        assert "σ" in shown(app.spectra_pane.readout_line)
+
+
+@pytest.mark.parametrize(
+    ("keys", "selected"),
+    [
+        (("down",), Head("decoder", 0, 1)),
+        (("j", "j", "k"), Head("decoder", 0, 1)),
+        (("h",), Head("decoder", 0)),
+        (("left", "left", "left"), None),
+        (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
+        (("G", "l", "l", "l"), Head("decoder", 1, 0)),
+        (("g",), None),
+        (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
+        (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
+        (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
+        (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
+    ],
+)
+async def test_keys_walk_the_tree(tiny_model: TinyModel, keys: tuple[str, ...], selected: Head | None) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for key in keys:
+            await pilot.press(key)
+            await pilot.pause()
+        await settle(pilot)
+        assert app.conductor.selected == selected
+
+
+async def test_enter_closes_and_opens_a_layer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("h", "enter")
+        await pilot.pause()
+        assert "H0" not in screen_text(app).replace("L0H0", "")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "H3" in screen_text(app)
+
+
+async def test_a_click_selects_a_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.click("#tree", offset=(9, 4))
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+
+
+async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        panes = (app.spectra_pane, app.ranks_pane, app.attention_pane)
+        for key, pane in zip("123", panes, strict=True):
+            await pilot.press(key)
+            await pilot.pause()
+            assert [each.region.width > 0 and each.display for each in panes] == [each is pane for each in panes]
+        await pilot.press("t")
+        assert app.focused is app.tree_widget
+
+
+async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        panes = (app.spectra_pane, app.ranks_pane, app.attention_pane)
+        assert all(each.region.width > 40 and each.region.height > 15 for each in panes)
+        regions = [each.region for each in panes]
+        assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
+        await pilot.press("2", "z")
+        await pilot.pause()
+        assert [each.region.width > 0 for each in panes] == [False, True, False]
+        await pilot.press("z")
+        await pilot.pause()
+        assert all(each.region.width > 40 for each in panes)
+
+
+async def test_resizing_keeps_everything_and_a_tiny_terminal_says_what_it_needs(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("j")
+        for size in ((20, 5), (160, 50), (39, 30), (200, 60), (80, 11), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            small = size[0] < 40 or size[1] < 12
+            assert ("40 × 12" in " ".join(screen_text(app).split())) == small
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert "L0H1" in screen_text(app)
+
+
+async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        for measure in MEASURES:
+            assert measure.title in shown(app.ranks_pane.title_line)
+            table, _ = app.conductor.table("ranks")
+            place = table.columns.index(measure.name)
+            values = {(row[2], row[3]): row[place] for row in table}
+            for number, label in enumerate(("0", "1", "2", "3", "all")):
+                cells = [str(cell) for cell in app.ranks_pane.table.get_row_at(number)]
+                assert cells[0] == ("all" if label == "all" else f"H{label}")
+                for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
+                    assert float(cell) == pytest.approx(float(values[label, matrix]), rel=0.05)
+            await pilot.press("m")
+        assert MEASURES[0].title in shown(app.ranks_pane.title_line)
+        await pilot.press("M")
+        assert MEASURES[-1].title in shown(app.ranks_pane.title_line)
+
+
+async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        before = [str(cell) for cell in app.ranks_pane.table.get_row_at(0)]
+        for _ in range(5):
+            await pilot.press("+")
+        after = [str(cell) for cell in app.ranks_pane.table.get_row_at(0)]
+        assert "ε 0.5" in shown(app.ranks_pane.title_line)
+        assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
+        table, _ = app.conductor.table("ranks")
+        assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
+
+
+async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.ranks_pane.table.cursor_row == 2
+        await pilot.press("j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0)
+
+
+async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("g", "2")
+        await settle(pilot)
+        rows = [str(app.ranks_pane.table.get_row_at(number)[0]) for number in range(2)]
+        assert rows == ["L0", "L1"]
+        table, subject = app.conductor.table("ranks")
+        assert subject == "model"
+        assert {row[2] for row in table} == {"all"}
+        assert len(list(table)) == 12
+
+
+async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "m", "m")
+        numbers = shown(app.ranks_pane.chance_line).split()
+        assert numbers[0] == "chance"
+        assert len(numbers) == 7
+        assert all(4 < float(number) <= 8 for number in numbers[1:])
+
+
+async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert "press i and type a sentence" in screen_text(app)
+        await pilot.press("i", *"question 1", "enter")
+        await settle(pilot)
+        assert app.sentence_input.value == "question 1"
+        attention = app.attention_pane.shown
+        assert attention is not None
+        assert "".join(attention.query_tokens) == "question 1"
+        assert "query 0" in shown(app.attention_pane.readout_line)
+        await pilot.press("down", "down", "right")
+        assert "query 2" in shown(app.attention_pane.readout_line)
+        assert f"{attention.weights[2, 1]:.4f}" in shown(app.attention_pane.readout_line)
+
+
+async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        names = []
+        for _ in Averaging:
+            await settle(pilot)
+            assert app.attention_pane.shown is not None
+            names.append(app.attention_pane.shown.name)
+            await pilot.press("a")
+        assert names == [
+            MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
+            MapName("decoder", None, None),
+        ]  # fmt: skip
+
+
+async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        seen = []
+        for _ in range(5):
+            await settle(pilot)
+            assert app.attention_pane.shown is not None
+            seen.append((app.attention_pane.shown.name, app.attention_pane.shown.weights))
+            await pilot.press("right_square_bracket")
+        assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
+        assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "file", "options"),
+    [
+        ("spectra", "1", "{}-L1H2-spectrum.csv", ("spectrum", "--head", "L1H2")),
+        ("ranks", "2", "{}-L1-ranks.csv", ("ranks", "--layer", "1")),
+        ("attention", "3", "{}-L1H2-attention.csv", ("attention", "--head", "L1H2", "--text", TEXT)),
+    ],
+)
+async def test_e_writes_the_same_table_as_the_export_command(
+    tiny_model: TinyModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    view: str,
+    key: str,
+    file: str,
+    options: tuple[str, ...],
+) -> None:
+    from tests.test_wrong_input import attn_tui
+
+    folder = tiny_model("gpt2")
+    monkeypatch.chdir(tmp_path)
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press(key, "e", "e")
+        await settle(pilot)
+        assert app.active.view == view
+        assert file.format(folder.name) in " ".join(toast.message for toast in app._notifications)
+    written = tmp_path / file.format(folder.name)
+    again = written.with_name(f"{written.stem}-2.csv")
+    assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
+    assert written.read_text(encoding="utf-8") == attn_tui("export", folder, *options).stdout
+
+
+async def test_e_says_so_when_there_is_nothing_to_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3", "e")
+        await settle(pilot)
+        assert [toast.severity for toast in app._notifications] == ["error"]
+    assert list(tmp_path.glob("*.csv")) == []
+
+
+async def test_e_says_where_it_cannot_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        gone.rmdir()
+        await pilot.press("1", "e")
+        await settle(pilot)
+        assert [toast.severity for toast in app._notifications] == ["error"]
+        assert app.is_running
+
+
+async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), size=(100, 120)) as (app, pilot):
+        active = {
+            each.binding.description
+            for each in app.screen.active_bindings.values()
+            if each.binding.description and not each.binding.system
+        }
+        await pilot.press("question_mark")
+        await pilot.pause()
+        text = screen_text(app)
+        assert active
+        assert [description for description in active if description not in text] == []
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
+async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, _):
+        attention = app.attention_pane.shown
+        assert attention is not None
+        assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
+        assert "[bold]x[/bold] [/] [red" in screen_text(app)
+
+
+async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy: TinyModel) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("llama") / "model.safetensors"
+    tensors = load_file(file)
+    tensors[next(name for name in tensors if name.endswith("layers.0.self_attn.v_proj.weight"))][1, 1] = torch.inf
+    save_file(tensors, file, metadata={"format": "pt"})
+    async with explorer(file.parent) as (app, pilot):
+        assert "v_proj.weight holds 1 NaN or infinite" in " ".join(screen_text(app).split())
+        await pilot.press("right_curly_bracket")
+        await settle(pilot)
+        assert "σ" in shown(app.spectra_pane.readout_line)
+
+
+async def test_a_model_without_a_tokenizer_still_has_spectra(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    async with explorer(folder, text=TEXT) as (app, pilot):
+        assert "σ" in shown(app.spectra_pane.readout_line)
+        await pilot.press("3")
+        await pilot.pause()
+        assert "tokenizer" in screen_text(app)
+
+
+async def test_an_empty_sentence_is_refused_in_its_place(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="  ") as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert "the sentence is empty" in screen_text(app)
+
+
+async def test_a_head_that_is_not_there_ends_with_a_clear_line(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L9H9") as (app, _):
+        assert "no attention in layer 9" in app.failure
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, ascii_only=True, size=size) as (app, pilot):
+        for key in ("1", "3"):
+            await pilot.press(key)
+            await pilot.pause()
+            for widget in (app.spectra_pane.graph, app.attention_pane.heatmap):
+                region = widget.region
+                lines = screen_text(app).splitlines()[region.y : region.bottom]
+                assert all(line[region.x : region.right].isascii() for line in lines)
