@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
@@ -35,7 +36,7 @@ HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 class Explorer(App[None]):
     """The application's frame: layout, keys, focus. What is shown is the conductor's."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "attn-tui"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS

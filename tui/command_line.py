@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import sys
-import traceback
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from engine.service.options import EngineOptions, limit_threads, log_file
+from engine.service.log import write_log
+from engine.service.options import EngineOptions, limit_threads
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, STACKS
 
@@ -89,19 +88,6 @@ def _options(arguments: dict[str, Any]) -> EngineOptions:
         use_cache=not arguments.pop("no_cache"),
         trust_remote_code=arguments.pop("trust_remote_code"),
     )
-
-
-def write_log(error: BaseException) -> str:
-    """Keep an error that nobody foresaw, with its traceback, in the log; give the line that a person reads."""
-    place = log_file()
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}\n{''.join(traceback.format_exception(error))}\n")
-        where = f"its traceback is in {place}"
-    except OSError:
-        where = "see its traceback with --debug"
-    return f"unexpected {type(error).__name__}: {error}; {where}"
 
 
 def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from engine.values.errors import Superseded
+from engine.service.log import write_log
+from engine.values.errors import EngineError, Superseded
 
 Answer = TypeVar("Answer")
 Breathe = Callable[[], None]
@@ -128,7 +129,11 @@ class EngineThread:
         try:
             breathe()
             answer = job.work(breathe)
-        except BaseException as error:  # the thread outlives whatever a job does
+        except EngineError as error:
             job.future.set_exception(error)
+        except BaseException as error:  # the thread outlives whatever a job does
+            unforeseen = EngineError(write_log(error))
+            unforeseen.__cause__ = error
+            job.future.set_exception(unforeseen)
         else:
             job.future.set_result(answer)

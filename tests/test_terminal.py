@@ -1,0 +1,156 @@
+"""The living program in a pseudo-terminal: it starts light, leaves at once, and gives the terminal back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.terminal import COMMAND, Terminal
+
+ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
+"""What a terminal is sent to show its other screen, and to go back."""
+
+
+def assert_restored(terminal: Terminal) -> str:
+    """Make sure that the terminal is as it was, and give what was written after that."""
+    assert terminal.output.count(ENTER) == terminal.output.count(LEAVE) == 1
+    assert b"\x1b[?25h" in terminal.output.rpartition(ENTER)[2]  # the cursor shows again
+    return terminal.text(terminal.output.rindex(LEAVE))
+
+
+def scripted(body: str, *arguments: str | Path) -> Terminal:
+    """Run the command with something in it changed first."""
+    code = f"import sys\n{body}\nfrom tui.command_line import main\nsys.argv = ['attn-tui', *sys.argv[1:]]\nmain()"
+    return Terminal(sys.executable, "-c", code, *map(str, arguments))
+
+
+def test_it_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
+    with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
+        terminal.wait_for("σ1 =")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert assert_restored(terminal) == ""
+
+
+def test_quitting_takes_no_time_while_the_engine_is_deep_in_work(tiny_model: TinyModel) -> None:
+    busy = (
+        "import time, engine.service.session as s\n"
+        "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
+        "s.Session.spectra = spectra"
+    )
+    with scripted(busy, tiny_model("llama")) as terminal:
+        terminal.wait_for("computing")
+        terminal.settle()
+        terminal.send("q")
+        start = time.monotonic()
+        assert terminal.exit_code() == 0
+        assert time.monotonic() - start < 5
+        assert_restored(terminal)
+
+
+def test_keys_are_answered_while_the_engine_is_deep_in_work(tiny_model: TinyModel) -> None:
+    busy = (
+        "import time, engine.service.session as s\n"
+        "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
+        "s.Session.spectra = spectra"
+    )
+    with scripted(busy, tiny_model("llama")) as terminal:
+        terminal.wait_for("computing")
+        terminal.settle()
+        for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "Cursor to parent")):
+            since = len(terminal.output)
+            terminal.send(key)
+            terminal.wait_for(answer, 5.0, since)
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_restores_the_terminal(tiny_model: TinyModel, name: signal.Signals) -> None:
+    with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
+        terminal.wait_for("σ1 =")
+        os.kill(terminal.process, name)
+        assert terminal.exit_code() is not None
+        assert_restored(terminal)
+
+
+def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
+    broken = (
+        "import tui.app\n"
+        "def broken(self, step): raise ZeroDivisionError('on purpose')\n"
+        "tui.app.Explorer.action_measure = broken"
+    )
+    with scripted(broken, tiny_model("llama")) as terminal:
+        terminal.wait_for("σ1 =")
+        terminal.send("m")
+        assert terminal.exit_code() == 1
+        line = assert_restored(terminal)
+    assert "attn-tui: unexpected ZeroDivisionError: on purpose" in line
+    assert "Traceback" not in line
+    log = Path(line.split("its traceback is in ")[1].strip())
+    assert "ZeroDivisionError: on purpose" in log.read_text(encoding="utf-8")
+
+
+def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives_on(tiny_model: TinyModel) -> None:
+    broken = (
+        "import engine.service.session as s\n"
+        "def broken(self, text, breathe): raise ZeroDivisionError('on purpose')\n"
+        "s.Session.read = broken"
+    )
+    with scripted(broken, tiny_model("llama"), "--text", "the cat") as terminal:
+        terminal.wait_for("σ1 =")
+        terminal.send("3")
+        terminal.wait_for("ZeroDivisionError")
+        terminal.send("1")
+        since = len(terminal.output)
+        terminal.send("]")
+        terminal.wait_for("L0H1", since=since)
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+
+
+def test_torch_is_not_imported_when_the_first_frame_is_painted(tiny_model: TinyModel) -> None:
+    code = (
+        "import sys\n"
+        "from engine.service.engine import Engine\n"
+        "from tui.app import Explorer\n"
+        "from tui.conductor import Start\n"
+        "class Watched(Explorer):\n"
+        "    def _begin(self):\n"
+        "        loaded = [name for name in ('torch', 'transformers', 'huggingface_hub') if name in sys.modules]\n"
+        "        self.exit(message=f'loaded {loaded}')\n"
+        f"Watched(Engine(), Start({str(tiny_model('llama'))!r})).run()\n"
+    )
+    with Terminal(sys.executable, "-c", code) as terminal:
+        assert terminal.exit_code() == 0
+        assert "loaded []" in terminal.text()
+
+
+@pytest.mark.parametrize("after", [0.0, 0.02, 0.1, 0.3])
+def test_killing_an_export_leaves_no_half_written_file(tiny_model: TinyModel, tmp_path: Path, after: float) -> None:
+    file = tmp_path / "attention.csv"
+    text = "the cat " * 60
+    process = subprocess.Popen(
+        [COMMAND, "export", str(tiny_model("gpt2")), "attention", "--text", text, "-o", str(file)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(tmp_path.glob(".attention.csv.*")):
+        time.sleep(0.001)
+    time.sleep(after)
+    process.kill()
+    process.wait()
+    assert not file.exists() or file.read_text(encoding="utf-8").count("\n") == 1 + 2 * 4 * 64 * 64
+
+
+def test_without_a_model_the_demo_is_offered() -> None:
+    with Terminal(COMMAND) as terminal:
+        terminal.wait_for("shipped with attn-tui")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert_restored(terminal)
