@@ -66,11 +66,13 @@ class HeadTree(Tree[Head | None]):
     def go_to(self, name: Head) -> None:
         """Move the cursor to a head or layer, opening what hides it."""
         node = self._layers[name.whole_layer]
-        if not name.is_layer:
+        if name.is_layer or node.is_expanded:
+            self._move_to(node if name.is_layer else node.children[name.head])
+        else:
             self._add_heads(node)
             node.expand()
-            node = node.children[name.head]
-        self.call_after_refresh(self._move_to, node)
+            # The lines of the heads exist only once the tree has laid itself out again.
+            self.call_after_refresh(self._move_to, node.children[name.head])
 
     def _move_to(self, node: TreeNode[Head | None]) -> None:
         """Move the cursor once the tree has laid out its lines."""

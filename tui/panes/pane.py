@@ -19,7 +19,7 @@ class Line(Static):
         new = Text(text) if isinstance(text, str) else text
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
             self.shown = new
-            self.update(new)
+            self.update(new, layout=self.styles.width is not None and self.styles.width.is_auto)
 
 
 class Pane(Vertical):
