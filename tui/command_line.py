@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,14 +114,14 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group(cls=ExplorerGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="attn-tui", prog_name="attn-tui")
-def main() -> None:
+def command() -> None:
     """Explore the attention heads of a transformer model: spectra, ranks and attention maps.
 
     MODEL is a Hub id such as gpt2, a folder written by save_pretrained, or demo, which needs no network.
     """
 
 
-@main.command(hidden=True, options_metavar="[OPTIONS]")
+@command.command(hidden=True, options_metavar="[OPTIONS]")
 @click.argument("model", required=False)
 @click.option("--text", help="The sentence whose attention is shown.")
 @click.option("--head", metavar="L5H1", help="The head, or layer, to begin at.")
@@ -144,7 +146,7 @@ def explore(
     launch(model, options, text=text, head=head, epsilon=energy, theme=theme, ascii_only=ascii_only)
 
 
-@main.command(short_help="Write a table or arrays, without the explorer.")
+@command.command(short_help="Write a table or arrays, without the explorer.")
 @click.argument("model")
 @click.argument("view", type=click.Choice(VIEWS))
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
@@ -172,7 +174,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
     run_export(model, Request(view=view, **arguments), options)
 
 
-@main.command()
+@command.command()
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors
 def info() -> None:
@@ -182,3 +184,20 @@ def info() -> None:
 
     for line in lines():
         click.echo(line)
+
+
+def main() -> None:
+    """Run the command and end the process at once.
+
+    The engine thread may be deep in native code. Waiting for it would keep the shell from a person who has left, and
+    tearing its libraries down under it aborts the process.
+    """
+    code: int | str | None = 0
+    try:
+        command()
+    except SystemExit as end:
+        code = end.code
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

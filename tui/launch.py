@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -48,11 +47,6 @@ def launch(
         raise app.unforeseen
     if app.failure:
         raise EngineError(app.failure)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # The engine thread may be deep in native code; waiting for it, or tearing its libraries down under it, would keep
-    # the terminal from the person who has left.
-    os._exit(app.return_code or 0)
 
 
 def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
