@@ -34,12 +34,12 @@ async def take(shot: Shot, folder: Path, head: str) -> None:
     """Run the explorer without a terminal, press the keys, and save what it shows."""
     from engine.service.engine import Engine
     from tui.app import Explorer
-    from tui.conductor import Start
+    from tui.start import Start
 
     app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head=head))
     app.theme = shot.theme
     async with app.run_test(size=shot.size) as pilot:
-        while not app.conductor.is_idle:
+        while not (app.is_ready and app.conductor.is_idle):
             await pilot.pause(0.1)
         await pilot.press(*shot.keys)
         await pilot.pause(0.2)

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from tui.app import Explorer
-from tui.conductor import Start
-from tui.panes.pane import Line
+from tui.start import Start
+from tui.panes.line import Line
 
 
 async def settle(pilot: Pilot[None]) -> None:
@@ -21,7 +21,7 @@ async def settle(pilot: Pilot[None]) -> None:
     assert isinstance(app, Explorer)
     for _ in range(600):
         await pilot.pause(0.05)
-        if app.failure or app.conductor.is_idle:
+        if app.failure or (app.is_ready and app.conductor.is_idle):
             break
     await pilot.pause()
 

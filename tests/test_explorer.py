@@ -20,11 +20,11 @@ TEXT = "the cat sat on the mat"
 async def test_the_tree_opens_at_the_first_head_with_its_spectra(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, _):
         assert app.conductor.selected == Head("decoder", 0, 0)
-        assert "L0H0" in shown(app.spectra_pane.title_line)
+        assert "L0H0" in shown(app.views.spectra.title_line)
         text = screen_text(app)
         for label in ("L0", "L1", "H0", "H3", "QK", "OV"):
             assert label in text
-        assert "σ" in shown(app.spectra_pane.readout_line)
+        assert "σ" in shown(app.views.spectra.readout_line)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ async def test_a_click_selects_a_head(tiny_model: TinyModel) -> None:
 
 async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        panes = (app.spectra_pane, app.ranks_pane, app.attention_pane)
+        panes = (app.views.spectra, app.views.ranks, app.views.attention)
         for key, pane in zip("123", panes, strict=True):
             await pilot.press(key)
             await pilot.pause()
@@ -82,7 +82,7 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
 
 async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        panes = (app.spectra_pane, app.ranks_pane, app.attention_pane)
+        panes = (app.views.spectra, app.views.ranks, app.views.attention)
         assert all(each.region.width > 40 and each.region.height > 15 for each in panes)
         regions = [each.region for each in panes]
         assert not any(one.overlaps(other) for one in regions for other in regions if one is not other)
@@ -110,29 +110,29 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
         for measure in MEASURES:
-            assert measure.title in shown(app.ranks_pane.title_line)
+            assert measure.title in shown(app.views.ranks.title_line)
             table, _ = app.conductor.table("ranks")
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
-                cells = [str(cell) for cell in app.ranks_pane.table.get_row_at(number)]
+                cells = [str(cell) for cell in app.views.ranks.table.get_row_at(number)]
                 assert cells[0] == ("all" if label == "all" else f"H{label}")
                 for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
                     assert float(cell) == pytest.approx(float(values[label, matrix]), rel=0.05)
             await pilot.press("m")
-        assert MEASURES[0].title in shown(app.ranks_pane.title_line)
+        assert MEASURES[0].title in shown(app.views.ranks.title_line)
         await pilot.press("M")
-        assert MEASURES[-1].title in shown(app.ranks_pane.title_line)
+        assert MEASURES[-1].title in shown(app.views.ranks.title_line)
 
 
 async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
-        before = [str(cell) for cell in app.ranks_pane.table.get_row_at(0)]
+        before = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
         for _ in range(5):
             await pilot.press("+")
-        after = [str(cell) for cell in app.ranks_pane.table.get_row_at(0)]
-        assert "ε 0.5" in shown(app.ranks_pane.title_line)
+        after = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
+        assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
         table, _ = app.conductor.table("ranks")
         assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
@@ -143,7 +143,7 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
         await pilot.press("2", "j", "j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 2)
-        assert app.ranks_pane.table.cursor_row == 2
+        assert app.views.ranks.table.cursor_row == 2
         await pilot.press("j", "j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0)
@@ -153,7 +153,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("g", "2")
         await settle(pilot)
-        rows = [str(app.ranks_pane.table.get_row_at(number)[0]) for number in range(2)]
+        rows = [str(app.views.ranks.table.get_row_at(number)[0]) for number in range(2)]
         assert rows == ["L0", "L1"]
         table, subject = app.conductor.table("ranks")
         assert subject == "model"
@@ -164,7 +164,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
 async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2", "m", "m")
-        numbers = shown(app.ranks_pane.chance_line).split()
+        numbers = shown(app.views.ranks.chance_line).split()
         assert numbers[0] == "chance"
         assert len(numbers) == 7
         assert all(4 < float(number) <= 8 for number in numbers[1:])
@@ -178,13 +178,13 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         await pilot.press("i", *"question 1", "enter")
         await settle(pilot)
         assert app.sentence_input.value == "question 1"
-        attention = app.attention_pane.shown
+        attention = app.views.attention.shown
         assert attention is not None
         assert "".join(attention.query_tokens) == "question 1"
-        assert "query 0" in shown(app.attention_pane.readout_line)
+        assert "query 0" in shown(app.views.attention.readout_line)
         await pilot.press("down", "down", "right")
-        assert "query 2" in shown(app.attention_pane.readout_line)
-        assert f"{attention.weights[2, 1]:.4f}" in shown(app.attention_pane.readout_line)
+        assert "query 2" in shown(app.views.attention.readout_line)
+        assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
 
 
 async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
@@ -192,8 +192,8 @@ async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
         names = []
         for _ in Averaging:
             await settle(pilot)
-            assert app.attention_pane.shown is not None
-            names.append(app.attention_pane.shown.name)
+            assert app.views.attention.shown is not None
+            names.append(app.views.attention.shown.name)
             await pilot.press("a")
         assert names == [
             MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
@@ -206,8 +206,8 @@ async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyMod
         seen = []
         for _ in range(5):
             await settle(pilot)
-            assert app.attention_pane.shown is not None
-            seen.append((app.attention_pane.shown.name, app.attention_pane.shown.weights))
+            assert app.views.attention.shown is not None
+            seen.append((app.views.attention.shown.name, app.views.attention.shown.weights))
             await pilot.press("right_square_bracket")
         assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
         assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))
@@ -237,7 +237,7 @@ async def test_e_writes_the_same_table_as_the_export_command(
     async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
         await pilot.press(key, "e", "e")
         await settle(pilot)
-        assert app.active.view == view
+        assert app.views.active.view == view
         assert file.format(folder.name) in " ".join(toast.message for toast in app._notifications)
     written = tmp_path / file.format(folder.name)
     again = written.with_name(f"{written.stem}-2.csv")
@@ -289,7 +289,7 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
 
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, _):
-        attention = app.attention_pane.shown
+        attention = app.views.attention.shown
         assert attention is not None
         assert "".join(attention.query_tokens) == "[bold]x[/bold] [/] [red"
         assert "[bold]x[/bold] [/] [red" in screen_text(app)
@@ -307,7 +307,7 @@ async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy
         assert "v_proj.weight holds 1 NaN or infinite" in " ".join(screen_text(app).split())
         await pilot.press("right_curly_bracket")
         await settle(pilot)
-        assert "σ" in shown(app.spectra_pane.readout_line)
+        assert "σ" in shown(app.views.spectra.readout_line)
 
 
 async def test_a_model_without_a_tokenizer_still_has_spectra(tiny_copy: TinyModel) -> None:
@@ -315,7 +315,7 @@ async def test_a_model_without_a_tokenizer_still_has_spectra(tiny_copy: TinyMode
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     async with explorer(folder, text=TEXT) as (app, pilot):
-        assert "σ" in shown(app.spectra_pane.readout_line)
+        assert "σ" in shown(app.views.spectra.readout_line)
         await pilot.press("3")
         await pilot.pause()
         assert "tokenizer" in screen_text(app)
@@ -339,7 +339,7 @@ async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyM
         for key in ("1", "3"):
             await pilot.press(key)
             await pilot.pause()
-            for widget in (app.spectra_pane.graph, app.attention_pane.heatmap):
+            for widget in (app.views.spectra.graph, app.views.attention.heatmap):
                 region = widget.region
                 lines = screen_text(app).splitlines()[region.y : region.bottom]
                 assert all(line[region.x : region.right].isascii() for line in lines)

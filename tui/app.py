@@ -1,32 +1,35 @@
-"""The explorer: a tree of heads, three views, a sentence. It asks the engine and draws what comes back."""
+"""The explorer's frame: layout, keys, focus. What is shown in it is the conductor's.
+
+The frame is painted before NumPy is imported, and torch long after: what
+needs them is made once the frame is on screen.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Horizontal
 from textual.widgets import Footer, Input, Label, Static, Tree
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.chooser import ChooserScreen
-from tui.conductor import Conductor, Start
-from tui.help_screen import HelpScreen, describe_keys
-from tui.messages import Advanced, GroupReady
-from tui.panes.attention import AttentionPane
-from tui.panes.pane import Line, Pane
-from tui.panes.ranks import RanksPane
-from tui.panes.spectra import SpectraPane
+from tui.messages import Advanced, GroupReady, HeadPicked
+from tui.panes.line import Line
+from tui.start import Start
 from tui.status_line import describe
 from tui.tree import HeadTree
+
+if TYPE_CHECKING:
+    from tui.conductor import Conductor
+    from tui.views import Views
 
 WIDTHS = [(0, "-tiny"), (40, "-narrow"), (120, "-wide")]
 HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
@@ -34,7 +37,7 @@ HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 
 
 class Explorer(App[None]):
-    """The application's frame: layout, keys, focus. What is shown is the conductor's."""
+    """The application."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "attn-tui"
@@ -71,28 +74,40 @@ class Explorer(App[None]):
         self.animation_level = "none"
         self.engine = engine
         self.failure = ""
-        self.conductor = Conductor(self, start)
-        self.tree_widget = HeadTree(self.conductor.note)
-        self.spectra_pane = SpectraPane(ascii_only=ascii_only)
-        self.ranks_pane = RanksPane()
-        self.attention_pane = AttentionPane(ascii_only=ascii_only)
+        self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
-        self.sentence_input = Input(placeholder="i: type a sentence, Enter reads it", compact=True, id="sentence-input")
-        self.active: Pane = self.spectra_pane
+        self.sentence_input = Input(placeholder="i: type a sentence, Enter reads it", compact=True)
+        self._start = start
+        self._ascii_only = ascii_only
+        self._views: Views | None = None
+        self._conductor: Conductor | None = None
+
+    @property
+    def views(self) -> Views:
+        """The three views, once the first frame is painted."""
+        assert self._views is not None, "the views are made after the first frame"
+        return self._views
+
+    @property
+    def conductor(self) -> Conductor:
+        """What decides what is shown, once the first frame is painted."""
+        assert self._conductor is not None, "the conductor is made after the first frame"
+        return self._conductor
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the views are there."""
+        return self._conductor is not None
 
     def compose(self) -> ComposeResult:
-        """Lay out the frame."""
+        """Lay out the frame, without the views."""
         with Horizontal(id="top"):
             yield self.model_line
             yield self.progress_line
         with Horizontal(id="body"):
             yield self.tree_widget
-            with Container(id="views"):
-                with Vertical(id="left"):
-                    yield self.spectra_pane
-                    yield self.ranks_pane
-                yield self.attention_pane
+            yield Container(id="before-views")
         with Horizontal(id="sentence"):
             yield Label("sentence")
             yield self.sentence_input
@@ -100,18 +115,32 @@ class Explorer(App[None]):
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Open the model once the first frame is on its way."""
-        self._restore_terminal_on_signals()
-        self._activate(self.spectra_pane)
+        """Go on once the first frame is painted."""
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGTERM, signal.SIGHUP):
+            # Without this the process would end at once and leave the terminal in its other state.
+            loop.add_signal_handler(name, self.exit)
+        if self._start.model is not None:
+            self.model_line.show(f"opening {self._start.model} …")
         self.tree_widget.focus()
         self.call_after_refresh(self._begin)
 
-    def _begin(self) -> None:
-        """Open the model that was named, or let one be chosen."""
-        if self.conductor.start.model is None:
-            self.push_screen(ChooserScreen(self.engine), self._chosen)
-        else:
-            self.conductor.open(self.conductor.start.model)
+    async def _begin(self) -> None:
+        """Make the views, then open the model that was named, or let one be chosen."""
+        from tui.conductor import Conductor
+        from tui.views import Views
+
+        views = Views(ascii_only=self._ascii_only)
+        await self.query_one("#before-views").remove()
+        await self.query_one("#body").mount(views)
+        self._views = views
+        self._conductor = Conductor(self, self._start)
+        if self._start.model is not None:
+            self._conductor.open(self._start.model)
+            return
+        from tui.chooser import ChooserScreen
+
+        await self.push_screen(ChooserScreen(self.engine), self._chosen)
 
     def _chosen(self, model: str | None) -> None:
         """Open the model that was chosen, or leave."""
@@ -120,11 +149,9 @@ class Explorer(App[None]):
         else:
             self.conductor.open(model)
 
-    def _restore_terminal_on_signals(self) -> None:
-        """Leave in order when the process is told to end, so that the terminal is not left in its other state."""
-        loop = asyncio.get_running_loop()
-        for name in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(name, self.exit)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let keys that need the views wait for them."""
+        return self.is_ready or action in ("quit", "focus_next", "focus_previous", "tree", "sentence", "help")
 
     def fail(self, message: str) -> None:
         """Leave, and say why once the terminal is back."""
@@ -140,42 +167,35 @@ class Explorer(App[None]):
         """The error that ended the explorer, if nobody foresaw it."""
         return self._exception
 
-    def _activate(self, pane: Pane) -> None:
-        """Make a view the one that ``e`` exports, and the one that a narrow terminal shows."""
-        self.active = pane
-        for each in (self.spectra_pane, self.ranks_pane, self.attention_pane):
-            each.set_class(each is pane, "-active")
-        self.query_one("#left").set_class(pane is self.attention_pane, "-empty")
-
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Make the view with the focus the active one."""
-        pane = next((each for each in event.widget.ancestors if isinstance(each, Pane)), None)
-        if pane is not None and pane is not self.active:
-            self._activate(pane)
+    def _note(self, head: Head) -> str:
+        """Give what the tree says beside a head."""
+        return self.conductor.note(head) if self.is_ready else ""
 
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
         """Show what the tree's cursor is on."""
-        self.conductor.select(event.node.data)
+        if self.is_ready:
+            self.conductor.select(event.node.data)
 
     @on(Tree.NodeSelected)
     def _node_selected(self, event: Tree.NodeSelected[Head | None]) -> None:
         """Open or close a layer on Enter; go from a head to its view."""
         if event.node.allow_expand:
             event.node.toggle()
-        else:
-            self.active.focus_view()
+        elif self.is_ready:
+            self.views.active.focus_view()
 
-    @on(RanksPane.Picked)
-    def _row_picked(self, event: RanksPane.Picked) -> None:
+    @on(HeadPicked)
+    def _head_picked(self, event: HeadPicked) -> None:
         """Show the head or layer of a row."""
         self.conductor.go_to(event.name)
 
     @on(Input.Submitted)
     def _sentence_submitted(self, event: Input.Submitted) -> None:
         """Read the sentence and look at its attention."""
-        self.conductor.read(event.value)
-        self.action_view("attention")
+        if self.is_ready:
+            self.conductor.read(event.value)
+            self.views.go_to("attention")
 
     @on(Advanced)
     def _advanced(self, event: Advanced) -> None:
@@ -191,6 +211,8 @@ class Explorer(App[None]):
 
     def action_help(self) -> None:
         """Show the keys that work now."""
+        from tui.help_screen import HelpScreen, describe_keys
+
         self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values())))
 
     def action_sentence(self) -> None:
@@ -203,13 +225,11 @@ class Explorer(App[None]):
 
     def action_view(self, view: str) -> None:
         """Go to a view."""
-        pane = next(each for each in self.query(Pane) if each.view == view)
-        self._activate(pane)
-        pane.focus_view()
+        self.views.go_to(view)
 
     def action_zoom(self) -> None:
         """Give the active view all the room, or share it again."""
-        self.query_one("#views").toggle_class("-zoomed")
+        self.views.zoom()
 
     def action_step_head(self, step: int) -> None:
         """Go to the next or previous head, from any view."""
@@ -220,12 +240,12 @@ class Explorer(App[None]):
         self.conductor.step_layer(step)
 
     def action_scale(self) -> None:
-        """Change the scale of the active view; the ranks have none, so theirs is the spectra's."""
-        (self.attention_pane if self.active is self.attention_pane else self.spectra_pane).toggle_scale()
+        """Change the scale of the active view."""
+        self.views.toggle_scale()
 
     def action_baseline(self) -> None:
         """Show or hide the baseline."""
-        self.spectra_pane.graph.toggle_baseline()
+        self.views.spectra.graph.toggle_baseline()
 
     def action_measure(self, step: int) -> None:
         """Show another measure."""
@@ -246,12 +266,13 @@ class Explorer(App[None]):
 
     async def action_export(self) -> None:
         """Write the active view's table to a CSV file and say where it is."""
+        view = self.views.active.view
         try:
-            path, rows = await self.conductor.export(self.active.view)
+            path, rows = await self.conductor.export(view)
         except EngineError as error:
             self.notify(str(error), severity="error", markup=False)
         else:
-            self.notify(f"{rows} rows in {path}", title=f"{self.active.view} written", markup=False)
+            self.notify(f"{rows} rows in {path}", title=f"{view} written", markup=False)
 
     def show_model(self, line: Text) -> None:
         """Show the model's facts at the top."""

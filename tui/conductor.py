@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.text import Text
 
-from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
+from engine.mathematics.measures import MEASURES
 from engine.service.files import unused_path, write_csv
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, Superseded
@@ -26,6 +25,7 @@ from tui.messages import Advanced, GroupReady
 from tui.numbers import short
 from tui.panes.attention import Averaging
 from tui.panes.ranks import next_measure
+from tui.start import Start
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -39,22 +39,12 @@ EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How the explorer begins: the model (None: let one be chosen), sentence, head, and ε."""
-
-    model: str | None
-    text: str | None = None
-    head: str | None = None
-    epsilon: float = DEFAULT_EPSILON
-
-
 class Conductor:
     """The explorer's state; everything here happens on the event loop."""
 
     def __init__(self, app: Explorer, start: Start) -> None:
         self._app = app
-        self.start = start
+        self._start = start
         self._knowledge: Knowledge | None = None
         self.selected: Head | None = None
         self._measure = MEASURES[0]
@@ -81,22 +71,28 @@ class Conductor:
         """Show the tree once the model's headers are read, then begin the sweep."""
         try:
             outline = await asyncio.wrap_future(self._app.engine.open(model, self._report))
-            begin = outline.layers[0].name if self.start.head is None else parse_head(self.start.head, outline.stacks)
-            begin = next(iter(outline.layer(begin).head_names())) if self.start.head is None else begin
-            outline.layer(begin)
+            begin = next(outline.layers[0].head_names())
+            if self._start.head is not None:
+                begin = parse_head(self._start.head, outline.stacks)
+                outline.layer(begin)
         except EngineError as error:
             self._app.fail(str(error))
             return
         self._app.post_message(Advanced(Progress("", 1, 1, "")))
         self._knowledge = Knowledge(outline)
         self._app.show_model(model_line(outline))
-        self._app.tree_widget.fill(outline)
-        self.select(begin)
-        self.go_to(begin)
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
-        text = self.start.text if self.start.text is not None else DEMO_SENTENCE if model == "demo" else ""
-        if text or self.start.text is not None:
+        self._app.tree_widget.fill(outline)
+        self.go_to(begin)
+        # Importing torch stalls the event loop, so nothing that needs it is asked for before the tree is on screen.
+        self._app.call_after_refresh(self._look, begin, DEMO_SENTENCE if model == "demo" else None)
+
+    def _look(self, begin: Head, sentence: str | None) -> None:
+        """Show the first head and the first sentence, then begin the sweep."""
+        self.select(begin)
+        text = sentence if self._start.text is None else self._start.text
+        if text is not None:
             self._app.sentence_input.value = text
             self.read(text)
         self._sweep = self._app.engine.sweep(self._swept)
@@ -194,7 +190,7 @@ class Conductor:
 
     def _draw_spectra(self) -> None:
         """Draw the spectra of what is selected."""
-        pane, knowledge, name = self._app.spectra_pane, self._knowledge, self.selected
+        pane, knowledge, name = self._app.views.spectra, self._knowledge, self.selected
         if knowledge is None:
             return
         if name is None:
@@ -226,7 +222,7 @@ class Conductor:
             return
         names = knowledge.names_beside(name)
         beside = name or knowledge.outline.layers[0].name
-        self._app.ranks_pane.show(
+        self._app.views.ranks.show(
             "all layers" if name is None else f"layer {name.layer}",
             names,
             knowledge.rows(names, self._epsilon),
@@ -256,7 +252,7 @@ class Conductor:
 
     def _draw_attention(self) -> None:
         """Draw the map of what is selected, asking for it when it is not known."""
-        pane, knowledge = self._app.attention_pane, self._knowledge
+        pane, knowledge = self._app.views.attention, self._knowledge
         if knowledge is None:
             return
         if self.selected is None:
@@ -276,12 +272,12 @@ class Conductor:
         key = (wanted.stack, wanted.layer)
         maps = self._maps.get(key)
         if maps is None:
-            self._app.attention_pane.show_message(str(wanted), "computing …")
+            self._app.views.attention.show_message(str(wanted), "computing …")
             self._run(self._fetch_maps(key, self._text), "maps")
         elif isinstance(maps, EngineError):
-            self._app.attention_pane.show_message(str(wanted), str(maps))
+            self._app.views.attention.show_message(str(wanted), str(maps))
         else:
-            self._app.attention_pane.show(maps, wanted)
+            self._app.views.attention.show(maps, wanted)
 
     async def _fetch_maps(self, key: tuple[str, int | None], text: str) -> None:
         """Learn one layer's maps; of the others only the means are kept, so that memory holds few."""
@@ -351,7 +347,7 @@ class Conductor:
         """
         if self._knowledge is None:
             raise EngineError("no model is open yet; nothing was written")
-        attention = self._app.attention_pane.shown
+        attention = self._app.views.attention.shown
         return table_on_screen(view, self._knowledge, self.selected, self._epsilon, attention)
 
     async def export(self, view: str) -> tuple[Path, int]:

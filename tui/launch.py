@@ -36,7 +36,7 @@ def launch(
     if theme is not None and theme not in BUILTIN_THEMES:
         raise click.UsageError(f"there is no theme '{theme}'; choose one of {', '.join(sorted(BUILTIN_THEMES))}")
     from tui.app import Explorer
-    from tui.conductor import Start
+    from tui.start import Start
 
     start = Start(model=model, text=text, head=head, epsilon=epsilon)
     app = Explorer(Engine(options), start, ascii_only=ascii_only)

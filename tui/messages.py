@@ -1,15 +1,18 @@
-"""What the engine thread posts to the application while it works in the background."""
+"""What the engine thread and the views post to the application."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import Progress
-from engine.values.spectra import SpectraGroup
+
+if TYPE_CHECKING:
+    from engine.values.spectra import SpectraGroup
 
 
 @dataclass
@@ -31,3 +34,10 @@ class GroupReady(Message):
     whole_layer: bool
     group: SpectraGroup | EngineError
     progress: Progress
+
+
+@dataclass
+class HeadPicked(Message):
+    """A person moved to a line of a table: its head or layer wants to be selected."""
+
+    name: Head

@@ -7,20 +7,20 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
-from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import Head
-from engine.values.model import ModelOutline, Parameter
-from engine.values.progress import Progress
-from engine.values.spectra import Baseline, SpectraGroup
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from engine.models.hub import CachedModel
     from engine.service.session import Session
+    from engine.values.attention import AttentionMaps, Sentence
+    from engine.values.heads import Head
+    from engine.values.model import ModelOutline, Parameter
+    from engine.values.progress import Progress
+    from engine.values.spectra import Baseline, SpectraGroup
 
 Answer = TypeVar("Answer")
 

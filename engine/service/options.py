@@ -49,7 +49,7 @@ def log_file() -> Path:
 def limit_threads(threads: int | None) -> int:
     """Choose how many threads linear algebra uses; must be called before NumPy or torch is imported.
 
-    By default as many as this process may use, at most sixteen; an ``OMP_NUM_THREADS`` of the person's own is left alone.
+    By default as many as this process may use, at most sixteen; a person's own ``OMP_NUM_THREADS`` is left alone.
     Threads that wait are made to sleep: by default OpenMP's spin, and beside one other busy process the same singular
     values then take over ten times as long.
     """

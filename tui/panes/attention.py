@@ -10,7 +10,8 @@ from textual.app import ComposeResult
 
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.heads import Head, MapName
-from tui.panes.pane import Line, Pane
+from tui.panes.line import Line
+from tui.panes.pane import Pane
 from tui.widgets.heatmap import Heatmap
 
 

@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from rich.text import Text
 from textual.containers import Vertical
-from textual.widgets import Static
 
-
-class Line(Static):
-    """One line of text, shown literally; it is redrawn only when it changes."""
-
-    def __init__(self, *, classes: str) -> None:
-        super().__init__("", markup=False, classes=classes)
-        self.shown = Text()
-
-    def show(self, text: Text | str) -> None:
-        """Change the text."""
-        new = Text(text) if isinstance(text, str) else text
-        if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
-            self.shown = new
-            self.update(new, layout=self.styles.width is not None and self.styles.width.is_auto)
+from tui.panes.line import Line
 
 
 class Pane(Vertical):

@@ -10,14 +10,15 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
-from textual.message import Message
 from textual.widgets import DataTable
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, Cell
+from tui.messages import HeadPicked
 from tui.numbers import rough, short
-from tui.panes.pane import Line, Pane
+from tui.panes.line import Line
+from tui.panes.pane import Pane
 
 NAME_WIDTH, VALUE_WIDTH = 6, 8
 """Cells of a line's name and of each of its numbers; together they fit beside the tree on 80 columns."""
@@ -40,13 +41,6 @@ class RanksPane(Pane):
     """Heads × matrices of a layer, or layers × matrices of the model; below them what chance gives."""
 
     view = "ranks"
-
-    class Picked(Message):
-        """A row was moved to or clicked on: its head or layer wants to be selected."""
-
-        def __init__(self, name: Head) -> None:
-            super().__init__()
-            self.name = name
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +118,7 @@ class RanksPane(Pane):
     def _moved(self, event: DataTable.RowHighlighted) -> None:
         """Select what the cursor is on, when a person moved it."""
         if self.table.has_focus and event.cursor_row < len(self._names):
-            self.post_message(self.Picked(self._names[event.cursor_row]))
+            self.post_message(HeadPicked(self._names[event.cursor_row]))
 
 
 def next_measure(measure: Measure, step: int) -> Measure:

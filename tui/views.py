@@ -1,0 +1,58 @@
+"""The three views beside the tree, and which of them is the active one."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from tui.panes.attention import AttentionPane
+from tui.panes.pane import Pane
+from tui.panes.ranks import RanksPane
+from tui.panes.spectra import SpectraPane
+
+
+class Views(Container):
+    """Spectra, ranks and attention: one at a time, or side by side where the terminal is large."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__(id="views")
+        self.spectra = SpectraPane(ascii_only=ascii_only)
+        self.ranks = RanksPane()
+        self.attention = AttentionPane(ascii_only=ascii_only)
+        self.panes: tuple[Pane, ...] = (self.spectra, self.ranks, self.attention)
+        self.active: Pane = self.spectra
+        self._left = Vertical(self.spectra, self.ranks, id="left")
+        self.activate(self.spectra)
+
+    def compose(self) -> ComposeResult:
+        """Put the weights' views on the left and the sentence's on the right."""
+        yield self._left
+        yield self.attention
+
+    def activate(self, pane: Pane) -> None:
+        """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
+        self.active = pane
+        for each in self.panes:
+            each.set_class(each is pane, "-active")
+        self._left.set_class(pane is self.attention, "-empty")
+
+    def go_to(self, view: str) -> None:
+        """Activate a view by its name and put the focus on it."""
+        pane = next(each for each in self.panes if each.view == view)
+        self.activate(pane)
+        pane.focus_view()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Make the view with the focus the active one."""
+        pane = next((each for each in event.widget.ancestors if isinstance(each, Pane)), None)
+        if pane is not None and pane is not self.active:
+            self.activate(pane)
+
+    def zoom(self) -> None:
+        """Give the active view all the room, or share it again."""
+        self.toggle_class("-zoomed")
+
+    def toggle_scale(self) -> None:
+        """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
+        (self.attention if self.active is self.attention else self.spectra).toggle_scale()
