@@ -12,20 +12,20 @@ from rich.text import Text
 
 from engine.mathematics.measures import MEASURES
 from engine.service.files import unused_path, write_csv
-from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head, MapName, parse_head
+from engine.values.heads import Head, parse_head
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS, Table
 from tui.export_view import file_stem, table_on_screen
-from tui.facts import model_facts, model_line, short_name
+from tui.facts import model_facts, model_line
 from tui.knowledge import Knowledge
 from tui.messages import Advanced, GroupReady
 from tui.numbers import short
-from tui.panes.attention import Averaging
 from tui.panes.ranks import next_measure
+from tui.reading import Reading
 from tui.start import Start
+from tui.walk import head_after, layer_after
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -50,10 +50,7 @@ class Conductor:
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, start.epsilon}))
         self._epsilon = start.epsilon
-        self._averaging = Averaging.NOTHING
-        self._text = ""
-        self._sentence: Sentence | EngineError | None = None
-        self._maps: dict[tuple[str, int | None], AttentionMaps | EngineError] = {}
+        self._reading: Reading | None = None
         self._sweep: Future[None] | None = None
 
     @property
@@ -80,6 +77,7 @@ class Conductor:
             return
         self._app.post_message(Advanced(Progress("", 1, 1, "")))
         self._knowledge = Knowledge(outline)
+        self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -140,7 +138,8 @@ class Conductor:
             self._ask_spectra(name)
         self._draw_spectra()
         self._draw_ranks()
-        self._draw_attention()
+        if self._reading is not None:
+            self._reading.select(name)
 
     def _ask_spectra(self, name: Head) -> None:
         """Ask for what is not known of a head or layer and its neighbours, the selected kind first."""
@@ -234,68 +233,13 @@ class Conductor:
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
-        self._text = text
-        self._sentence = None
-        self._maps.clear()
-        self._run(self._read(text), "sentence")
-        self._draw_attention()
-
-    async def _read(self, text: str) -> None:
-        """Run the model, then ask for the map on screen."""
-        try:
-            self._sentence = await asyncio.wrap_future(self._app.engine.read(text, "sentence"))
-        except Superseded:
-            raise
-        except EngineError as error:
-            self._sentence = error
-        self._draw_attention()
-
-    def _draw_attention(self) -> None:
-        """Draw the map of what is selected, asking for it when it is not known."""
-        pane, knowledge = self._app.views.attention, self._knowledge
-        if knowledge is None:
-            return
-        if self.selected is None:
-            wanted = MapName(knowledge.outline.stacks[0], None, None)
-        else:
-            wanted = self._averaging.name_for(self.selected)
-        if isinstance(self._sentence, EngineError):
-            pane.show_message(str(wanted), str(self._sentence))
-        elif self._sentence is None:
-            waiting = f"{short_name(knowledge.outline)} is reading the sentence …"
-            pane.show_message(str(wanted), waiting if self._text else "press i and type a sentence")
-        else:
-            self._draw_map(wanted)
-
-    def _draw_map(self, wanted: MapName) -> None:
-        """Draw one map of the sentence that was read."""
-        key = (wanted.stack, wanted.layer)
-        maps = self._maps.get(key)
-        if maps is None:
-            self._app.views.attention.show_message(str(wanted), "computing …")
-            self._run(self._fetch_maps(key, self._text), "maps")
-        elif isinstance(maps, EngineError):
-            self._app.views.attention.show_message(str(wanted), str(maps))
-        else:
-            self._app.views.attention.show(maps, wanted)
-
-    async def _fetch_maps(self, key: tuple[str, int | None], text: str) -> None:
-        """Learn one layer's maps; of the others only the means are kept, so that memory holds few."""
-        answer: AttentionMaps | EngineError
-        try:
-            answer = await asyncio.wrap_future(self._app.engine.attention(text, *key, "maps"))
-        except Superseded:
-            raise
-        except EngineError as error:
-            answer = error
-        if text == self._text:
-            self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
-            self._draw_attention()
+        if self._reading is not None:
+            self._reading.read(text)
 
     def change_averaging(self) -> None:
         """Go on to the next kind of mean."""
-        self._averaging = self._averaging.next
-        self._draw_attention()
+        if self._reading is not None:
+            self._reading.change_averaging()
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
@@ -312,31 +256,14 @@ class Conductor:
         self._app.tree_widget.refresh_notes()
 
     def step_head(self, step: int) -> None:
-        """Go to the head after or before, across layers; from a layer to its first or the one before's last."""
-        if self._knowledge is not None:
-            heads = [head for layer in self._knowledge.outline.layers for head in layer.head_names()]
-            self._step(heads, step)
+        """Go to the head after or before, across layers."""
+        if self._knowledge is not None and (head := head_after(self._knowledge.outline, self.selected, step)):
+            self.go_to(head)
 
     def step_layer(self, step: int) -> None:
         """Go to the same head of the layer after or before."""
-        if self._knowledge is None:
-            return
-        layers = [layer.name for layer in self._knowledge.outline.layers]
-        here = layers[0] if self.selected is None else self.selected.whole_layer
-        layer = layers[max(0, min(layers.index(here) + step, len(layers) - 1))]
-        head = -1 if self.selected is None else self.selected.head
-        heads = self._knowledge.outline.layer(layer).heads
-        self.go_to(Head(layer.stack, layer.layer, min(head, heads - 1)))
-
-    def _step(self, heads: list[Head], step: int) -> None:
-        """Go along a list from what is selected."""
-        if self.selected in heads:
-            place = heads.index(self.selected) + step
-        else:
-            after = next((place for place, head in enumerate(heads) if self.selected and head > self.selected), 0)
-            place = after if step > 0 else after - 1
-        if 0 <= place < len(heads):
-            self.go_to(heads[place])
+        if self._knowledge is not None:
+            self.go_to(layer_after(self._knowledge.outline, self.selected, step))
 
     def table(self, view: str) -> tuple[Table, str]:
         """Give the table that a view draws, and what it is of.

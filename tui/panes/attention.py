@@ -50,6 +50,7 @@ class AttentionPane(Pane):
         self.heatmap = Heatmap(ascii=ascii_only)
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
+        self._message = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the legend and the readout."""
@@ -58,17 +59,21 @@ class AttentionPane(Pane):
         yield self.legend_line
         yield self.readout_line
 
-    def show(self, maps: AttentionMaps, name: MapName) -> None:
+    def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
         self.shown = maps.select(name.head)
-        self._set_title(str(name), maps.sentence.notice)
+        self._message = ""
+        self._set_title(title, maps.sentence.notice)
         self.heatmap.show(self.shown)
         self._refresh_lines()
 
-    def show_message(self, name: str, message: str) -> None:
+    def show_message(self, title: str, message: str) -> None:
         """Say why there is no map."""
         self.shown = None
-        self._set_title(name, "")
+        self._set_title(title, "")
+        if message == self._message:
+            return
+        self._message = message
         self.heatmap.show_message(message)
         self.readout_line.show("")
         self.legend_line.show("")

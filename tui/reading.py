@@ -1,0 +1,118 @@
+"""The sentence: which is read, what maps of it are known, and which of them is on screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from engine.service.engine import Engine
+from engine.values.attention import AttentionMaps, Sentence
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head, MapName
+from engine.values.model import ModelOutline
+from tui.facts import short_name
+from tui.panes.attention import AttentionPane, Averaging
+
+MapKey = tuple[str, int | None]
+"""A stack and a layer; None is the mean over the stack's layers."""
+
+
+class Reading:
+    """One open model's sentence.
+
+    Parameters
+    ----------
+    engine : who reads.
+    pane : where the map is drawn.
+    outline : of the model.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        pane: AttentionPane,
+        outline: ModelOutline,
+        run: Callable[[Awaitable[None], str], None],
+    ) -> None:
+        self._engine = engine
+        self._pane = pane
+        self._outline = outline
+        self._run = run
+        self._text: str | None = None
+        self._sentence: Sentence | EngineError | None = None
+        self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
+        self._averaging = Averaging.NOTHING
+        self._selected: Head | None = None
+
+    def read(self, text: str) -> None:
+        """Have the model read a sentence."""
+        self._text = text
+        self._sentence = None
+        self._maps.clear()
+        self._run(self._read(text), "sentence")
+        self._draw()
+
+    async def _read(self, text: str) -> None:
+        """Run the model, then ask for the map on screen."""
+        try:
+            self._sentence = await asyncio.wrap_future(self._engine.read(text, "sentence"))
+        except Superseded:
+            raise
+        except EngineError as error:
+            self._sentence = error
+        self._draw()
+
+    def select(self, name: Head | None) -> None:
+        """Show the map of a head, the mean over a whole layer's heads, or over the model's (None)."""
+        self._selected = name
+        self._draw()
+
+    def change_averaging(self) -> None:
+        """Go on to the next kind of mean."""
+        self._averaging = self._averaging.next
+        self._draw()
+
+    def _wanted(self) -> MapName:
+        """Name the map that should be on screen."""
+        if self._selected is None:
+            return MapName(self._outline.stacks[0], None, None)
+        return self._averaging.name_for(self._selected)
+
+    def _draw(self) -> None:
+        """Draw the wanted map, ask for it when it is not known, or say why there is none."""
+        wanted = self._wanted()
+        title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
+        if self._text is None:
+            self._pane.show_message(title, "press i and type a sentence")
+        elif self._sentence is None:
+            self._pane.show_message(title, f"{short_name(self._outline)} is reading the sentence …")
+        elif isinstance(self._sentence, EngineError):
+            self._pane.show_message(title, str(self._sentence))
+        else:
+            self._draw_map(wanted, title, self._text)
+
+    def _draw_map(self, wanted: MapName, title: str, text: str) -> None:
+        """Draw one map of the sentence that was read."""
+        key = (wanted.stack, wanted.layer)
+        maps = self._maps.get(key)
+        if maps is None:
+            self._pane.show_message(title, "computing …")
+            self._run(self._fetch(key, text), "maps")
+        elif isinstance(maps, EngineError):
+            self._pane.show_message(title, str(maps))
+        else:
+            self._pane.show(maps, wanted, title)
+
+    async def _fetch(self, key: MapKey, text: str) -> None:
+        """Learn one layer's maps; of the others only the means are kept, so that memory holds few."""
+        answer: AttentionMaps | EngineError
+        try:
+            answer = await asyncio.wrap_future(self._engine.attention(text, *key, "maps"))
+        except Superseded:
+            raise
+        except EngineError as error:
+            answer = error
+        if text == self._text:
+            self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
+            self._draw()
