@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +77,23 @@ def shard_files(weights: Path) -> tuple[Path, ...]:
     """
     if not weights.name.endswith(".index.json"):
         return (weights,)
+    return tuple(weights.parent / name for name in sorted(set(_weight_map(weights).values())))
+
+
+def promised_tensors(weights: Path) -> set[str]:
+    """Name the tensors that an index lists; a single file lists none."""
+    return set(_weight_map(weights)) if weights.name.endswith(".index.json") else set()
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    """Read which file of an index holds which tensor."""
     try:
-        names = json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values()
-        return tuple(weights.parent / name for name in sorted(set(names)))
+        found = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        if not found or not all(isinstance(name, str) for name in found.values()):
+            raise ValueError("it lists no files")
+        return dict(found)
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise EngineError(f"{weights} is no index of weight files ({error}); download the model again") from error
+        raise EngineError(f"{index} is no index of weight files ({error}); download the model again") from error
 
 
 def missing_shards(weights: Path) -> tuple[Path, ...]:
@@ -108,6 +121,11 @@ class Checkpoint:
         self.entries: dict[str, TensorEntry] = {}
         for file in self.files:
             self.entries |= _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
+        lost = promised_tensors(weights) - self.entries.keys()
+        if lost:
+            raise EngineError(
+                f"{weights.name} lists {min(lost)}, which is in none of its files; download the model again"
+            )
 
     @property
     def parameters(self) -> int:
@@ -142,7 +160,8 @@ class Checkpoint:
             import torch
 
             try:
-                loaded: Any = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
+                # Files from before PyTorch 1.6 are no archives and cannot be mapped.
+                loaded: Any = torch.load(file, map_location="cpu", mmap=zipfile.is_zipfile(file), weights_only=True)
             except Exception as error:  # a damaged pickle raises almost anything
                 reason = str(error).partition("\n")[0]
                 raise EngineError(

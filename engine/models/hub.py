@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import logging
+import queue
+import re
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from huggingface_hub import HfApi, constants, hf_hub_download, scan_cache_dir, try_to_load_from_cache
 from huggingface_hub.errors import (
@@ -26,8 +31,22 @@ from engine.models.locate import DEMO
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 
+if TYPE_CHECKING:
+    Bar = tqdm[Any]
+else:
+    Bar = tqdm  # at run time it takes no parameter
+
+WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
+"""What weight files and the lists of several are called; other precisions (``model.fp16.safetensors``) are not."""
+
 ANSWER_SECONDS = 8.0
 """How long the Hub may take to say whether it has a model; a name look-up alone can hang for longer."""
+
+STALL_SECONDS = 60.0
+"""How long a download may stand still before it is given up; what has come stays in the cache."""
+
+REPORT_SECONDS = 0.1
+"""How often a download's progress is told."""
 
 Answer = TypeVar("Answer")
 
@@ -65,7 +84,7 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
     try:
         config = try_to_load_from_cache(name, "config.json", revision=revision)
     except HFValidationError as error:
-        raise EngineError(f"'{name}' is no folder and cannot be a Hub id; try: attn-tui {DEMO}") from error
+        raise EngineError(f"{name!r} is no folder and cannot be a Hub id; try: attn-tui {DEMO}") from error
     if not isinstance(config, str):
         return None
     directory = Path(config).parent
@@ -80,6 +99,7 @@ def from_hub(name: str, revision: str | None, report: Callable[[Progress], None]
     ------
     EngineError : when the Hub cannot be reached, has no such model, or does not hand it out.
     """
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its warnings would go over the screen
     elsewhere = f"give a folder, or try: attn-tui {DEMO}"
     try:
         info = _within(ANSWER_SECONDS, lambda: HfApi().model_info(name, revision=revision, files_metadata=True))
@@ -111,29 +131,44 @@ def _not_cached(name: str) -> str:
     return f"{name} is not in the local cache ({constants.HF_HUB_CACHE})"
 
 
-def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
-    """Run a call that may hang in name look-up, where no timeout reaches; any network failure is a ConnectionError."""
-    outcome: list[Answer] = []
-    failure: list[BaseException] = []
+class _Background(Generic[Answer]):
+    """A call on a daemon thread of its own, because it may hang where no timeout reaches (a name look-up, say)."""
 
-    def run() -> None:
+    def __init__(self, call: Callable[[], Answer]) -> None:
+        self._call = call
+        self._answers: list[Answer] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="hub", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        """Make the call; what it raises is handed to whoever waits."""
         try:
-            outcome.append(call())
-        except BaseException as error:  # handed to the caller below, whatever it is
-            failure.append(error)
+            self._answers.append(self._call())
+        except BaseException as error:
+            self._failure = error
 
-    thread = threading.Thread(target=run, name="hub-look-up", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if outcome:
-        return outcome[0]
-    if not failure:
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of the call; say whether it has ended."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def answer(self) -> Answer:
+        """Give what an ended call returned, or raise what it raised; any network failure is a ConnectionError."""
+        if self._failure is None:
+            return self._answers[0]
+        # The Hub's client raises its HTTP library's own errors, whose names differ between its versions.
+        if type(self._failure).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests"):
+            raise ConnectionError(str(self._failure)) from self._failure
+        raise self._failure
+
+
+def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
+    """Make a call that has so many seconds to answer."""
+    background = _Background(call)
+    if not background.wait(seconds):
         raise TimeoutError(f"no answer within {seconds:.0f} s")
-    error = failure[0]
-    # The Hub's client raises its HTTP library's own errors, whose names differ between its versions.
-    if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "requests"):
-        raise ConnectionError(str(error)) from error
-    raise error
+    return background.answer()
 
 
 def _needed(name: str, sizes: dict[str, int]) -> dict[str, int]:
@@ -148,7 +183,7 @@ def _needed(name: str, sizes: dict[str, int]) -> dict[str, int]:
         weights = {
             file: size
             for file, size in top.items()
-            if file.startswith(stem) and file.endswith((ending, f"{ending}.index.json"))
+            if WEIGHTS.fullmatch(file) and file.startswith(f"{stem}") and ending in file
         }
         if weights:
             return chosen | weights
@@ -156,30 +191,69 @@ def _needed(name: str, sizes: dict[str, int]) -> dict[str, int]:
 
 
 def _download(name: str, revision: str | None, files: dict[str, int], report: Callable[[Progress], None]) -> Path:
-    """Fetch files one after the other, counting their bytes; what an earlier try left is taken up again."""
+    """Fetch files one after the other, reporting on the calling thread; an earlier try's whole files are kept.
+
+    The download goes on in the background and waits for each report, so that one that raises ends it there and then.
+    """
     total = sum(files.values())
     finished = 0
     received = 0
+    abandoned = False
+    told: queue.Queue[int] = queue.Queue()
 
-    class Counter(tqdm[Any]):
-        """A progress bar that prints nothing and tells the byte count onwards."""
+    class Counter(Bar):
+        """A progress bar that prints nothing and counts the bytes."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **(kwargs | {"disable": True}))
             self.update(kwargs.get("initial") or 0)
 
         def update(self, n: float | None = 1) -> bool | None:
-            """Count what has come."""
+            """Count what has come, and wait until it has been reported."""
             nonlocal received
             received += int(n or 0)
-            report(Progress(f"downloading {name}", min(finished + received, total), total, "bytes"))
+            told.put(received)
+            told.join()
+            if abandoned:
+                raise EngineError(f"the download of {name} was given up")
             return None
 
+        def update_transfer(self, n: float | None = 1) -> None:
+            """Not count what comes over the network once more: what is put together of it is counted."""
+
+        def set_transfer_postfix_str(self, s: str = "", refresh: bool = True) -> None:
+            """Show no speed."""
+
+    def tell(count: int) -> None:
+        """Report what has come of all files."""
+        report(Progress(f"downloading {name}", min(finished + count, total), total, "bytes"))
+
+    tell(0)
     directory = Path()
-    report(Progress(f"downloading {name}", 0, total, "bytes"))
-    for file, size in sorted(files.items(), key=lambda item: item[1]):
+    # The weights come last: a snapshot counts as complete when it has them.
+    for file, size in sorted(files.items(), key=lambda item: (bool(WEIGHTS.fullmatch(item[0])), item[1])):
         received = 0
-        directory = Path(hf_hub_download(name, file, revision=revision, tqdm_class=Counter)).parent
+        background = _Background(functools.partial(hf_hub_download, name, file, revision=revision, tqdm_class=Counter))
+        last = time.monotonic()
+        while not (background.wait(0) and told.empty()):
+            try:
+                count = told.get(timeout=REPORT_SECONDS)
+            except queue.Empty:
+                if time.monotonic() - last > STALL_SECONDS:
+                    abandoned = True
+                    raise TimeoutError(f"nothing has come for {STALL_SECONDS:.0f} s") from None
+                tell(received)
+                continue
+            last = time.monotonic()
+            try:
+                tell(count)
+            except BaseException:
+                abandoned = True
+                raise
+            finally:
+                told.task_done()
+        directory = Path(str(background.answer())).parent
         finished += size
-    report(Progress(f"downloading {name}", total, total, "bytes"))
+    received = 0
+    tell(0)
     return directory

@@ -19,6 +19,7 @@ from engine.models.rules import (
     PROVEN_TYPES,
     REFUSED_TENSORS,
     RULES,
+    TYPE_MARKS,
     Layout,
     Rule,
 )
@@ -32,7 +33,22 @@ HEAD_COUNT_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 """What configurations call the longest sentence."""
 
-OFFSET_POSITION_TYPES = frozenset({"roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "longformer", "mpnet"})
+OFFSET_POSITION_TYPES = frozenset(
+    {
+        "roberta",
+        "camembert",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "longformer",
+        "mpnet",
+        "roberta-prelayernorm",
+        "data2vec-text",
+        "xmod",
+        "ibert",
+        "esm",
+        "luke",
+    }
+)
 """Types whose position table counts from after the padding token, so that it holds more rows than positions."""
 
 
@@ -129,6 +145,8 @@ def _layer_outline(
         shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
     heads = _head_count(config, place.stack)
     d_model, output_width = shapes["O"]
+    if shapes["Q"][1] != d_model or shapes["K"][1] != shapes["V"][1]:
+        raise EngineError(f"{module}: its projections read several widths; attn-tui does not know this form")
     fused = rule.layout is not Layout.SEPARATE
     value_head_dim, rest = divmod(output_width, heads)
     if rest:
@@ -152,9 +170,17 @@ def _layer_outline(
         raise EngineError(
             f"{module}: projections of {widths} cannot be cut into {heads} heads; attn-tui does not know this form"
         )
+    for matrix, name in rule.projections.items():
+        bias = entries.get(f"{_sibling(module, name)}.bias")
+        if bias is not None and bias.shape != shapes[matrix][:1]:
+            raise EngineError(f"{_sibling(module, name)}.bias has shape {list(bias.shape)}, not {[shapes[matrix][0]]}")
     parent = f"{module}."
     beside = {name[len(parent) :].partition(".")[0] for name in entries if name.startswith(parent)}
     marks = dict.fromkeys(NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys()))
+    if place.stack != "cross" and str(config.get("model_type")) in TYPE_MARKS:
+        marks[TYPE_MARKS[str(config.get("model_type"))]] = None
+    if config.get("attn_logit_softcapping"):
+        marks["soft cap"] = None
     return LayerOutline(
         stack=place.stack,
         layer=place.layer,
@@ -194,6 +220,9 @@ def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
     for module, rule in _modules(entries, model_type):
         number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
         place = Head(_stack(module, model_type, config), int(number[1]) if number else 0)
+        kinds = config.get("layer_types")
+        if isinstance(kinds, list) and place.layer < len(kinds) and kinds[place.layer] == "linear_attention":
+            continue
         if place in modules:
             raise EngineError(
                 f"{model_type}: both {modules[place].outline.module} and {module} look like the attention of "
@@ -233,7 +262,7 @@ def _unproven(model_type: str) -> str:
 def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
     """Say why no attention was found."""
     for name, kind in REFUSED_TENSORS.items():
-        if any(f".{name}." in entry for entry in entries):
+        if any(f"{name}." in entry for entry in entries):
             return f"models of type '{model_type}' use {kind}, which attn-tui cannot cut into heads yet"
     return (
         f"models of type '{model_type}' have no softmax attention that attn-tui knows: "

@@ -66,7 +66,7 @@ RULES: tuple[Rule, ...] = (
 CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention")
 """Path components that mark attention from a decoder to an encoder."""
 
-ENCODER_TYPES = frozenset({"distilbert", "modernbert", "xlm", "flaubert"})
+ENCODER_TYPES = frozenset({"eurobert", "distilbert", "modernbert", "xlm", "flaubert"})
 """Types whose tensors do not say in their names that the stack is an encoder."""
 
 OTHER_TOWERS = ("vision_tower", "vision_model", "visual", "audio_tower", "audio_model", "image_encoder")
@@ -74,7 +74,7 @@ OTHER_TOWERS = ("vision_tower", "vision_model", "visual", "audio_tower", "audio_
 
 REFUSED_TENSORS = {
     "kv_b_proj": "multi-head latent attention",
-    "in_proj": "a fused projection laid out in a way that it does not know",
+    "self.in_proj": "a fused projection laid out in a way that it does not know",
     "kv_a_proj_with_mqa": "multi-head latent attention",
 }
 """Projections that stand for attention this version cannot cut into heads, and what they are."""
@@ -88,9 +88,23 @@ NEIGHBOUR_MARKS = {
 }  # fmt: skip
 """Tensors beside the projections that change the circuit, and the mark that the heads then carry."""
 
+TYPE_MARKS = {
+    "bloom": "ALiBi", "mpt": "ALiBi",
+    "mpnet": "relative position bias", "t5": "relative position bias", "mt5": "relative position bias",
+    "umt5": "relative position bias", "switch_transformers": "relative position bias",
+}  # fmt: skip
+"""What a type adds to the scores of every layer, and no tensor beside the projections tells."""
+
 PROVEN_TYPES = frozenset({
-    "gpt2", "bert", "roberta", "distilbert", "llama", "mistral", "qwen2", "gemma", "phi", "phi3", "opt", "gpt_neox",
-    "bloom", "electra", "camembert", "xlm-roberta", "t5", "bart", "gpt_neo", "gptj",
-    "modernbert", "qwen3", "stablelm",
+    "apertus", "arcee", "bart", "bert", "bert-generation", "biogpt", "blenderbot", "blenderbot-small", "bloom",
+    "camembert", "cohere", "cohere2", "cwm", "data2vec-text", "distilbert", "electra", "ernie", "ernie4_5",
+    "ernie4_5_moe", "esm", "eurobert", "exaone4", "flaubert", "flex_olmo", "gemma", "gemma2", "gemma3_text", "glm",
+    "glm4", "gpt-sw3", "gpt2", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe",
+    "granitemoeshared", "helium", "hunyuan_v1_dense", "hyperclovax", "jais2", "layoutlm", "llama", "m2m_100",
+    "marian", "mbart", "megatron-bert", "minimax_m2", "ministral", "mistral", "mixtral", "modernbert", "mpnet",
+    "mpt", "mt5", "mvp", "nemotron", "nllb-moe", "olmo", "olmo2", "olmo3", "olmoe", "openai-gpt", "opt", "pegasus",
+    "phi", "phi3", "phimoe", "plbart", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "rembert", "roberta",
+    "roberta-prelayernorm", "seed_oss", "smollm3", "stablelm", "starcoder2", "switch_transformers", "t5", "umt5",
+    "vaultgemma", "xlm", "xlm-roberta", "xlm-roberta-xl",
 })  # fmt: skip
 """Types for which a test takes a model apart by these rules and puts its attention together again."""

@@ -7,6 +7,7 @@ only it returns the probabilities; the masks it is handed are explicit, so that 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,9 +159,7 @@ class Reader:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
             raise EngineError(f"{layer} took no part in reading this sentence; it has no attention map")
-        args, kwargs = self._calls[layer]
-        with torch.inference_mode():
-            returned = self._modules[layer](*args, **kwargs)
+        returned = self._call_again(self._modules[layer], *self._calls[layer])
         weights = self._probabilities(layer, returned)
         queries = self._sentence.tokens if layer.stack == "encoder" else self._decoder_tokens or self._sentence.tokens
         keys = self._sentence.tokens if layer.stack == "cross" else queries
@@ -171,6 +170,23 @@ class Reader:
             )
         return AttentionMaps(self._sentence, layer.stack, layer.layer, queries, keys, weights)
 
+    def _call_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call an attention module once more: without a cache, which holds this very sentence, and for its weights."""
+        signature = inspect.signature(module.forward)
+        call = signature.bind(*args, **kwargs)
+        for name, value in call.arguments.items():
+            if isinstance(value, transformers.Cache):
+                call.arguments[name] = None
+        if "output_attentions" in signature.parameters:
+            call.arguments["output_attentions"] = True
+        try:
+            with torch.inference_mode():
+                return module(*call.args, **call.kwargs)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise EngineError(
+                f"{self._outline.name} cannot show this layer's maps: {_first_line(error)}; its spectra still work"
+            ) from error
+
     def _probabilities(self, layer: Head, returned: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Pick the attention probabilities (heads, queries, keys) out of what an attention module returns.
 
@@ -178,7 +194,7 @@ class Reader:
         """
         found = [
             part
-            for part in (returned if isinstance(returned, tuple) else ())
+            for part in (returned if isinstance(returned, (tuple, list)) else ())
             if isinstance(part, Tensor) and part.ndim == 4
         ]
         heads = self._outline.layer(layer).heads

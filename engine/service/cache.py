@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class SpectraCache:
         try:
             with np.load(self._directory / f"{name}.npz", allow_pickle=False) as arrays:
                 return {key: arrays[key] for key in arrays.files}
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile):
+        except Exception:  # a damaged archive raises almost anything
             return None
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
@@ -52,14 +52,12 @@ class SpectraCache:
 
 def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
     """Delete the models used longest ago until the cache is within its limit."""
-    models = sorted(
-        (folder for folder in root.glob("spectra-*/*") if folder.is_dir()),
-        key=lambda folder: -folder.stat().st_mtime,
-    )
-    total = 0
-    for folder in models:
-        files = [file for file in folder.iterdir() if file.is_file()]
-        total += sum(file.stat().st_size for file in files)
-        if total > limit:
-            for file in files:
-                file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # another program may be deleting the same files
+        folders = [folder for folder in root.glob("spectra-*/*") if folder.is_dir()]
+        total = 0
+        for folder in sorted(folders, key=lambda folder: -folder.stat().st_mtime):
+            files = [file for file in folder.iterdir() if file.is_file()]
+            total += sum(file.stat().st_size for file in files)
+            if total > limit:
+                for file in files:
+                    file.unlink(missing_ok=True)

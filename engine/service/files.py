@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import itertools
 import os
 import secrets
@@ -25,7 +26,10 @@ def replaced_file(path: Path) -> Iterator[Path]:
 
     A link is followed, so that it stays a link; a device or a pipe has no place to move to and is written to as it is.
     """
-    path = path.resolve()
+    try:
+        path = path.resolve()
+    except RuntimeError as error:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from error
     if path.exists() and not path.is_file():
         yield path
         return

@@ -18,4 +18,5 @@ def write_log(error: BaseException) -> str:
         where = f"its traceback is in {place}"
     except OSError:
         where = "see its traceback with --debug"
-    return f"unexpected {type(error).__name__}: {error}; {where}"
+    reason = str(error).strip().partition("\n")[0]
+    return f"unexpected {type(error).__name__}: {reason}; {where}"

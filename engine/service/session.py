@@ -60,7 +60,8 @@ class Session:
 
     def _identity(self) -> str:
         """Describe the content of the weight files without reading them."""
-        files = [(file.name, file.stat()) for file in self._checkpoint.files]
+        known_by = (*self._checkpoint.files, self._location.directory / "config.json")  # it says how many heads
+        files = [(file.name, file.stat()) for file in known_by]
         stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
         return f"{self._location.identity};{stamps}"
 
@@ -91,7 +92,8 @@ class Session:
         if key not in self._groups:
             outline = self.outline.layer(layer)
             file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-            values = self._load(file, lambda: self._compute(outline, whole_layer, breathe))
+            rows = 1 if whole_layer else outline.heads
+            values = self._load(file, lambda: self._compute(outline, whole_layer, breathe), rows)
             weights = self._anatomy.modules[layer.whole_layer].weights
             epsilons = {
                 matrix: DTYPE_EPSILONS.get(self._checkpoint.entries[name].dtype, 0.0)
@@ -100,10 +102,10 @@ class Session:
             self._groups[key] = assemble(outline, whole_layer, values, epsilons)
         return self._groups[key]
 
-    def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]]) -> dict[str, FloatArray]:
+    def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int) -> dict[str, FloatArray]:
         """Take arrays from the cache on disk, or compute them and keep them there."""
         values = self._cache.load(file) if self._cache is not None else None
-        if values is None or values.keys() != set(MATRICES):
+        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
             values = compute()
             if self._cache is not None:
                 self._cache.save(file, values)
@@ -149,7 +151,9 @@ class Session:
         key = (shape, whole_layer)
         if key not in self._baselines:
             file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
-            self._baselines[key] = Baseline(self._load(file, lambda: self._chance(outline, whole_layer, breathe)))
+            rows = 1 if whole_layer else BASELINE_DRAWS
+            values = self._load(file, lambda: self._chance(outline, whole_layer, breathe), rows)
+            self._baselines[key] = Baseline(values)
         return self._baselines[key]
 
     def _chance(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:

@@ -72,8 +72,11 @@ class EngineThread:
             if view:
                 self._give_up(view)
                 self._latest[view] = job
-            heapq.heappush(self._jobs, job)
-            self._changed.notify()
+            if self._stopped:
+                future.set_exception(Superseded("the engine has been stopped"))
+            else:
+                heapq.heappush(self._jobs, job)
+                self._changed.notify()
         return future
 
     def give_up(self, view: str) -> None:
@@ -85,8 +88,11 @@ class EngineThread:
         """Give up everything; the thread ends at its next step, and never keeps the process alive."""
         with self._changed:
             self._stopped = True
-            for job in self._jobs:
+            waiting, self._jobs = self._jobs, []
+            for job in waiting:
                 job.given_up = True
+                if job.future.set_running_or_notify_cancel():
+                    job.future.set_exception(Superseded("the engine has been stopped"))
             for view in list(self._latest):
                 self._give_up(view)
             self._changed.notify()

@@ -1,7 +1,7 @@
 """All spectra of a GPT-2-small-shaped model, against the plain way: ``python -m tests.benchmarks.spectra [LAYERS]``.
 
-The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32 as published
-notebooks do it. Both run in this process, one after the other, on the same random weights; the plain way is run on the first
+The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as published
+notebooks do it. Both run in this process, one after the other, on the same random weights; the plain way on the first
 layers only (two unless LAYERS says otherwise) and scaled up, because it is the same work in each.
 """
 

@@ -30,14 +30,15 @@ def starts(model: str, columns: int, rows: int) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as cache:
         for label in ("no cache", "cache"):
             with start(model, columns, rows, cache, "--text", "") as terminal:
-                frame = terminal.wait_for("Spectra")
+                frame = terminal.wait_for("sentence")
                 head = terminal.wait_for("σ₁")
                 terminal.settle(1.0)
                 terminal.send("q")
                 sent = time.monotonic()
                 terminal.exit_code()
                 left = time.monotonic() - sent
-            yield f"{label:<9} first frame {frame * 1e3:5.0f} ms   first head {head * 1e3:5.0f} ms   quit {left * 1e3:4.0f} ms"
+            times = f"first frame {frame * 1e3:5.0f} ms   first head {head * 1e3:5.0f} ms   quit {left * 1e3:4.0f} ms"
+            yield f"{label:<9} {times}"
 
 
 def press(terminal: Terminal, key: str, times: int) -> str:

@@ -1,0 +1,1 @@
+"""Statements about the product, made on real tiny models through the real loaders."""

@@ -1,0 +1,90 @@
+"""What every test stands on: places of its own on disk, no network, and tiny models made once per session."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.fake_hub import FakeHub
+
+_HOME = tempfile.mkdtemp(prefix="attn-tui-tests-")
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+
+# Libraries read these when they are imported, so they are set before any test module is.
+os.environ |= {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HOME": f"{_HOME}/huggingface",
+    "HF_ENDPOINT": "http://127.0.0.1:9",  # nobody listens there: no test reaches the real Hub
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "NO_PROXY": "127.0.0.1",
+    "no_proxy": "127.0.0.1",
+}
+for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE",
+              "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
+              "all_proxy"):  # fmt: skip
+    os.environ.pop(_name, None)
+
+TinyModel = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the person's own caches, settings and logs out of every test, and the tests out of them."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
+    """Give the folder of a tiny random model of a type, made when it is first asked for.
+
+    Called with the model type, ``with_head=True`` for the class with a language-modelling head, and configuration
+    settings by their usual names. The folder is shared between tests: one that changes a file copies it first.
+    """
+    from tests import tiny_models
+
+    made: dict[str, Path] = {}
+
+    def make(model_type: str, *, with_head: bool = False, **settings: Any) -> Path:
+        key = repr((model_type, with_head, sorted(settings.items())))
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp(model_type)
+            model = tiny_models.build(tiny_models.configuration(model_type, **settings), with_head)
+            tiny_models.save(model, made[key])
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def tiny_copy(tiny_model: TinyModel, tmp_path: Path) -> TinyModel:
+    """Like `tiny_model`, but a copy that the test may damage."""
+
+    def copy(model_type: str, **settings: Any) -> Path:
+        return Path(shutil.copytree(tiny_model(model_type, **settings), tmp_path / f"{model_type}-copy"))
+
+    return copy
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """Run a Hub of our own, with an empty cache."""
+    from tests.fake_hub import FakeHub, point_at
+
+    with FakeHub() as running:
+        point_at(running.url, tmp_path / "cache", monkeypatch)
+        yield running

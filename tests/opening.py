@@ -1,0 +1,67 @@
+"""Opening a model as the engine does, in this process or in one of its own, and the line with which one is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from engine.models.checkpoint import Checkpoint
+from engine.models.locate import Location, locate
+from engine.models.outline import Anatomy, read_anatomy
+from engine.values.errors import EngineError, Superseded
+
+ROOT = Path(engine.__file__).parents[1]
+"""Where the packages are, installed or not."""
+
+
+def open_folder(folder: Path) -> tuple[Location, Checkpoint, Anatomy]:
+    """Find a folder's files, read their headers, and take the model apart."""
+    location = locate(str(folder))
+    checkpoint = Checkpoint(location.directory)
+    return location, checkpoint, read_anatomy(location, checkpoint)
+
+
+def refusal(folder: Path) -> str:
+    """Give the line with which a folder is refused."""
+    with pytest.raises(EngineError) as caught:
+        open_folder(folder)
+    return one_line(caught.value)
+
+
+def not_found(name: str, revision: str | None = None) -> str:
+    """Give the line that says why there is no model of a name."""
+    with pytest.raises(EngineError) as caught:
+        locate(name, revision)
+    return one_line(caught.value)
+
+
+def one_line(error: EngineError) -> str:
+    """Give an error's text, which must be a single line."""
+    assert not isinstance(error, Superseded)
+    assert "\n" not in str(error)
+    return str(error)
+
+
+def with_config(folder: Path, **changes: Any) -> Path:
+    """Change a folder's configuration; None takes a setting away."""
+    path = folder / "config.json"
+    config: dict[str, Any] = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
+    return folder
+
+
+def run_apart(code: str, *arguments: str | Path, **environment: str) -> str:
+    """Run code in a process of its own, which imports everything anew; give what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], env=os.environ | environment, cwd=ROOT,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

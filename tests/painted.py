@@ -1,0 +1,76 @@
+"""An application that remembers what it wrote to the terminal, as the terminal would show it."""
+
+from __future__ import annotations
+
+import re
+
+from rich.cells import cell_len
+from rich.console import RenderableType
+from textual.app import App
+from textual.screen import Screen
+
+_PIECE = re.compile(r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)")
+
+
+class TerminalPicture:
+    """What a terminal shows: for each cell its character and the codes of its style."""
+
+    def __init__(self) -> None:
+        self.cells: dict[tuple[int, int], tuple[str, str]] = {}
+
+    def write(self, data: str) -> None:
+        """Show what is written; anything but text, styles and moves of the cursor is an error."""
+        row = column = 0
+        style = ""
+        position = 0
+        while position < len(data):
+            piece = _PIECE.match(data, position)
+            assert piece is not None, f"unexpected output {data[position : position + 20]!r}"
+            position = piece.end()
+            if piece["row"]:
+                row, column = int(piece["row"]) - 1, int(piece["column"]) - 1
+            elif piece["style"] is not None:
+                style = "" if piece["style"] in ("", "0") else piece["style"]
+            elif piece["text"]:
+                for character in piece["text"]:
+                    width = cell_len(character)
+                    if width == 0:
+                        before = self.cells[row, column - 1]
+                        self.cells[row, column - 1] = (before[0] + character, before[1])
+                    for cell in range(width):
+                        self.cells[row, column + cell] = (character if cell == 0 else "", style)
+                    column += width
+
+    def line(self, row: int, left: int = 0, right: int | None = None) -> str:
+        """Give the text of one line."""
+        columns = sorted(column for y, column in self.cells if y == row)
+        return "".join(self.cells[row, column][0] for column in columns[left:right])
+
+    def style(self, row: int, column: int) -> str:
+        """Give the style of one cell, as the codes that were written."""
+        return self.cells[row, column][1]
+
+
+class PaintedApp(App[None]):
+    """Keeps the picture that its output makes, and counts its bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.picture = TerminalPicture()
+        self.written = 0
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        render_segments = getattr(renderable, "render_segments", None)
+        if render_segments is not None:
+            data = render_segments(self.console)
+            self.written += len(data.encode())
+            self.picture.write(data)
+        super()._display(screen, renderable)
+
+    def assert_nothing_is_stale(self) -> None:
+        """Compare what has been painted bit by bit with the whole painted at once."""
+        whole = TerminalPicture()
+        whole.write(self.screen._compositor.render_full_update().render_segments(self.console))
+        different = [cell for cell in whole.cells if whole.cells[cell] != self.picture.cells.get(cell)]
+        assert {cell: (whole.cells[cell], self.picture.cells.get(cell)) for cell in different} == {}

@@ -1,0 +1,277 @@
+"""The maps on screen are the probabilities that the model itself returns in eager mode, token by token."""
+
+from __future__ import annotations
+
+import inspect
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from numpy.typing import NDArray
+
+from engine.models.sentence import Reader
+from engine.models.tokens import visible
+from engine.values.attention import AttentionMaps
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from tests import tiny_models
+from tests.architecture_cases import ARCHITECTURES
+from tests.conftest import TinyModel
+from tests.opening import open_folder
+
+SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
+ANOTHER = "def attend(query): return query"
+LONG = " ".join([SENTENCE] * 20)
+
+Maps = dict[str, list[NDArray[np.float32]]]
+
+
+def no_hurry() -> None:
+    """Have nothing more urgent to do."""
+
+
+def open_reader(folder: Path, dtype: str = "auto") -> Reader:
+    """Open a model for sentences, as the engine does."""
+    return Reader(open_folder(folder)[2], "cpu", dtype, trust_remote_code=False)
+
+
+def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:
+    """Let transformers return the attention probabilities, (head, query, key) by stack and layer."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    sentence = torch.tensor([ids])
+    inputs = {"input_ids": sentence, "attention_mask": torch.ones_like(sentence), "output_attentions": True}
+    encoder_decoder = "decoder_input_ids" in inspect.signature(model.forward).parameters
+    if encoder_decoder:
+        start = torch.tensor([[model.config.decoder_start_token_id]])
+        inputs["decoder_input_ids"] = torch.cat([start, sentence[:, :-1]], 1)
+    with torch.no_grad():
+        returned = model(**inputs)
+    if encoder_decoder:
+        by_stack = {stack: getattr(returned, f"{stack}_attentions") for stack in ("encoder", "decoder", "cross")}
+    else:
+        by_stack = {"": returned.attentions}
+    return {stack: [layer[0].numpy() for layer in layers] for stack, layers in by_stack.items()}
+
+
+def shown_maps(reader: Reader, folder: Path) -> Maps:
+    """Take every layer's maps from the engine, named as `eager_maps` names them."""
+    outline = open_folder(folder)[2].outline
+    one = len(outline.stacks) == 1
+    return {
+        "" if one else stack: [reader.layer_maps(layer.name).weights for layer in outline.stack_layers(stack)]
+        for stack in outline.stacks
+    }
+
+
+def assert_same_maps(shown: Maps, expected: Maps) -> None:
+    """Compare all maps of a model within 1e-5."""
+    assert shown.keys() == expected.keys()
+    for stack, layers in expected.items():
+        assert len(shown[stack]) == len(layers)
+        for ours, theirs in zip(shown[stack], layers, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_maps_are_those_the_model_returns(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    reader = open_reader(folder)
+    for text in (SENTENCE, ANOTHER, SENTENCE):
+        sentence = reader.read(text, no_hurry)
+        assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+
+
+@pytest.mark.parametrize("model_type", ARCHITECTURES)
+def test_a_sentence_too_long_is_shortened_to_what_the_model_can_read(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type)
+    outline = open_folder(folder)[2].outline
+    if outline.context is None:
+        pytest.skip("this type sets no limit")
+    reader = open_reader(folder)
+    sentence = reader.read(LONG, no_hurry)
+    assert len(sentence.ids) == outline.context < sentence.full_length
+    assert str(sentence.full_length) in sentence.notice
+    assert str(outline.context) in sentence.notice
+    for layer in outline.layers:
+        assert reader.layer_maps(layer.name).weights.shape[1:] == (outline.context, outline.context)
+
+
+@pytest.mark.parametrize(("model_type", "context"), [("gpt2", 64), ("bert", 64), ("roberta", 61), ("bloom", None)])
+def test_the_context_is_as_long_as_the_positions_allow(
+    model_type: str, context: int | None, tiny_model: TinyModel
+) -> None:
+    folder = tiny_model(model_type)
+    assert open_folder(folder)[2].outline.context == context
+
+
+def test_a_short_sentence_has_no_notice(tiny_model: TinyModel) -> None:
+    assert open_reader(tiny_model("gpt2")).read(SENTENCE, no_hurry).notice == ""
+
+
+def test_shortening_keeps_the_special_tokens_at_both_ends(tiny_model: TinyModel) -> None:
+    sentence = open_reader(tiny_model("bert")).read(LONG, no_hurry)
+    assert (sentence.tokens[0], sentence.tokens[-1]) == ("[CLS]", "[SEP]")
+
+
+@pytest.fixture
+def grouped(tiny_model: TinyModel) -> Path:
+    return tiny_model("llama", num_attention_heads=4, num_key_value_heads=2)
+
+
+def test_query_heads_of_a_group_have_maps_of_their_own(grouped: Path) -> None:
+    reader = open_reader(grouped)
+    reader.read(SENTENCE, no_hurry)
+    weights = reader.layer_maps(Head("decoder", 1)).weights
+    assert weights.shape[0] == 4
+    assert np.abs(weights[0] - weights[1]).max() > 0.1
+
+
+def test_the_mean_over_heads_is_their_mean(grouped: Path) -> None:
+    reader = open_reader(grouped)
+    sentence = reader.read(SENTENCE, no_hurry)
+    maps = reader.layer_maps(Head("decoder", 1))
+    expected = eager_maps(grouped, sentence.ids)[""][1]
+    np.testing.assert_allclose(maps.select(None).weights, expected.mean(0), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(maps.select(2).weights, expected[2], rtol=0, atol=1e-5)
+    assert (str(maps.select(None).name), str(maps.select(2).name)) == ("L1, mean over heads", "L1H2")
+
+
+@pytest.mark.parametrize(("model_type", "stack"), [("llama", "decoder"), ("bert", "encoder"), ("t5", "encoder"),
+                                                   ("t5", "decoder"), ("bart", "cross")])  # fmt: skip
+def test_the_mean_over_layers_is_taken_head_by_head(model_type: str, stack: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    expected = eager_maps(folder, sentence.ids)
+    mean = np.mean(expected.get(stack, expected.get("", [])), axis=0)
+    maps = reader.mean_over_layers(stack, no_hurry)
+    np.testing.assert_allclose(maps.weights, mean, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(maps.select(None).weights, mean.mean(0), rtol=0, atol=1e-5)
+    assert maps.layer is None
+    assert str(maps.select(None).name) == "mean over layers and heads"
+
+
+def axes(maps: AttentionMaps) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the token texts along both axes."""
+    return maps.query_tokens, maps.key_tokens
+
+
+def test_the_axes_of_an_encoder_and_its_decoder(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("t5"))
+    sentence = reader.read(SENTENCE, no_hurry)
+    shifted = ("<s>", *sentence.tokens[:-1])
+    assert axes(reader.layer_maps(Head("encoder", 0))) == (sentence.tokens, sentence.tokens)
+    assert axes(reader.layer_maps(Head("decoder", 0))) == (shifted, shifted)
+    assert axes(reader.layer_maps(Head("cross", 2))) == (shifted, sentence.tokens)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_an_empty_sentence_is_refused(text: str, grouped: Path) -> None:
+    with pytest.raises(EngineError, match="empty"):
+        open_reader(grouped).read(text, no_hurry)
+
+
+def test_maps_cannot_be_asked_for_before_a_sentence(grouped: Path) -> None:
+    with pytest.raises(EngineError, match="no sentence"):
+        open_reader(grouped).layer_maps(Head("decoder", 0))
+
+
+NASTY = [
+    "[bold]red[/bold]", "line\nbreak", "\x1b[31mred\x1b[0m", "tab\there", "null\x00bell\x07", "ünïcödé", "日本語 文",
+    "emoji 😀👍🏽", "right\u202eleft", "zero\u200bwidth", "\ud7ff\ue000", "soft\u00adhyphen",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_tokens_show_what_was_typed_and_cannot_steer_a_terminal(text: str, grouped: Path) -> None:
+    sentence = open_reader(grouped).read(text, no_hurry)
+    shown = "".join(sentence.tokens)
+    assert shown.isprintable()
+    # Escapes are those of Python; bytes of one character that fell into several tokens are escaped one by one.
+    unescaped = shown.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    as_bytes = unescaped.encode("latin-1", "backslashreplace")
+    assert text == unescaped or text.encode() == as_bytes or _mended(sentence.tokens) == text
+
+
+def test_no_character_that_steers_a_terminal_is_shown_as_it_is() -> None:
+    kinds = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    steering = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in kinds]
+    assert len(steering) > 130_000
+    for character in steering:
+        assert visible(f"a{character}b").encode("ascii").startswith(b"a\\")
+    assert visible("ünïcödé 日本語 😀 [bold]") == "ünïcödé 日本語 😀 [bold]"
+
+
+def _mended(tokens: tuple[str, ...]) -> str:
+    """Read escaped single bytes and whole characters back into a text."""
+    content = b""
+    for token in tokens:
+        if "\\" in token:
+            content += token.encode("ascii", "backslashreplace").decode("unicode_escape").encode("latin-1")
+        else:
+            content += token.encode()
+    return content.decode(errors="replace")
+
+
+@pytest.mark.parametrize("text", [SENTENCE, ANOTHER, "  two  spaces  ", "[bold]x[/bold]", "a_b ⟨c⟩ → d", "ünïcödé"])
+def test_tokens_of_a_byte_level_tokenizer_join_to_the_text(text: str, grouped: Path) -> None:
+    tokens = open_reader(grouped).read(text, no_hurry).tokens
+    assert _mended(tokens) == text
+
+
+def test_special_tokens_and_word_pieces_are_shown_by_name(tiny_model: TinyModel) -> None:
+    tokens = open_reader(tiny_model("bert")).read("The drinking 😀", no_hurry).tokens
+    assert (tokens[:2], tokens[-2:]) == (("[CLS]", "the"), ("[UNK]", "[SEP]"))
+    first, *rest = tokens[2:-2]
+    assert first + "".join(piece.removeprefix("##") for piece in rest) == "drinking"
+    assert rest
+    assert all(piece.startswith("##") for piece in rest)
+
+
+def test_a_sentence_given_up_half_way_leaves_the_reader_usable(grouped: Path) -> None:
+    reader = open_reader(grouped)
+    reader.read(ANOTHER, no_hurry)
+    calls = 0
+
+    def hurry() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Superseded("replaced by a newer request")
+
+    with pytest.raises(Superseded):
+        reader.read(SENTENCE, hurry)
+    with pytest.raises(EngineError, match="no sentence"):
+        reader.layer_maps(Head("decoder", 0))
+    sentence = reader.read(ANOTHER, no_hurry)
+    assert_same_maps(shown_maps(reader, grouped), eager_maps(grouped, sentence.ids))
+
+
+def test_reading_looks_up_before_every_layer(grouped: Path) -> None:
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    open_reader(grouped).read(SENTENCE, look)
+    assert looks == 2
+
+
+def test_half_precision_is_kept_when_asked_for(grouped: Path) -> None:
+    reader = open_reader(grouped, dtype="bfloat16")
+    sentence = reader.read(SENTENCE, no_hurry)
+    weights = reader.layer_maps(Head("decoder", 0)).weights
+    expected = eager_maps(grouped, sentence.ids)[""][0]
+    assert weights.dtype == np.float32
+    assert 1e-5 < np.abs(weights - expected).max() < 0.2
+
+
+def test_a_model_without_a_tokenizer_says_so(tmp_path: Path) -> None:
+    tiny_models.build(tiny_models.configuration("llama")).save_pretrained(tmp_path / "model")
+    with pytest.raises(EngineError, match="tokenizer"):
+        open_reader(tmp_path / "model")

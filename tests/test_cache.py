@@ -1,0 +1,212 @@
+"""Spectra kept on disk make the next start fast, and are never believed when they should not be."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+
+from engine.service.cache import SpectraCache, trim
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions, cache_directory
+from engine.values.heads import Head
+from engine.values.progress import Progress
+from engine.values.spectra import SpectraGroup
+from tests.conftest import TinyModel
+from tests.opening import run_apart, with_config
+
+FIRST = Head("decoder", 0)
+
+
+def quietly(progress: Progress) -> None:
+    """Report to nobody."""
+
+
+def spectra(folder: Path, use_cache: bool = True) -> SpectraGroup:
+    """Open a model anew and ask for the spectra of its first layer's heads."""
+    made = Engine(EngineOptions(device="cpu", use_cache=use_cache))
+    try:
+        made.open(str(folder), quietly).result(60)
+        return made.spectra(FIRST, whole_layer=False).result(60)
+    finally:
+        made.stop()
+
+
+def kept() -> list[Path]:
+    """List the files of the cache."""
+    return sorted(each for each in cache_directory().rglob("*") if each.is_file())
+
+
+def assert_same(one: SpectraGroup, other: SpectraGroup) -> None:
+    """Compare all numbers of two groups, bit by bit."""
+    assert one.spectra.keys() == other.spectra.keys()
+    for head in one.spectra:
+        for mine, theirs in zip(one.of(head), other.of(head), strict=True):
+            assert (mine.head, mine.matrix) == (theirs.head, theirs.matrix)
+            assert (mine.rows, mine.cols, mine.tolerance) == (theirs.rows, theirs.cols, theirs.tolerance)
+            np.testing.assert_array_equal(mine.singular_values, theirs.singular_values)
+
+
+def differ(one: SpectraGroup, other: SpectraGroup) -> bool:
+    """Say whether the first head's queries have other singular values."""
+    return not np.array_equal(one.of(0)[0].singular_values, other.of(0)[0].singular_values)
+
+
+SECOND_START = """
+import sys
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.heads import Head
+engine = Engine(EngineOptions(device="cpu"))
+outline = engine.open(sys.argv[1], lambda progress: None).result(60)
+group = engine.spectra(Head("decoder", 0), whole_layer=False).result(60)
+baseline = engine.baseline(Head("decoder", 0), whole_layer=False).result(60)
+slow = [name for name in ("torch", "transformers") if name in sys.modules]
+print(repr([each.singular_values.tolist() for each in group.of(3)]), slow, sep="\\n")
+"""
+
+
+def start(folder: Path) -> tuple[list[list[float]], str]:
+    """Run a new process that shows a head; give its numbers, and which slow libraries it imported."""
+    numbers, slow = run_apart(SECOND_START, folder).splitlines()
+    return json.loads(numbers), slow
+
+
+def test_the_second_start_shows_the_same_numbers_without_torch(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    first, slow_at_first = start(folder)
+    second, slow_then = start(folder)
+    assert second == first
+    assert "torch" in slow_at_first
+    assert slow_then == "[]"
+
+
+def test_a_second_session_reads_what_the_first_kept(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    computed = spectra(folder)
+    before = [(each, each.stat().st_mtime_ns) for each in kept()]
+    assert before
+    assert_same(spectra(folder), computed)
+    assert [(each, each.stat().st_mtime_ns) for each in kept()] == before
+    assert_same(spectra(folder, use_cache=False), computed)
+
+
+def test_without_the_cache_nothing_is_kept(tiny_model: TinyModel) -> None:
+    spectra(tiny_model("llama"), use_cache=False)
+    assert kept() == []
+
+
+def test_other_weights_of_the_same_size_are_computed_anew(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    before = spectra(folder)
+    file = folder / "model.safetensors"
+    size = file.stat().st_size
+    save_file({name: 2 * weight for name, weight in load_file(file).items()}, file, {"format": "pt"})
+    assert file.stat().st_size == size
+    after = spectra(folder)
+    np.testing.assert_allclose(after.of(0)[0].singular_values, 2 * before.of(0)[0].singular_values)
+
+
+def test_another_head_count_in_the_configuration_cuts_anew(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    four = spectra(folder)
+    two = spectra(with_config(folder, n_head=2))
+    assert len(two.spectra) == 2
+    assert differ(two, four)
+    assert_same(two, spectra(folder, use_cache=False))
+
+
+def test_two_models_do_not_share_what_is_kept(tiny_model: TinyModel, tiny_copy: TinyModel) -> None:
+    copied = tiny_copy("llama")
+    file = copied / "model.safetensors"
+    save_file({name: 3 * weight for name, weight in load_file(file).items()}, file)
+    assert differ(spectra(tiny_model("llama")), spectra(copied))
+    assert len({each.parent for each in kept()}) == 2
+
+
+def damages(content: bytes) -> list[bytes]:
+    """Spoil a file in many ways: cut it, empty it, replace it, and change single bytes all over it."""
+    cut = [content[:length] for length in (0, 1, 30, len(content) // 2, len(content) - 1)]
+    replaced = [b"no archive", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), content + content]
+    changed = []
+    for place in range(0, len(content), max(1, len(content) // 400)):
+        spoilt = bytearray(content)
+        spoilt[place] ^= 0xFF
+        changed.append(bytes(spoilt))
+    return [*cut, *replaced, *changed]
+
+
+def test_a_damaged_file_of_the_cache_counts_as_absent(tmp_path: Path) -> None:
+    cache = SpectraCache(tmp_path, "model")
+    arrays = {matrix: np.random.default_rng(0).normal(size=(4, 8)) for matrix in ("Q", "QK")}
+    cache.save("decoder-0-heads", arrays)
+    (file,) = (each for each in tmp_path.rglob("*") if each.is_file())
+    for content in damages(file.read_bytes()):
+        file.write_bytes(content)
+        loaded = cache.load("decoder-0-heads")
+        if loaded is not None:  # the damage was to something that carries no number
+            for name in loaded.keys() & arrays.keys():
+                np.testing.assert_array_equal(loaded[name], arrays[name])
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'}"])
+def test_spectra_are_computed_anew_where_the_cache_is_damaged(content: bytes, tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    computed = spectra(folder)
+    for file in kept():
+        file.write_bytes(content)
+    assert_same(spectra(folder), computed)
+    assert_same(spectra(folder), computed)
+
+
+def test_arrays_of_another_shape_in_the_cache_are_not_believed(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    computed = spectra(folder)
+    for file in kept():
+        with np.load(file) as arrays:
+            smaller = {name: arrays[name][:2, :3] for name in arrays.files}
+        np.savez(file, **smaller)
+    assert_same(spectra(folder), computed)
+
+
+def test_a_cache_that_cannot_be_written_to_only_costs_time(tiny_model: TinyModel) -> None:
+    cache_directory().parent.mkdir(parents=True, exist_ok=True)
+    cache_directory().write_text("a file where the folder should be")
+    folder = tiny_model("llama")
+    assert_same(spectra(folder), spectra(folder, use_cache=False))
+
+
+def fill(root: Path, ages: dict[str, float]) -> int:
+    """Keep something of several models, last used some seconds ago; give the bytes that one of them takes."""
+    known: set[Path] = set()
+    for identity, age in ages.items():
+        SpectraCache(root, identity).save("decoder-0-heads", {"Q": np.zeros(1000)})
+        (folder,) = set(root.glob("spectra-*/*")) - known
+        known.add(folder)
+        os.utime(folder, (1e9 - age, 1e9 - age))
+    return max(each.stat().st_size for each in root.rglob("*.npz"))
+
+
+def left(root: Path, identities: Iterable[str]) -> list[str]:
+    """Name the models that the cache still knows."""
+    return [each for each in identities if SpectraCache(root, each).load("decoder-0-heads") is not None]
+
+
+def test_the_models_used_longest_ago_leave_the_cache_first(tmp_path: Path) -> None:
+    ages = {"oldest": 30.0, "new": 0.0, "old": 20.0}
+    size = fill(tmp_path, ages)
+    trim(tmp_path, limit=2 * size)
+    assert left(tmp_path, ages) == ["new", "old"]
+
+
+def test_what_is_used_again_is_not_the_oldest_any_more(tmp_path: Path) -> None:
+    ages = {"used again": 30.0, "old": 20.0}
+    size = fill(tmp_path, ages)
+    SpectraCache(tmp_path, "used again")
+    trim(tmp_path, limit=size)
+    assert left(tmp_path, ages) == ["used again"]

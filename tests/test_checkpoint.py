@@ -1,0 +1,265 @@
+"""Every form of weight file gives the same heads; a damaged, hostile or foreign one gives one clear line instead."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.models.checkpoint import Checkpoint
+from engine.models.heads import read_layer
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.opening import open_folder, refusal, run_apart, with_config
+
+FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
+
+
+def as_sharded(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Write weights as safetensors in three files with an index."""
+    _sharded(folder, weights, "model-{:05d}-of-00003.safetensors", "model.safetensors.index.json", save_file)
+
+
+def as_bin(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Write weights as one PyTorch file."""
+    torch.save(weights, folder / "pytorch_model.bin")
+
+
+def as_sharded_bin(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Write weights as three PyTorch files with an index."""
+    _sharded(folder, weights, "pytorch_model-{:05d}-of-00003.bin", "pytorch_model.bin.index.json", torch.save)
+
+
+def as_bin_of_old(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Write weights as PyTorch did before version 1.6; many early models on the Hub are such."""
+    torch.save(weights, folder / "pytorch_model.bin", _use_new_zipfile_serialization=False)
+
+
+def as_both(folder: Path, weights: dict[str, Tensor]) -> None:
+    """Write weights as safetensors, beside a PyTorch file of something else."""
+    save_file(weights, folder / "model.safetensors")
+    torch.save({"other": torch.zeros(1)}, folder / "pytorch_model.bin")
+
+
+def _sharded(
+    folder: Path, weights: dict[str, Tensor], pattern: str, index: str, save: Callable[[Any, Path], None]
+) -> None:
+    """Deal tensors out to three files, so that a layer's projections are not together."""
+    places = {name: pattern.format(place % 3 + 1) for place, name in enumerate(sorted(weights))}
+    for file in set(places.values()):
+        save({name: weights[name] for name in places if places[name] == file}, folder / file)
+    (folder / index).write_text(json.dumps({"metadata": {}, "weight_map": places}))
+
+
+def stored_weights(folder: Path) -> dict[str, Tensor]:
+    """Take the weights out of a folder's only weight file, which is then gone."""
+    file = folder / "model.safetensors"
+    weights: dict[str, Tensor] = load_file(file)
+    file.unlink()
+    return {name: weight.clone() for name, weight in weights.items()}
+
+
+@pytest.mark.parametrize("write", [as_sharded, as_bin, as_sharded_bin, as_bin_of_old, as_both])
+def test_every_form_of_file_gives_the_same_heads(
+    write: Callable[[Path, dict[str, Tensor]], None], tiny_copy: TinyModel, tiny_model: TinyModel
+) -> None:
+    folder = tiny_copy("llama")
+    write(folder, stored_weights(folder))
+    _, checkpoint, anatomy = open_folder(folder)
+    _, expected_checkpoint, expected = open_folder(tiny_model("llama"))
+    assert anatomy.outline.layers == expected.outline.layers
+    assert checkpoint.parameters == expected_checkpoint.parameters
+    assert checkpoint.stored_bytes == expected_checkpoint.stored_bytes
+    for name, module in anatomy.modules.items():
+        ours, theirs = read_layer(checkpoint, module), read_layer(expected_checkpoint, expected.modules[name])
+        for head in range(4):
+            for matrix, weight in theirs.of_head(head).items():
+                torch.testing.assert_close(ours.of_head(head)[matrix], weight, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("gpt2")
+    weights = {name: weight.to(dtype) for name, weight in stored_weights(folder).items()}
+    save_file(weights, folder / "model.safetensors")
+    _, checkpoint, anatomy = open_folder(folder)
+    layer = read_layer(checkpoint, anatomy.modules[FIRST])
+    assert anatomy.outline.dtype == str(dtype).removeprefix("torch.")
+    assert layer.epsilons["Q"] == torch.finfo(dtype).eps
+    fused = weights["h.0.attn.c_attn.weight"]  # Conv1D: (in, out), queries first
+    torch.testing.assert_close(layer.query[1], fused[:, 8:16].T, rtol=0, atol=0)
+
+
+HUGE = """
+import resource, sys
+from pathlib import Path
+from engine.models.checkpoint import Checkpoint
+from engine.models.locate import locate
+from engine.models.outline import read_anatomy
+location = locate(sys.argv[1])
+checkpoint = Checkpoint(location.directory)
+anatomy = read_anatomy(location, checkpoint)
+print(checkpoint.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
+from engine.models.heads import read_layer
+print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in other units elsewhere")
+def test_a_large_model_is_opened_without_torch_and_one_layer_read_without_the_others(
+    tiny_copy: TinyModel,
+) -> None:
+    folder = tiny_copy("llama")
+    with_config(folder, num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32)
+    shapes = {f"layers.{layer}.self_attn.{name}_proj.weight": (4096, 4096) for layer in range(32) for name in "qkvo"}
+    shapes |= {f"layers.{layer}.mlp.{name}.weight": (11008, 4096) for layer in range(32) for name in ("up", "gate")}
+    header, place = {}, 0
+    for name, (rows, cols) in shapes.items():
+        size = 4 * rows * cols
+        header[name] = {"dtype": "F32", "shape": [rows, cols], "data_offsets": [place, place + size]}
+        place += size
+    written = json.dumps(header).encode()
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(written).to_bytes(8, "little") + written)
+        file.truncate(8 + len(written) + place)  # the weights are a hole: 20 GB that take no room on the disk
+    outline, layer, gigabytes = run_apart(HUGE, folder).splitlines()
+    assert outline == "20 32 False"
+    assert layer == "(32, 128, 4096)"
+    assert float(gigabytes) < 2
+
+
+class Hostile:
+    """What a malicious pickle does when it is loaded."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Write a file."""
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_malicious_pickle_is_refused_and_not_executed(zipped: bool, tiny_copy: TinyModel, tmp_path: Path) -> None:
+    folder, mark = tiny_copy("llama"), tmp_path / "executed"
+    content = {**stored_weights(folder), "payload": Hostile(mark)}
+    torch.save(content, folder / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    assert "pytorch_model.bin" in refusal(folder)
+    assert not mark.exists()
+
+
+def test_a_plain_pickle_is_refused_and_not_executed(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    folder, mark = tiny_copy("llama"), tmp_path / "executed"
+    stored_weights(folder)
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Hostile(mark)))
+    assert "pytorch_model.bin" in refusal(folder)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, 0.5, 0.999])
+@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+def test_a_file_cut_short_is_named(name: str, kept: float, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    if name.endswith(".bin"):
+        as_bin(folder, stored_weights(folder))
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: int(kept * len(content)) if kept < 1 else int(kept)])
+    line = refusal(folder)
+    assert name in line
+    assert "again" in line
+
+
+def test_a_file_cut_short_after_opening_is_named(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    _, checkpoint, anatomy = open_folder(folder)
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+    with pytest.raises(EngineError, match=r"model\.safetensors"):
+        read_layer(checkpoint, anatomy.modules[SECOND])
+
+
+def test_a_missing_shard_is_named(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    as_sharded(folder, stored_weights(folder))
+    (folder / "model-00002-of-00003.safetensors").unlink()
+    line = refusal(folder)
+    assert "model-00002-of-00003.safetensors" in line
+    assert "model.safetensors.index.json lists" in line
+
+
+def test_a_shard_without_a_tensor_that_the_index_promises_is_no_smaller_model(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    as_sharded(folder, stored_weights(folder))
+    promised = "layers.1.self_attn.q_proj.weight"
+    shard = folder / json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"][promised]
+    save_file({name: weight for name, weight in load_file(shard).items() if name != promised}, shard)
+    assert promised in refusal(folder)
+
+
+INDEXES = ["", "not JSON", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": 1}}', '{"weight_map": {"a": [1]}}',
+           '{"weight_map": {"a": null, "b": "c"}}', '{"weight_map": {}}', "\udcff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_a_damaged_index_is_named(index: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    as_sharded(folder, stored_weights(folder))
+    (folder / "model.safetensors.index.json").write_bytes(index.encode("utf-8", "surrogateescape"))
+    assert "model.safetensors.index.json" in refusal(folder)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["layers.1.self_attn.k_proj.weight", "layers.1.self_attn.o_proj.weight"])
+def test_a_number_that_is_none_costs_its_own_layer_alone(bad: float, name: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    weights = stored_weights(folder)
+    weights[name][3, 5] = bad
+    save_file(weights, folder / "model.safetensors")
+    _, checkpoint, anatomy = open_folder(folder)
+    read_layer(checkpoint, anatomy.modules[FIRST])
+    with pytest.raises(EngineError, match=f"{name} holds 1 NaN or infinite"):
+        read_layer(checkpoint, anatomy.modules[SECOND])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.float8_e4m3fn])
+def test_quantised_weights_are_refused_by_their_dtype(dtype: torch.dtype, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    weights = {name: (10 * weight).to(dtype) for name, weight in stored_weights(folder).items()}
+    save_file(weights, folder / "model.safetensors")
+    _, checkpoint, anatomy = open_folder(folder)
+    with pytest.raises(EngineError, match=str(dtype).removeprefix("torch.")):
+        read_layer(checkpoint, anatomy.modules[FIRST])
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 16)])
+def test_a_bias_of_the_wrong_size_is_named(shape: tuple[int, ...], tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("qwen2")
+    weights = stored_weights(folder)
+    name = "layers.0.self_attn.k_proj.bias"
+    save_file({**weights, name: torch.zeros(shape)}, folder / "model.safetensors")
+    with pytest.raises(EngineError, match=name):
+        read_layer(*_parts(folder))
+
+
+def _parts(folder: Path) -> tuple[Checkpoint, Any]:
+    """Open a folder and pick its first layer."""
+    _, checkpoint, anatomy = open_folder(folder)
+    return checkpoint, anatomy.modules[FIRST]
+
+
+@pytest.mark.parametrize("name", ["layers.0.self_attn.q_proj.weight", "layers.1.self_attn.o_proj.weight"])
+def test_a_projection_that_is_no_matrix_is_named(name: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    weights = stored_weights(folder)
+    save_file({**weights, name: torch.zeros(32)}, folder / "model.safetensors")
+    assert name in refusal(folder)

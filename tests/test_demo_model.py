@@ -1,0 +1,142 @@
+"""The shipped demo model is small, reads any text, knows English when it sees it, and has heads worth looking at."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from click.testing import CliRunner
+
+from engine.demo import MODEL_DIRECTORY
+from engine.demo.corpus import HELD_OUT_DISTANCES, repeated_row, written_documents
+
+TESTED_DISTANCES = HELD_OUT_DISTANCES[:4]
+SIZE_LIMIT = 5_000_000
+
+
+@cache
+def demo() -> tuple[Any, Any]:
+    """Load the model with eager attention, and its tokenizer, as anybody would."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(MODEL_DIRECTORY, attn_implementation="eager").eval()
+    return model, transformers.AutoTokenizer.from_pretrained(MODEL_DIRECTORY)
+
+
+def maps_of_repeats(distance: int) -> torch.Tensor:
+    """Read random tokens twice, ``distance`` apart: attention as (layer, row, head, query, key)."""
+    model, _ = demo()
+    generator = torch.Generator().manual_seed(distance)
+    once = torch.randint(1, model.config.vocab_size, (8, distance), generator=generator)
+    ids = torch.cat([torch.zeros(8, 1, dtype=once.dtype), once, once], dim=1)
+    with torch.no_grad():
+        return torch.stack(model(ids, output_attentions=True).attentions)
+
+
+def test_the_folder_is_small_enough_to_ship() -> None:
+    assert sum(file.stat().st_size for file in MODEL_DIRECTORY.iterdir()) <= SIZE_LIMIT
+
+
+@pytest.mark.parametrize("distance", TESTED_DISTANCES)
+def test_a_head_looks_at_the_previous_token_at_distances_never_trained_on(distance: int) -> None:
+    maps = maps_of_repeats(distance)
+    previous = maps.diagonal(offset=-1, dim1=-2, dim2=-1).mean((1, 3))
+    assert previous.max() > 0.4
+
+
+@pytest.mark.parametrize("distance", TESTED_DISTANCES)
+def test_a_head_does_induction_at_distances_never_trained_on(distance: int) -> None:
+    maps = maps_of_repeats(distance)
+    queries = torch.arange(distance + 1, 2 * distance + 1)
+    induction = maps[..., queries, queries - distance + 1].mean((1, 3))
+    assert induction.max() > 0.5
+
+
+def test_training_never_repeats_at_the_held_out_distances() -> None:
+    import random
+
+    chooser = random.Random(0)
+    for _ in range(500):
+        row, period = repeated_row(127, 2048, 3, 60, chooser)
+        assert period not in HELD_OUT_DISTANCES
+        assert all(later == earlier for earlier, later in zip(row, row[period:], strict=False))
+        for distance in HELD_OUT_DISTANCES:
+            pairs = list(zip(row, row[distance:], strict=False))
+            assert sum(earlier == later for earlier, later in pairs) <= 0.2 * len(pairs)
+
+
+@pytest.mark.parametrize(
+    "text", ["The cat sat on the mat.", "[bold]x[/bold] [/]", "a\nb\tc", "\x1b[31mred\x07", "naïve 猫 🙂‍↔️", "  two  ", "0123"]
+)
+def test_any_text_goes_through_the_tokenizer_and_comes_back(text: str) -> None:
+    _, tokenizer = demo()
+    ids = tokenizer(text)["input_ids"]
+    assert ids[0] == tokenizer.bos_token_id
+    assert tokenizer.decode(ids[1:]) == text
+
+
+def test_it_predicts_unseen_english_far_better_than_word_frequencies_do() -> None:
+    model, tokenizer = demo()
+    texts = list(itertools.islice(written_documents(12345), 40))
+    rows = [tokenizer(text, truncation=True, max_length=128)["input_ids"] for text in texts]
+    counts = Counter(token for row in rows for token in row[1:])
+    total = sum(counts.values())
+    unigram = -sum(count * math.log(count / total) for count in counts.values()) / total
+    with torch.no_grad():
+        losses = [model(input_ids=torch.tensor([row]), labels=torch.tensor([row])).loss.item() for row in rows]
+    assert sum(losses) / len(losses) < 0.6 * unigram
+
+
+def test_it_continues_typed_english_with_words() -> None:
+    model, tokenizer = demo()
+    known = set(itertools.islice(_words(), 200_000))
+    for prompt in ("The cat sat on the", "Once upon a time there was a", "Today we can go to"):
+        inputs = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        output = model.generate(inputs, max_new_tokens=16, do_sample=False, pad_token_id=0)
+        continued = tokenizer.decode(output[0][inputs.shape[1] :], skip_special_tokens=True)
+        words = ["".join(filter(str.isalpha, word)).lower() for word in continued.split()[:-1]]
+        words = [word for word in words if word]
+        assert len(words) >= 5
+        assert sum(word in known for word in words) >= 0.8 * len(words), continued
+        assert len(set(words)) > len(words) / 2, continued
+
+
+def _words() -> Any:
+    """Yield the words of written English."""
+    for text in itertools.islice(written_documents(7), 3000):
+        for word in text.split():
+            yield "".join(filter(str.isalpha, word)).lower()
+
+
+def test_its_maps_on_a_sentence_differ_between_heads_and_do_not_all_rest_on_the_first_token() -> None:
+    model, tokenizer = demo()
+    ids = tokenizer("Anna has a red ball. Anna gives the red ball to Tom.", return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        maps = torch.stack(model(ids, output_attentions=True).attentions)[:, 0]
+    on_first = maps[..., 4:, 0].mean(-1)
+    assert (on_first < 0.5).sum() >= 8
+    looks = maps[..., 6:, :].argmax(-1).flatten(0, 1)  # (heads of all layers, queries)
+    assert len({tuple(row) for row in looks.tolist()}) > 20
+
+
+def test_the_corpus_is_the_same_for_the_same_seed() -> None:
+    first, again, other = (list(itertools.islice(written_documents(seed), 5)) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_the_training_script_writes_a_model_that_loads(tmp_path: Path) -> None:
+    from engine.demo.train import main
+
+    done = CliRunner().invoke(main, ["--steps", "2", "--report-every", "1", "--output", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "2/2" in done.output
+    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert model.config.model_type == "llama"
+    assert tokenizer("hello")["input_ids"]

@@ -1,0 +1,472 @@
+"""The attention heatmap as a terminal shows it: every key, the mouse, many sizes, all kinds of terminals and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.events import MouseScrollDown
+from textual.pilot import Pilot
+
+from engine.values.attention import AttentionMap
+from engine.values.heads import MapName
+from tests.painted import PaintedApp
+from tests.test_drawing import NASTY
+from tui.drawing.levels import Ink
+from tui.drawing.ramps import ramp
+from tui.widgets.heatmap import Heatmap
+
+WORDS = ["The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."]
+
+
+def attention(
+    queries: int = 10, keys: int | None = None, *, tokens: Sequence[str] = WORDS, seed: int = 0, causal: bool = True
+) -> AttentionMap:
+    """Make a map whose rows sum to one; with a causal mask where it is square."""
+    keys = queries if keys is None else keys
+    scores = np.random.default_rng(seed).normal(0, 2, (queries, keys))
+    if causal and queries == keys:
+        scores = np.where(np.tri(queries, dtype=bool), scores, -np.inf)
+    weights = np.exp(scores)
+    weights /= weights.sum(axis=1, keepdims=True)
+    names = [tokens[place % len(tokens)] for place in range(max(queries, keys))]
+    return AttentionMap(
+        MapName("decoder", 0, seed), tuple(names[:queries]), tuple(names[:keys]), weights.astype(np.float32)
+    )
+
+
+CURSOR_STYLE = "1;7;38;2;78;191;113;48;2;18;18;18"
+"""Of the default theme, in truecolor."""
+
+
+class HeatmapApp(PaintedApp):
+    """A heatmap and nothing else."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self.heatmap = Heatmap(ascii=ascii)
+        self.moves: list[tuple[int, int, float]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.heatmap
+
+    def on_mount(self) -> None:
+        self.heatmap.focus()
+
+    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
+        assert message.control is self.heatmap
+        self.moves.append((message.query, message.key, message.weight))
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests decide what the terminal can do, from a good one on."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+async def show(pilot: Pilot[None], shown: AttentionMap | None) -> HeatmapApp:
+    app = pilot.app
+    assert isinstance(app, HeatmapApp)
+    app.heatmap.show(shown)
+    await pilot.pause()
+    return app
+
+
+def rgb(style: str) -> tuple[int, ...]:
+    """Read the background from a style's codes."""
+    codes = [int(code) for code in style.split(";")]
+    at = codes.index(48)
+    assert codes[at + 1] == 2
+    return tuple(codes[at + 2 : at + 5])
+
+
+# What is drawn
+
+
+async def test_labels_stand_on_both_axes_and_the_cells_between_them() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(4))
+        picture = app.picture
+        assert [picture.line(row).rstrip() for row in range(9)] == [
+            "          q b",
+            "          u r",
+            "        T i o f",
+            "        h c w o",
+            "q ↓ k → e k n x",
+            "0   The []",
+            "1 quick",
+            "2 brown",
+            "3   fox",
+        ]
+
+
+async def test_every_cell_has_the_colour_of_its_level() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(4)
+        app = await show(pilot, shown)
+        colours = ramp(app.heatmap.background_colors[1].rgb, "truecolor")
+        largest = float(shown.weights.max())
+        for query in range(4):
+            for key in range(4):
+                if (query, key) != (0, 0):
+                    level = min(int(shown.weights[query, key] / largest * 16), 15)
+                    for column in (8 + 2 * key, 9 + 2 * key):
+                        assert app.picture.cells[5 + query, column][0] == " "
+                        assert rgb(app.picture.style(5 + query, column)) == colours[level].triplet
+
+
+async def test_equal_neighbours_are_one_run() -> None:
+    async with HeatmapApp().run_test(size=(100, 20)) as pilot:
+        flat = AttentionMap(MapName("decoder", 0, 0), ("a",) * 30, ("b",) * 30, np.zeros((30, 30), dtype=np.float32))
+        app = await show(pilot, flat)
+        strip = app.heatmap.query_one("HeatmapCanvas").render_line(5)
+        assert max(cell_len(segment.text) for segment in strip) == 60
+
+
+async def test_the_log_scale_shows_what_the_linear_one_cannot() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        weights = np.array([[0.5, 0.99, 0.01], [0, 1, 0]], dtype=np.float32)
+        app = await show(pilot, AttentionMap(MapName("cross", 0, 0), ("a", "b"), ("c", "d", "e"), weights))
+        background = app.heatmap.background_colors[1].rgb
+        row, column = 1, app.picture.line(1).index("[") + 4
+        assert rgb(app.picture.style(row, column)) == background
+        app.heatmap.toggle_scale()
+        await pilot.pause()
+        assert app.heatmap.scale == "log"
+        assert rgb(app.picture.style(row, column)) == ramp(background, "truecolor")[8].triplet
+        app.assert_nothing_is_stale()
+
+
+async def test_the_labels_of_the_cursors_row_and_column_are_set_off() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(10))
+        await pilot.press("down", "down", "down", "right", "right")
+        await pilot.pause()
+        set_off = {cell for cell, (_, style) in app.picture.cells.items() if style.startswith("1;7;")}
+        label = {(5 + 3, column) for column in range(7)}
+        column = {(row, 8 + 2 * 2 + half) for row in (3, 4) for half in (0, 1)}
+        cell = {(5 + 3, 8 + 2 * 2), (5 + 3, 8 + 2 * 2 + 1)}
+        assert set_off == label | column | cell
+
+
+@pytest.mark.parametrize(
+    ("environment", "ascii_only", "ink"),
+    [
+        ({"COLORTERM": "", "TERM": "xterm"}, False, Ink.SHADES),
+        ({"COLORTERM": "", "TERM": "xterm"}, True, Ink.ASCII),
+        ({"NO_COLOR": "1"}, False, Ink.SHADES),
+        ({"NO_COLOR": "1"}, True, Ink.ASCII),
+        ({"COLORTERM": "", "TERM": "xterm-256color"}, False, Ink.COLOUR),
+        ({}, True, Ink.COLOUR),
+    ],
+)
+async def test_every_level_has_its_own_look_on_every_terminal(
+    environment: dict[str, str], ascii_only: bool, ink: Ink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    async with HeatmapApp(ascii=ascii_only).run_test(size=(80, 20)) as pilot:
+        steps = np.linspace(0, 1, ink.levels + 1, dtype=np.float32)[None, 1:]
+        weights = np.vstack([np.zeros_like(steps), steps - 0.5 / ink.levels, steps])
+        keys = ("x",) * ink.levels
+        app = await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a", "b", "c"), keys, weights))
+        left = app.picture.line(1).index("[")
+        looks = [
+            (app.picture.line(2)[left + 2 * level : left + 2 * level + 2], app.picture.style(2, left + 2 * level))
+            for level in range(ink.levels)
+        ]
+        assert len(set(looks)) == ink.levels
+        if ink is not Ink.COLOUR:
+            assert [characters for characters, _ in looks] == list(ink.cells)
+        if ascii_only:
+            assert "".join(app.picture.line(row) for row in range(20)).isascii()
+
+
+async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_their_ramp() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(6)
+        app = await show(pilot, shown)
+        app.theme = "ansi-dark"
+        await pilot.pause()
+        await pilot.pause()
+        assert "░" in app.picture.line(10)
+        app.assert_nothing_is_stale()
+        app.theme = "textual-light"
+        await pilot.pause()
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        used = {rgb(app.picture.style(row, column)) for row in range(6, 11) for column in range(8, 20)}
+        assert used <= {colour.triplet for colour in ramp(app.heatmap.background_colors[1].rgb, "truecolor")}
+        assert "░" not in app.picture.line(10)
+
+
+# The cursor
+
+
+@pytest.mark.parametrize(
+    ("keys", "cursor"),
+    [
+        (["down"], (6, 5)),
+        (["j"], (6, 5)),
+        (["up"], (4, 5)),
+        (["k"], (4, 5)),
+        (["left"], (5, 4)),
+        (["h"], (5, 4)),
+        (["right"], (5, 6)),
+        (["l"], (5, 6)),
+        (["home"], (5, 0)),
+        (["end"], (5, 59)),
+        (["ctrl+home"], (0, 5)),
+        (["g"], (0, 5)),
+        (["ctrl+end"], (59, 5)),
+        (["G"], (59, 5)),
+        (["pagedown"], (18, 5)),
+        (["pageup"], (0, 5)),
+        (["ctrl+right"], (5, 29)),
+        (["L"], (5, 29)),
+        (["ctrl+left"], (5, 0)),
+        (["L", "H"], (5, 5)),
+        (["G", "end", "down", "right"], (59, 59)),
+        (["g", "home", "up", "left"], (0, 0)),
+    ],
+)
+async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], cursor: tuple[int, int]) -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        shown = attention(60)
+        app = await show(pilot, shown)
+        app.heatmap.move_to(5, 5)
+        app.moves.clear()
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.heatmap.cursor == cursor
+        assert app.moves[-1] == (*cursor, float(shown.weights[cursor]))
+        assert sum("[]" in app.picture.line(row) for row in range(20)) == 1
+        app.assert_nothing_is_stale()
+
+
+async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
+    bindings = [binding for binding in Heatmap.BINDINGS if not isinstance(binding, tuple)]
+    assert len({binding.id for binding in bindings}) == len(Heatmap.BINDINGS)
+    assert all(binding.id and binding.id.startswith("heatmap.") and binding.description for binding in bindings)
+
+
+async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(10))
+        app.set_focus(None)
+        await pilot.click(offset=(8 + 2 * 3 + 1, 5 + 7))
+        assert app.heatmap.cursor == (7, 3)
+        assert app.focused is app.heatmap
+        await pilot.click(offset=(2, 5 + 2))
+        assert app.heatmap.cursor == (2, 3)
+        await pilot.click(offset=(8 + 2 * 6, 1))
+        assert app.heatmap.cursor == (2, 6)
+        for nowhere in ((2, 1), (50, 8), (10, 18)):
+            await pilot.click(offset=nowhere)
+            assert app.heatmap.cursor == (2, 6)
+        app.assert_nothing_is_stale()
+
+
+async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(60))
+        canvas = app.heatmap.query_one("HeatmapCanvas")
+        await pilot._post_mouse_events([MouseScrollDown], widget=canvas, offset=(20, 10))
+        await pilot.pause()
+        assert app.heatmap.cursor == (0, 0)
+        assert app.picture.line(5).startswith(" 2 brown")
+        assert "[]" not in "".join(app.picture.line(row) for row in range(20))
+        app.assert_nothing_is_stale()
+        await pilot.press("right")
+        await pilot.pause()
+        assert app.picture.line(5).startswith(" 0   The")
+        app.assert_nothing_is_stale()
+
+
+async def test_labels_stay_at_the_edges_while_the_map_scrolls() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(60))
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert app.picture.line(18).startswith("59     .")
+        header = [app.picture.line(row) for row in range(5)]
+        cell = app.picture.line(18).index("[]")
+        assert header[4][cell] == "."
+        assert [line[cell - 2] for line in header] == [" ", " ", "d", "o", "g"]
+        app.assert_nothing_is_stale()
+
+
+async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(10))
+        app.heatmap.move_to(7, 4)
+        other = attention(10, seed=1)
+        await show(pilot, other)
+        assert app.heatmap.cursor == (7, 4)
+        assert app.moves[-1] == (7, 4, float(other.weights[7, 4]))
+        app.assert_nothing_is_stale()
+        await show(pilot, attention(6, 3))
+        assert app.heatmap.cursor == (5, 2)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "")
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, attention(30, causal=False))
+        app.heatmap.toggle_scale()
+        app.heatmap.move_to(4, 10)
+        await pilot.pause()
+        for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
+            app.written = 0
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < app.written < 500, (key, app.heatmap.cursor)
+
+
+async def test_another_map_is_painted_only_where_it_differs() -> None:
+    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, attention(30))
+        await pilot.pause()
+        app.written = 0
+        await show(pilot, app.heatmap.map)
+        assert app.written == 0
+        await show(pilot, attention(30, seed=1))
+        assert 0 < app.written < 10_000
+        app.assert_nothing_is_stale()
+
+
+# The readout and the legend
+
+
+async def test_the_readout_names_query_key_and_weight() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        weights = np.array([[1, 0], [0.12341, 1e-7]], dtype=np.float32)
+        app = await show(pilot, AttentionMap(MapName("decoder", 0, 0), (" sat", "x"), (" cat", ""), weights))
+        heatmap = app.heatmap
+        assert heatmap.readout() == 'query 0 " sat" → key 0 " cat"  1.0000'
+        heatmap.move_to(1, 0)
+        assert heatmap.readout() == 'query 1 "x" → key 0 " cat"  0.1234'
+        heatmap.move_to(1, 1)
+        assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.0e-07'
+        assert Heatmap(ascii=True).readout() == ""
+
+
+async def test_the_readout_cuts_long_tokens_to_the_width_and_keeps_the_weight() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(1, tokens=["a" * 100]))
+        readout = app.heatmap.readout(50)
+        assert cell_len(readout) <= 50
+        assert readout.endswith("  1.0000")
+        assert "…" in readout
+
+
+async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_highest() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app = await show(pilot, attention(4))
+        legend = app.heatmap.legend(100)
+        assert legend.plain.endswith("1 = largest weight here")
+        assert len(legend.spans) == 16
+        app.heatmap.toggle_scale()
+        assert app.heatmap.legend(100).plain.endswith("1, the same for every map")
+
+
+# What could go wrong
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (56, 16), (80, 24), (150, 45)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (40, 3), (100, 100)])
+async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int]) -> None:
+    async with HeatmapApp().run_test(size=size) as pilot:
+        app = await show(pilot, attention(*shape))
+        await pilot.press("G", "end", "k", "h", "g", "j", "home", "pagedown", "L")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        app.heatmap.toggle_scale()
+        await show(pilot, attention(*shape, seed=1))
+        app.assert_nothing_is_stale()
+        if size >= (40, 8):
+            assert sum("[]" in app.picture.line(row) for row in range(size[1])) == 1
+
+
+async def test_resizing_keeps_the_cursor_in_view() -> None:
+    async with HeatmapApp().run_test(size=(150, 45)) as pilot:
+        app = await show(pilot, attention(60))
+        app.heatmap.move_to(38, 50)
+        for size in ((40, 8), (80, 24), (30, 10)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert sum("[]" in app.picture.line(row, 0, size[0]) for row in range(size[1])) == 1
+            assert app.heatmap.cursor == (38, 50)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_any_token_is_shown_literally_and_shifts_nothing(ascii_only: bool) -> None:
+    async with HeatmapApp(ascii=ascii_only).run_test(size=(100, 40)) as pilot:
+        app = await show(pilot, attention(len(NASTY), tokens=NASTY))
+        text = "\n".join(app.picture.line(row) for row in range(40))
+        assert "[bold]" in text
+        assert r"\x1b[31mred" in text
+        assert ("日本語" in text) != ascii_only
+        assert text.replace("\n", "").isascii() == ascii_only
+        edges = []
+        for query in range(len(NASTY)):
+            app.heatmap.move_to(query, 2)
+            await pilot.pause()
+            assert app.heatmap.readout().isprintable()
+            cells = app.picture.cells
+            edges += [
+                column
+                for (row, column), cell in cells.items()
+                if cell == ("[", CURSOR_STYLE) and cells[row, column + 1] == ("]", CURSOR_STYLE)
+            ]
+            assert len(edges) == query + 1
+        assert len(set(edges)) == 1
+        app.assert_nothing_is_stale()
+
+
+async def test_weights_that_are_not_finite_are_marked_and_do_not_spoil_the_scale() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        weights = np.array([[0.1, np.nan, np.inf, 0.5], [-np.inf, 0.5, 0.5, 0.5]], dtype=np.float32)
+        app = await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a", "b"), tuple("cdef"), weights))
+        assert "????" in app.picture.line(1)
+        assert app.heatmap.legend(100).plain.endswith("0.5 = largest weight here")
+        await pilot.press("right")
+        assert app.heatmap.readout().endswith("  nan")
+        nothing = np.full((1, 1), np.nan, dtype=np.float32)
+        await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a",), ("b",), nothing))
+        app.heatmap.toggle_scale()
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_without_a_map_a_message_is_shown_in_the_middle_and_keys_do_nothing() -> None:
+    async with HeatmapApp().run_test(size=(40, 9)) as pilot:
+        app = await show(pilot, attention(30))
+        app.heatmap.show_message("type a [sentence]: press i")
+        await pilot.press("down", "G", "end", "pagedown")
+        await pilot.click(offset=(10, 5))
+        await pilot.pause()
+        assert app.picture.line(4).strip() == "type a [sentence]: press i"
+        assert [app.picture.line(row).strip() for row in (0, 3, 5, 8)] == [""] * 4
+        assert app.heatmap.readout() == ""
+        app.assert_nothing_is_stale()
+        await show(pilot, attention(30))
+        assert app.heatmap.cursor == (0, 0)
+        await show(pilot, None)
+        app.assert_nothing_is_stale()
+        await show(pilot, AttentionMap(MapName("decoder", 0, 0), (), (), np.zeros((0, 0), dtype=np.float32)))
+        assert app.heatmap.map is None
+
+
+async def test_a_map_given_before_the_widget_is_on_the_screen_appears_with_it() -> None:
+    app = HeatmapApp()
+    app.heatmap.show(attention(4))
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        assert app.picture.line(5).startswith("0   The []")

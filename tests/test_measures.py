@@ -1,0 +1,195 @@
+"""Each measure against answers that can be worked out by hand, and against the invariances its definition implies."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from engine.mathematics import measures
+from engine.mathematics.chance import chance_curve, chance_measure
+from engine.mathematics.measures import MEASURES
+from engine.mathematics.tabulate import ranks_table, spectrum_table
+from engine.values.heads import Head
+from engine.values.spectra import Baseline, Spectrum
+from engine.values.tables import RANK_COLUMNS, SPECTRUM_COLUMNS
+
+Sigma = NDArray[np.float64]
+
+BY_NAME = {measure.name: measure for measure in MEASURES}
+
+
+def measured(name: str, sigma: list[float] | Sigma, epsilon: float = 0.01, tolerance: float = 1e-12) -> float:
+    """Compute one measure of one spectrum."""
+    return float(BY_NAME[name].compute(np.asarray(sigma, dtype=np.float64), epsilon, tolerance))
+
+
+def spectra() -> list[Sigma]:
+    """Draw spectra of several lengths and decays, largest first."""
+    generator = np.random.default_rng(0)
+    drawn = [np.sort(generator.gamma(shape, size=length))[::-1] for length in (1, 2, 7, 64) for shape in (0.2, 1, 9)]
+    return [*drawn, 0.5 ** np.arange(40.0), 1 / np.arange(1.0, 65.0)]
+
+
+KNOWN: list[tuple[str, list[float], float]] = [
+    ("energy_rank", [1, 1, 1, 1], 4),
+    ("energy_rank", [10, 0.5, 0.5], 1),       # the first holds 100/100.5 of the energy
+    ("energy_rank", [3, 1, 0.1], 2),          # 9/10.01, then 10/10.01
+    ("energy_rank", [5], 1),
+    ("numerical_rank", [1, 1e-3, 1e-11, 1e-13, 0], 3),
+    ("effective_rank", [2, 2, 2, 2, 2], 5),
+    ("effective_rank", [2, 1, 1], 2 * math.sqrt(2)),   # entropy of (1/2, 1/4, 1/4) is 3/2 ln 2
+    ("effective_rank", [7, 0, 0], 1),
+    ("stable_rank", [2, 1, 1], 1.5),
+    ("stable_rank", [3, 3, 3], 3),
+    ("participation_ratio", [2, 1, 1], 2),             # (4+1+1)² / (16+1+1)
+    ("participation_ratio", [3, 3, 3, 0], 3),
+    ("spectral_norm", [5, 2, 1], 5),
+    ("frobenius_norm", [4, 3], 5),
+    ("nuclear_norm", [4, 3, 0.5], 7.5),
+    ("condition_number", [8, 4, 2], 4),
+    ("condition_number", [8, 4, 0], math.inf),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "sigma", "answer"), KNOWN)
+def test_a_measure_of_a_spectrum_made_by_hand(name: str, sigma: list[float], answer: float) -> None:
+    assert measured(name, sigma) == pytest.approx(answer, rel=1e-14)
+
+
+def test_every_column_of_ranks_after_the_place_is_a_measure_in_its_order() -> None:
+    assert RANK_COLUMNS[6:] == tuple(BY_NAME)
+    assert {name for name, measure in BY_NAME.items() if measure.is_count} == {"energy_rank", "numerical_rank"}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.1, 0.01, 1e-3, 1e-6])
+def test_energy_rank_is_the_smallest_k_that_keeps_the_energy(epsilon: float) -> None:
+    for sigma in spectra():
+        energies = [Fraction(float(value)) ** 2 for value in sigma]  # exact
+        enough = (1 - Fraction(epsilon)) * sum(energies)
+        smallest = next(k for k in range(1, len(sigma) + 1) if sum(energies[:k]) >= enough)
+        assert measured("energy_rank", sigma, epsilon) == smallest
+
+
+@pytest.mark.parametrize(("count", "epsilon", "rank"), [(4, 0.25, 3), (4, 0.5, 2), (2, 0.5, 1), (8, 0, 8), (8, 1, 1)])
+def test_energy_that_is_just_enough_is_enough(count: int, epsilon: float, rank: int) -> None:
+    assert measured("energy_rank", [1.0] * count, epsilon) == rank
+
+
+def test_energy_rank_grows_as_less_is_left_out() -> None:
+    for sigma in spectra():
+        ranks = [measured("energy_rank", sigma, epsilon) for epsilon in (0.9, 0.5, 0.1, 1e-2, 1e-4, 1e-9)]
+        assert ranks == sorted(ranks)
+        assert ranks[-1] <= len(sigma)
+
+
+@pytest.mark.parametrize("factor", [1e-150, 3.0, 1e150])
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_a_factor_scales_the_norms_and_nothing_else(measure: measures.Measure, factor: float) -> None:
+    for sigma in spectra():
+        before = measured(measure.name, sigma)
+        after = measured(measure.name, sigma * factor)
+        assert after == pytest.approx(before * factor if measure.is_norm else before, rel=1e-12)
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_the_zero_matrix_has_rank_nothing_and_condition_infinity(measure: measures.Measure) -> None:
+    answer = measured(measure.name, [0.0, 0.0, 0.0])
+    assert answer == (math.inf if measure.name == "condition_number" else 0.0)
+
+
+@pytest.mark.parametrize("largest", [5e-324, 1e-300, 1e300, 1.7e308])
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_the_smallest_and_the_largest_numbers_neither_vanish_nor_overflow(
+    measure: measures.Measure, largest: float
+) -> None:
+    assert measured(measure.name, [largest]) == (largest if measure.is_norm else 1.0)
+
+
+def test_ranks_are_between_one_and_the_number_of_directions_and_in_their_known_order() -> None:
+    for sigma in spectra():
+        stable, participation, effective = (
+            measured(name, sigma) for name in ("stable_rank", "participation_ratio", "effective_rank")
+        )
+        slack = 1 + 1e-12
+        assert stable * slack >= 1
+        assert stable <= participation * slack  # σ₁² ≥ Σσ⁴/Σσ²
+        assert effective <= len(sigma) * slack
+        assert participation <= effective**2 * slack
+        assert measured("spectral_norm", sigma) <= measured("frobenius_norm", sigma) * slack
+        assert measured("frobenius_norm", sigma) <= measured("nuclear_norm", sigma) * slack
+
+
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda measure: measure.name)
+def test_a_batch_gives_what_its_spectra_give_one_by_one(measure: measures.Measure) -> None:
+    batch = np.sort(np.random.default_rng(1).gamma(0.5, size=(3, 4, 9)))[..., ::-1]
+    together = measure.compute(batch, 0.05, 1e-3)
+    assert together.shape == (3, 4)
+    one_by_one = [measure.compute(sigma, 0.05, 1e-3) for sigma in batch.reshape(12, 9)]
+    np.testing.assert_allclose(np.asarray(together, dtype=float).ravel(), np.asarray(one_by_one, dtype=float), 1e-14)
+
+
+def test_numerical_rank_counts_what_is_above_rounding_noise_in_either_dtype() -> None:
+    double, bfloat16 = 2.0**-52, 2.0**-7
+    assert measures.rank_tolerance(64, 768, double, 0.0) == 768 * double
+    assert measures.rank_tolerance(64, 768, double, bfloat16) == bfloat16
+    noise = [1.0, 0.5, bfloat16 * 1.01, bfloat16, bfloat16 / 2]
+    assert measured("numerical_rank", noise, tolerance=measures.rank_tolerance(64, 768, double, bfloat16)) == 3
+
+
+def test_energies_are_shares_that_sum_to_one() -> None:
+    np.testing.assert_allclose(measures.energies(np.array([2.0, 1.0, 1.0])), [4 / 6, 1 / 6, 1 / 6])
+    for sigma in spectra():
+        assert measures.energies(sigma * 1e200).sum() == pytest.approx(1.0)
+
+
+def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
+    """Name spectra by their matrix."""
+    return {
+        matrix: Spectrum(Head("decoder", 3, 1), matrix, 8, 32, np.array(values), 1e-6)
+        for matrix, values in sigma.items()
+    }
+
+
+def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
+    head = a_head(Q=[2.0, 1.0, 1.0], QK=[4.0, 3.0], K=[1.0, 0.0, 0.0])
+    rows = [dict(zip(RANK_COLUMNS, row, strict=True)) for row in ranks_table([list(head.values())], epsilon=0.2)]
+    assert [row["matrix"] for row in rows] == ["Q", "QK", "K"]
+    assert [row["head"] for row in rows] == ["1", "1", "1"]
+    assert [row["energy_rank"] for row in rows] == [2, 2, 1]
+    assert [row["numerical_rank"] for row in rows] == [3, 2, 1]
+    assert rows[1]["frobenius_norm"] == 5.0
+    assert all(isinstance(row["energy_rank"], int) for row in rows)
+
+
+def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:
+    head = a_head(Q=[2.0, 1.0, 1.0])
+    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([list(head.values())])]
+    assert [row["index"] for row in rows] == [1, 2, 3]
+    assert [row["singular_value"] for row in rows] == [2.0, 1.0, 1.0]
+    assert [row["cumulative_energy"] for row in rows] == pytest.approx([4 / 6, 5 / 6, 1.0])
+
+
+def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
+    head = a_head(Q=[4.0, 3.0], K=[2.0, 0.0], QK=[1.0, 1.0])
+    baseline = Baseline({"QK": np.array([[0.3, 0.1], [0.5, 0.1]])})
+    np.testing.assert_allclose(chance_curve("QK", head, baseline), [4.0, 1.0])  # |Q| |K| = 10
+    assert chance_measure(BY_NAME["spectral_norm"], 0.01, head, baseline)["QK"] == pytest.approx(4.0)
+    stable = ((0.1 / 0.09) + (0.26 / 0.25)) / 2
+    assert chance_measure(BY_NAME["stable_rank"], 0.01, head, baseline)["QK"] == pytest.approx(stable)
+
+
+@pytest.mark.parametrize("name", ["engine.values.heads", "engine.models.tokens", "engine.mathematics.measures"])
+def test_the_examples_in_the_documentation_run(name: str) -> None:
+    module: Any = importlib.import_module(name)
+    run: Callable[[Any], doctest.TestResults] = doctest.testmod
+    results = run(module)
+    assert results.failed == 0
+    assert results.attempted > 0 or name == "engine.mathematics.measures"

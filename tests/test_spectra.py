@@ -1,0 +1,228 @@
+"""The thin, batched way to the spectra against a dense float64 SVD of the matrices it never forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.mathematics.measures import MEASURES, rank_tolerance
+from engine.mathematics.spectra import (
+    head_singular_values,
+    layer_matrix,
+    matrix_singular_values,
+    product_singular_values,
+)
+from engine.values.heads import MATRICES
+
+DOUBLE = 2.0**-52
+Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+COUNTS = ("energy_rank", "numerical_rank")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The weights of a made-up layer, and the relative spacing of the dtype they are stored in."""
+
+    query: Tensor  # (heads, head_dim, d_model)
+    key: Tensor  # (key_value_heads, head_dim, d_source)
+    value: Tensor  # (key_value_heads, value_head_dim, d_source)
+    output: Tensor  # (heads, d_model, value_head_dim)
+    stored: float = 2.0**-23
+
+    @property
+    def factors(self) -> Factors:
+        """In the order of `head_singular_values`."""
+        return self.query, self.key, self.value, self.output
+
+
+def gaussian(
+    heads: int, shared: int, head_dim: int, value_head_dim: int, d_model: int, d_source: int, dtype: torch.dtype
+) -> Factors:
+    """Draw a layer's factors, rounded to a dtype."""
+    generator = torch.Generator().manual_seed(heads * 1000 + d_model)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+    return (
+        draw(heads, head_dim, d_model), draw(shared, head_dim, d_source),
+        draw(shared, value_head_dim, d_source), draw(heads, d_model, value_head_dim),
+    )  # fmt: skip
+
+
+def conditioned(condition: float, factors: Factors) -> Factors:
+    """Give every matrix of every factor singular values that fall geometrically to ``1/condition``."""
+
+    def change(factor: Tensor) -> Tensor:
+        left, sigma, right = torch.linalg.svd(factor, full_matrices=False)
+        falling = torch.logspace(0, -np.log10(condition), sigma.shape[-1], dtype=torch.float64)
+        changed: Tensor = left * falling @ right
+        return changed
+
+    return alike(factors, change)
+
+
+def deficient(factors: Factors) -> Factors:
+    """Let the last third of each head's rows, or of its columns where they are fewer, repeat the first."""
+
+    def change(factor: Tensor) -> Tensor:
+        tall = factor.shape[-2] > factor.shape[-1]
+        rows = (factor.mT if tall else factor).clone()
+        third = rows.shape[-2] // 3
+        rows[:, -third:] = rows[:, :third]
+        return rows.mT.contiguous() if tall else rows
+
+    return alike(factors, change)
+
+
+def alike(factors: Factors, change: Callable[[Tensor], Tensor]) -> Factors:
+    """Change every factor in the same way."""
+    query, key, value, output = factors
+    return change(query), change(key), change(value), change(output)
+
+
+def layers() -> Iterator[tuple[str, Layer]]:
+    """Make layers of every kind that checkpoints have, and of the kinds that are hard."""
+    wide = (4, 4, 8, 8, 96, 96)
+    for name, shape, dtype, stored in (
+        ("Gaussian", wide, torch.float32, 2.0**-23),
+        ("in bfloat16", wide, torch.bfloat16, 2.0**-7),
+        ("in float16", wide, torch.float16, 2.0**-10),
+        ("grouped", (6, 2, 8, 8, 96, 96), torch.float32, 2.0**-23),
+        ("multi-query", (4, 1, 8, 8, 48, 48), torch.float32, 2.0**-23),
+        ("another width of values", (4, 2, 8, 5, 64, 64), torch.float32, 2.0**-23),
+        ("a single head", (1, 1, 16, 16, 40, 40), torch.float32, 2.0**-23),
+        ("across stacks", (4, 4, 8, 8, 64, 40), torch.float32, 2.0**-23),
+        ("heads taller than wide", (3, 3, 24, 20, 16, 16), torch.float32, 2.0**-23),
+        ("one row", (3, 3, 1, 1, 12, 12), torch.float32, 2.0**-23),
+        ("heads fill the width", (4, 4, 8, 8, 32, 32), torch.float32, 2.0**-23),
+        ("heads overfill the width", (6, 3, 8, 8, 32, 32), torch.float32, 2.0**-23),
+    ):
+        yield name, Layer(*gaussian(*shape, dtype), stored)
+    for shape in ((4, 2, 8, 8, 96, 96), (4, 4, 8, 8, 32, 32)):
+        base = gaussian(*shape, torch.float64)
+        for exponent in (1, 3, 4, 5, 6, 8, 12):
+            yield f"condition 1e{exponent}, width {shape[4]}", Layer(*conditioned(10.0**exponent, base), DOUBLE)
+        yield f"rank-deficient, width {shape[4]}", Layer(*deficient(base), DOUBLE)
+        changes: dict[str, Callable[[Tensor], Tensor]] = {
+            "one head zero": lambda factor: factor * torch.arange(len(factor))[:, None, None],
+            "zero": torch.zeros_like,
+            "tiny numbers": lambda factor: factor * 1e-60,
+            "huge numbers": lambda factor: factor * 1e60,
+        }
+        for name, change in changes.items():
+            yield f"{name}, width {shape[4]}", Layer(*alike(base, change), DOUBLE)
+
+
+@pytest.fixture(params=list(layers()), ids=lambda pair: pair[0])
+def layer(request: pytest.FixtureRequest) -> Layer:
+    made: Layer = request.param[1]
+    return made
+
+
+def dense(layer: Layer, head: int) -> dict[str, Tensor]:
+    """Form one head's matrices in float64, the products too."""
+    group = layer.query.shape[0] // layer.key.shape[0]
+    q, k = layer.query[head].double(), layer.key[head // group].double()
+    v, o = layer.value[head // group].double(), layer.output[head].double()
+    return {"Q": q, "K": k, "V": v, "O": o, "QK": q.T @ k, "OV": v.T @ o.T}
+
+
+def dense_layer(layer: Layer) -> dict[str, Tensor]:
+    """Form a whole layer's matrices in float64: the stored ones stacked, the heads' products summed."""
+    heads = [dense(layer, head) for head in range(layer.query.shape[0])]
+    return {
+        "Q": torch.cat([head["Q"] for head in heads]),
+        "K": layer.key.double().flatten(0, 1),
+        "V": layer.value.double().flatten(0, 1),
+        "O": torch.cat([head["O"] for head in heads], 1),
+        "QK": torch.stack([head["QK"] for head in heads]).sum(0),
+        "OV": torch.stack([head["OV"] for head in heads]).sum(0),
+    }
+
+
+def assert_agree(
+    sigma: NDArray[np.float64], matrix: Tensor, structural_rank: int, factors: float, stored: float
+) -> None:
+    """Compare singular values and every measure with those of a dense float64 SVD.
+
+    ``factors`` is the product of the factors' spectral norms: what a dense product's rounding errors scale with. Below
+    ``1e-9`` of it the reference is noise itself, and only has to be matched by noise.
+    """
+    reference = torch.linalg.svdvals(matrix).numpy()[:structural_rank]
+    assert sigma.shape == reference.shape
+    assert np.all(np.diff(sigma) <= 0)
+    resolved = reference > 1e-9 * factors
+    np.testing.assert_allclose(sigma[resolved], reference[resolved], rtol=1e-5)
+    np.testing.assert_array_less(sigma[~resolved], 1.1e-9 * factors + 1e-320)
+    rows, cols = matrix.shape
+    tolerance = rank_tolerance(rows, cols, DOUBLE, stored)
+    for measure in MEASURES:
+        for epsilon in (0.01, 0.1, 1e-4):
+            ours, theirs = (measure.compute(each, epsilon, tolerance).item() for each in (sigma, reference))
+            if measure.name in COUNTS:
+                assert ours == theirs, (measure.name, epsilon)
+            elif measure.name != "condition_number" or resolved.all():
+                assert ours == pytest.approx(theirs, rel=1e-5), measure.name
+
+
+def spectral_norm(matrix: Tensor) -> float:
+    """Give σ₁."""
+    return float(torch.linalg.svdvals(matrix)[0])
+
+
+def factor_norms(matrix: str, parts: dict[str, Tensor]) -> float:
+    """Multiply the spectral norms of the factors of a matrix."""
+    return float(np.prod([spectral_norm(parts[factor]) for factor in matrix]))
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_every_heads_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
+    sigma = head_singular_values(*layer.factors)[matrix]
+    assert sigma.dtype == torch.float64
+    assert len(sigma) == len(layer.query)
+    for head in range(len(layer.query)):
+        parts = dense(layer, head)
+        rank = min(*parts[matrix].shape, *(min(parts[factor].shape) for factor in matrix))
+        assert_agree(sigma[head].numpy(), parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
+    sigma = layer_matrix(matrix, *layer.factors).numpy()
+    parts = dense_layer(layer)
+    shared = min(len(layer.key) * (layer.key if matrix == "QK" else layer.value).shape[1], *parts[matrix].shape)
+    rank = shared if matrix in ("QK", "OV") else min(parts[matrix].shape)
+    assert_agree(sigma, parts[matrix], rank, factor_norms(matrix, parts), layer.stored)
+
+
+def test_a_batch_of_one_bad_matrix_leaves_the_good_ones_as_they_are() -> None:
+    good = torch.randn(3, 8, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    bad = good.clone()
+    bad[1, -1] = bad[1, 0] + 1e-6 * bad[1, -1]
+    alone, together = matrix_singular_values(good), matrix_singular_values(bad)
+    torch.testing.assert_close(together[[0, 2]], alone[[0, 2]], rtol=1e-12, atol=0)
+    torch.testing.assert_close(together[1], torch.linalg.svdvals(bad[1]), rtol=1e-8, atol=0)
+
+
+@pytest.mark.parametrize("decades", [2, 6, 12])
+def test_a_circuit_stays_the_same_when_queries_grow_as_keys_shrink(decades: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    query, key = (torch.randn(2, 8, 64, generator=generator, dtype=torch.float64) for _ in range(2))
+    scales = torch.logspace(-decades / 2, decades / 2, 8, dtype=torch.float64)[:, None]
+    expected = torch.linalg.svdvals(query.mT @ key)[:, :8]
+    torch.testing.assert_close(product_singular_values(query * scales, key / scales), expected, rtol=1e-7, atol=0)
+
+
+def test_a_products_spectrum_does_not_depend_on_where_the_factors_are_wide() -> None:
+    left = torch.randn(2, 6, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    right = torch.randn(2, 6, 30, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    forwards, backwards = product_singular_values(left, right), product_singular_values(right, left)
+    torch.testing.assert_close(forwards, backwards, rtol=1e-9, atol=0)
+    torch.testing.assert_close(forwards, torch.linalg.svdvals(left.mT @ right)[:, :6], rtol=1e-9, atol=0)

@@ -1,0 +1,361 @@
+"""The plots of singular values as a terminal shows them: every key, the mouse, many sizes, all kinds of values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+
+from tests.painted import PaintedApp
+from tui.drawing.curves import Curve
+from tui.widgets.spectra import SpectraView
+
+MATRICES = ("Q", "K", "V", "O", "QK", "OV")
+
+
+def curves(count: int = 64, *, seed: int = 0, baseline: bool = True) -> list[Curve]:
+    """Make six falling curves of different slopes."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for number, matrix in enumerate(MATRICES):
+        values = np.sort(rng.uniform(0.5, 1.0, count) * np.exp(-np.arange(count) / (10 + 5 * number)))[::-1] * 8
+        chance = np.linspace(values[0] * 0.8, values[0] * 0.2, count)
+        made.append(Curve(matrix, values, chance if baseline else None, f"rank {count - number}/{count}"))
+    return made
+
+
+class SpectraApp(PaintedApp):
+    """Six plots and nothing else."""
+
+    def __init__(self, *, ascii: bool = False) -> None:
+        super().__init__()
+        self.view = SpectraView(ascii=ascii)
+        self.moves: list[tuple[str, int, float]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        self.view.focus()
+
+    def on_spectra_view_cursor_moved(self, message: SpectraView.CursorMoved) -> None:
+        assert message.control is self.view
+        self.moves.append((message.matrix, message.index, message.value))
+
+    def text(self) -> str:
+        """Everything on the screen."""
+        return "\n".join(self.picture.line(row) for row in range(self.size.height))
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests decide what the terminal can do, from a good one on."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+async def show(pilot: Pilot[None], shown: Sequence[Curve]) -> SpectraApp:
+    app = pilot.app
+    assert isinstance(app, SpectraApp)
+    app.view.show(shown)
+    await pilot.pause()
+    return app
+
+
+# What is drawn
+
+
+async def test_a_plot_has_its_name_its_summary_its_numbers_and_its_bars() -> None:
+    async with SpectraApp().run_test(size=(40, 4)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 1.0]), None, "rank 2/3")])
+        app.view.toggle_scale()
+        await pilot.pause()
+        assert [app.picture.line(row).rstrip() for row in range(4)] == [
+            " QK  rank 2/3",
+            "8┤████",
+            "  ████▄▄▄▄",
+            "0┤████████▃▃▃▃",
+        ]
+
+
+async def test_the_log_scale_counts_decades() -> None:
+    async with SpectraApp().run_test(size=(40, 5)) as pilot:
+        app = await show(pilot, [Curve("QK", 10.0 ** -np.arange(5), None, "")])
+        assert app.view.scale == "log"
+        assert [app.picture.line(row).rstrip() for row in range(1, 5)] == [
+            "   1┤████",
+            "     ████████",
+            "     ████████████",
+            "1e-4┤████████████████",
+        ]
+
+
+async def test_the_circuits_stand_beside_each_other() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        names = [line.split()[0::3] for line in app.text().splitlines() if "rank" in line]
+        assert names == [["Q", "V"], ["K", "O"], ["QK", "OV"]]
+
+
+@pytest.mark.parametrize(
+    ("environment", "ascii_only"),
+    [({}, False), ({"COLORTERM": "", "TERM": "xterm"}, False), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": "1"}, True)],
+)
+async def test_chance_can_be_told_from_the_values_and_be_left_out(
+    environment: dict[str, str], ascii_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    async with SpectraApp(ascii=ascii_only).run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        with_chance = dict(app.picture.cells)
+        app.view.toggle_baseline()
+        await pilot.pause()
+        without = app.picture.cells
+        app.assert_nothing_is_stale()
+        changed = [cell for cell in with_chance if with_chance[cell] != without[cell]]
+        assert len(changed) > 100
+        if environment:
+            assert all(with_chance[cell][0] != without[cell][0] for cell in changed)
+        app.view.toggle_baseline()
+        await pilot.pause()
+        assert app.picture.cells == with_chance
+        assert app.text().replace("\n", "").isascii() == ascii_only
+
+
+async def test_a_theme_without_colours_of_its_own_shades_chance() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        assert "░" not in app.text()
+        app.theme = "ansi-light"
+        for _ in range(4):
+            await pilot.pause()
+        assert "░" in app.text()
+        app.assert_nothing_is_stale()
+
+
+# The cursor
+
+
+@pytest.mark.parametrize(
+    ("keys", "matrix", "index"),
+    [
+        (["right"], "K", 13),
+        (["l"], "K", 13),
+        (["left"], "K", 11),
+        (["h"], "K", 11),
+        (["pagedown"], "K", 22),
+        (["pageup"], "K", 2),
+        (["pageup", "pageup"], "K", 1),
+        (["home"], "K", 1),
+        (["g"], "K", 1),
+        (["end"], "K", 64),
+        (["G", "right"], "K", 64),
+        (["up"], "Q", 12),
+        (["k", "k"], "Q", 12),
+        (["down"], "QK", 12),
+        (["j", "j"], "V", 12),
+        (["j"] * 9, "OV", 12),
+    ],
+)
+async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], matrix: str, index: int) -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        shown = curves()
+        app = await show(pilot, shown)
+        app.view.move_to("K", 12)
+        await pilot.pause()
+        assert (app.view.matrix, app.view.index) == ("K", 12)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert (app.view.matrix, app.view.index) == (matrix, index)
+        values = next(curve.values for curve in shown if curve.matrix == matrix)
+        assert app.moves[-1] == (matrix, index, float(values[index - 1]))
+        app.assert_nothing_is_stale()
+
+
+async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
+    bindings = [binding for binding in SpectraView.BINDINGS if not isinstance(binding, tuple)]
+    assert len({binding.id for binding in bindings}) == len(SpectraView.BINDINGS)
+    assert all(binding.id and binding.id.startswith("spectra.") and binding.description for binding in bindings)
+
+
+async def test_in_a_wide_grid_down_is_down_too() -> None:
+    async with SpectraApp().run_test(size=(90, 8)) as pilot:
+        app = await show(pilot, curves())
+        assert [line.split()[0::3] for line in app.text().splitlines() if "rank" in line] == [
+            ["Q", "K", "QK"],
+            ["V", "O", "OV"],
+        ]
+        await pilot.press("down")
+        assert app.view.matrix == "V"
+        await pilot.press("down")
+        assert app.view.matrix == "K"
+
+
+async def test_the_mouse_chooses_the_matrix_and_the_value() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves(8))
+        left = app.picture.line(1).index("┤") + 1
+        app.set_focus(None)
+        await pilot.click(offset=(left + 4 * 3 + 1, 4))
+        assert (app.view.matrix, app.view.index) == ("Q", 4)
+        assert app.focused is app.view
+        await pilot.click(offset=(40 + left + 4 * 7, 20))
+        assert (app.view.matrix, app.view.index) == ("OV", 8)
+        await pilot.click(offset=(3, 8))
+        assert (app.view.matrix, app.view.index) == ("K", 8)
+        await pilot.click(offset=(39, 4))
+        assert (app.view.matrix, app.view.index) == ("Q", 8)
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_the_cursor_is_drawn_in_the_selected_plot_only() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves(8, baseline=False))
+        await pilot.press("down", "right", "right")
+        await pilot.pause()
+        cursor = "38;2;78;191;113"
+        at = {cell for cell, (_, style) in app.picture.cells.items() if cursor in style}
+        left = app.picture.line(9).index("┤") + 1
+        assert {column for row, column in at if row == 8} == {0, 1, 2}
+        assert {column for row, column in at if row != 8} == set(range(left + 8, left + 12))
+        assert {row for row, _ in at} <= set(range(8, 16))
+
+
+async def test_stepping_from_head_to_head_keeps_the_matrix_and_the_index() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        app.view.move_to("OV", 50)
+        other = curves(seed=1)
+        await show(pilot, other)
+        assert (app.view.matrix, app.view.index) == ("OV", 50)
+        assert app.moves[-1] == ("OV", 50, float(other[5].values[49]))
+        app.assert_nothing_is_stale()
+        await show(pilot, curves(12))
+        assert app.view.index == 12
+        app.view.show_message("reading")
+        await show(pilot, curves())
+        assert (app.view.matrix, app.view.index) == ("OV", 50)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_move_paints_little_and_another_head_only_what_changes() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, curves())
+        await pilot.pause()
+        for key in ("right", "right", "pagedown", "end", "left"):
+            app.written = 0
+            await pilot.press(key)
+            await pilot.pause()
+            assert app.written < 1500, key
+        app.written = 0
+        await show(pilot, curves())
+        assert app.written == 0
+        await show(pilot, curves(seed=1))
+        assert 0 < app.written < 10_000
+        app.assert_nothing_is_stale()
+
+
+# The readout
+
+
+async def test_the_readout_says_what_is_under_the_cursor() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0, 1.0]), np.array([1.5, 1.25, 1.0]), "")])
+        await pilot.press("right")
+        assert app.view.readout() == "QK σ2 = 1 · energy 16.67 % · cumulative 83.33 % · chance 1.25"
+        assert app.view.readout(50) == "QK σ2 = 1 · 16.67 % of 83.33 % · chance 1.25"
+        assert SpectraView().readout() == ""
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with SpectraApp(ascii=True).run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.2]), "rank 2/2 · σ₁ 2 – 中")])
+        await pilot.press("right")
+        await pilot.pause()
+        assert app.view.readout() == "QK s2 = 1 | energy 20.00 % | cumulative 100.00 % | chance 1.2"
+        assert app.text().replace("\n", "").isascii()
+
+
+# What could go wrong
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (20, 5), (40, 8), (56, 16), (60, 28), (80, 24), (154, 60)])
+@pytest.mark.parametrize("count", [1, 7, 64, 2000])
+async def test_any_number_of_values_can_be_walked_in_any_pane(size: tuple[int, int], count: int) -> None:
+    async with SpectraApp().run_test(size=size) as pilot:
+        app = await show(pilot, curves(count))
+        await pilot.press("right", "end", "down", "down", "left", "pageup", "up", "home", "j", "j", "j", "j", "l")
+        await pilot.pause()
+        app.view.toggle_scale()
+        await show(pilot, curves(count, seed=1))
+        app.assert_nothing_is_stale()
+        assert app.view.matrix == "OV"
+
+
+async def test_a_pane_too_small_for_six_plots_shows_the_selected_one() -> None:
+    async with SpectraApp().run_test(size=(24, 5)) as pilot:
+        app = await show(pilot, curves())
+        assert app.picture.line(0).startswith(" Q  rank 64/64")
+        await pilot.press("down")
+        await pilot.pause()
+        assert app.picture.line(0).startswith(" K  rank 63/64")
+        app.assert_nothing_is_stale()
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert sum(line.count("rank") for line in app.text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize(
+    "values",
+    [[1.0], [0.0], [0.0] * 5, [2.0] * 5, [1e-300, 1e-305], [1e30, 1e300], [5e-324], [math.nan, 1.0], [math.nan],
+     [math.inf, 1.0], [-1.0, -2.0]],
+)  # fmt: skip
+async def test_no_values_break_the_plots(values: list[float], ascii_only: bool) -> None:
+    async with SpectraApp(ascii=ascii_only).run_test(size=(56, 16)) as pilot:
+        strange = np.array(values)
+        app = await show(pilot, [Curve(matrix, strange, strange[::-1].copy(), "?") for matrix in MATRICES])
+        await pilot.press("end", "down", "home")
+        app.view.toggle_scale()
+        app.view.toggle_baseline()
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+        assert app.view.readout().startswith("K ")
+
+
+async def test_names_and_summaries_are_shown_literally() -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        app = await show(pilot, [Curve("[bold]", np.ones(3), None, "\x1b[31m[/] 日本\n")])
+        assert r" [bold]  \x1b[31m[/] 日本\n" in app.picture.line(0)
+        app.assert_nothing_is_stale()
+
+
+async def test_without_curves_a_message_is_shown_in_the_middle_and_keys_do_nothing() -> None:
+    async with SpectraApp().run_test(size=(40, 9)) as pilot:
+        app = await show(pilot, curves())
+        app.view.show_message("NaN in [W_Q]")
+        await pilot.press("down", "right", "end", "pagedown")
+        await pilot.click(offset=(10, 5))
+        await pilot.pause()
+        assert app.picture.line(4).strip() == "NaN in [W_Q]"
+        assert app.text().split() == ["NaN", "in", "[W_Q]"]
+        assert app.view.readout() == app.view.matrix == ""
+        app.assert_nothing_is_stale()
+        await show(pilot, [])
+        await show(pilot, [Curve("Q", np.array([]), None, "")])
+        assert app.view.matrix == ""
+
+
+async def test_curves_given_before_the_widget_is_on_the_screen_appear_with_it() -> None:
+    app = SpectraApp()
+    app.view.show(curves())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "rank 64/64" in app.picture.line(0)

@@ -1,0 +1,54 @@
+"""The line that explains a heatmap's levels with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.style import Style
+from rich.text import Text
+
+from tui.drawing.levels import Ink, Scale, bounds_of
+from tui.drawing.ticks import brief
+
+
+def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], width: int) -> Text:
+    """Show every level in order, lowest first, between the weights that bound groups of levels.
+
+    Parameters
+    ----------
+    scale, largest : as in `tui.drawing.levels.levels_of`.
+    ink, colours : what the levels look like; colours are used with `Ink.COLOUR` only.
+    width : cells there are; words, then inner numbers, are left out where they do not fit.
+
+    Examples
+    --------
+    >>> legend("linear", 0.8, Ink.SHADES, (), 66).plain
+    'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight here'
+    >>> legend("log", 0.8, Ink.SHADES, (), 30).plain
+    'log ≤1e-4    ░░░░▒▒▒▒▓▓▓██ 1'
+    """
+    groups = 4 if ink.levels % 4 == 0 else 2
+    for parts, words in ((groups, True), (groups, False), (1, True), (1, False)):
+        text = _assemble(scale, largest, ink, colours, parts, words)
+        if text.cell_len <= width:
+            break
+    return text
+
+
+def _assemble(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], parts: int, words: bool) -> Text:
+    """Write the legend with a number after each part of the levels, with or without words."""
+    bounds = bounds_of(scale, largest, ink.levels)
+    below = "<=" if ink is Ink.ASCII else "≤"
+    text = Text(f"{scale} {below if scale == 'log' else ''}{brief(bounds[0])}", no_wrap=True)
+    size = ink.levels // parts
+    for start in range(0, ink.levels, size):
+        text.append(" ")
+        for level in range(start, start + size):
+            if ink is Ink.COLOUR:
+                text.append(" ", colours[level])  # one column will do: there are sixteen
+            else:
+                text.append(ink.cells[level])
+        text.append(f" {brief(bounds[start + size])}")
+    if words:
+        text.append(" = largest weight here" if scale == "linear" else ", the same for every map")
+    return text

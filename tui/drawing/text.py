@@ -1,0 +1,144 @@
+"""Token labels in terminal cells: made harmless, cut to a width, written downwards. Any Unicode may be in a token."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal
+
+from rich.cells import cell_len
+
+# Terminals disagree on how wide what these join or select is, and a row would slip. Without them an emoji sequence is
+# its parts, one after the other, and all agree.
+_JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
+
+_IN_ASCII = str.maketrans(
+    {"σ": "s", "₁": "1", "·": "|", "→": "->", "…": "~", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
+     "␣": "_", "∅": "''", "≤": "<=", "≥": ">=", "×": "x", "⋮": "~", "↓": "v", "▸": ">"}
+)  # fmt: skip
+
+
+def harmless(text: str) -> str:
+    r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
+
+    What is left is made of characters one or two cells wide, each with its combining marks behind it.
+
+    Examples
+    --------
+    >>> harmless("\x1b[31m")
+    '\\x1b[31m'
+    """
+    kept: list[str] = []
+    for character in text:
+        category = unicodedata.category(character)
+        if character in _JOINERS:
+            continue
+        if category in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            kept.append(character.encode("unicode_escape").decode("ascii"))
+        elif cell_len(character) > 0:
+            kept.append(character)
+        elif category != "Sk":  # a skin tone belongs to the emoji before it; a mark needs something to stand on
+            kept.append(character if kept else "◌" + character)
+    return "".join(kept)
+
+
+def in_ascii(text: str) -> str:
+    """Replace what is not ASCII: known signs by their like, letters by their base, the rest by question marks.
+
+    Examples
+    --------
+    >>> in_ascii("σ₁ → café 中")
+    's1 -> cafe ?'
+    """
+    if text.isascii():
+        return text
+    parts = []
+    for character in text.translate(_IN_ASCII):
+        base = unicodedata.normalize("NFKD", character)[0]
+        if not unicodedata.combining(base):
+            parts.append(base if base.isascii() else "?")
+    return "".join(parts)
+
+
+def label(token: str, *, ascii_only: bool = False) -> str:
+    """Shorten a token to what its label shows: without the spaces around it, unless it has nothing else.
+
+    Examples
+    --------
+    >>> label(" cat"), label("  "), label("")
+    ('cat', '␣␣', '∅')
+    """
+    shown = harmless(token)
+    shown = shown.strip() or "␣" * cell_len(shown) or "∅"
+    return in_ascii(shown) if ascii_only else shown
+
+
+def fit(text: str, width: int, *, align: Literal["left", "right"] = "left", ascii_only: bool = False) -> str:
+    """Bring harmless text to exactly ``width`` cells: padded with spaces, or cut with an ellipsis at the end.
+
+    Examples
+    --------
+    >>> fit("tokens", 4), fit("ok", 4, align="right"), fit("日本語", 4)
+    ('tok…', '  ok', '日… ')
+    """
+    if cell_len(text) > width:
+        kept, used = "", 0
+        for cluster, cells in clusters(text):
+            if used + cells > width - 1:
+                break
+            kept, used = kept + cluster, used + cells
+        text = kept + ("~" if ascii_only else "…") if width > 0 else ""
+    padding = " " * (width - cell_len(text))
+    return padding + text if align == "right" else text + padding
+
+
+def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:
+    """Write harmless text from top to bottom, ending in the last of ``height`` lines, each two cells wide.
+
+    What is too long loses its end, and says so where there is room for more than two characters.
+
+    Examples
+    --------
+    >>> downwards("ab", 3), downwards("tokens", 3), downwards("tokens", 2)
+    (['  ', 'a ', 'b '], ['t ', 'o ', '⋮ '], ['t ', 'o '])
+    """
+    lines = [cluster + " " * (2 - cells) for cluster, cells in clusters(text)]
+    if len(lines) > height:
+        lines = lines[:height]
+        if height > 2:
+            lines[-1] = "~ " if ascii_only else "⋮ "
+    return ["  "] * (height - len(lines)) + lines
+
+
+def clusters(text: str) -> Iterator[tuple[str, int]]:
+    """Yield each character of harmless text together with its combining marks, and the cells they take."""
+    cluster, cells = "", 0
+    for character in text:
+        wide = cell_len(character)
+        if wide > 0 and cluster:
+            yield cluster, cells
+            cluster, cells = "", 0
+        cluster, cells = cluster + character, cells + wide
+    if cluster:
+        yield cluster, cells
+
+
+def centred(text: str, width: int, height: int) -> list[str]:
+    """Break harmless text between words and centre it in a field of ``width`` by ``height`` cells.
+
+    Examples
+    --------
+    >>> centred("press i", 6, 4)
+    ['      ', 'press ', '  i   ', '      ']
+    """
+    lines: list[str] = []
+    for word in text.split():
+        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    lines = [fit(line, width) if cell_len(line) > width else line for line in lines[:height]]
+    above = (height - len(lines)) // 2
+    filled = [fit(" " * ((width - cell_len(line)) // 2) + line, width) for line in lines]
+    blank = " " * width
+    return [blank] * above + filled + [blank] * (height - above - len(filled))

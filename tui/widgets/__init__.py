@@ -1,0 +1,1 @@
+"""Widgets that draw the engine's values; each can be used by itself, in any Textual application."""

@@ -1,0 +1,268 @@
+"""The part of the heatmap that paints: labels along two edges, cells between them, scrolled together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from engine.values.attention import AttentionMap
+from tui.drawing.axes import CELL_WIDTH, lay_out
+from tui.drawing.levels import NOT_FINITE, Ink, Scale, choose_ink, levels_of
+from tui.drawing.ramps import Rgb, ramp
+from tui.drawing.text import centred
+from tui.widgets.rulers import Rulers
+from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+
+_CURSOR = 254
+"""Stands in a row of levels for the cell under the cursor."""
+
+
+class HeatmapCanvas(ScrollView, can_focus=False):
+    """Paints one attention map by lines; knows where its cursor is, but not which keys move it."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "heatmap--label",
+        "heatmap--label-cursor",
+        "heatmap--cell",
+        "heatmap--cursor",
+        "heatmap--message",
+    }
+    DEFAULT_CSS = """
+    HeatmapCanvas {
+        width: 100%;
+        height: 100%;
+        scrollbar-size: 1 1;
+        & > .heatmap--label { color: $text-muted; }
+        & > .heatmap--label-cursor { color: $success; text-style: bold reverse; }
+        & > .heatmap--cell { color: $text; }
+        & > .heatmap--cursor { color: $success; text-style: bold reverse; }
+        & > .heatmap--message { color: $text-muted; }
+    }
+    """
+
+    class Picked(Message):
+        """The mouse chose a cell, or by its label a row or a column; None leaves that part of the cursor alone."""
+
+        def __init__(self, query: int | None, key: int | None) -> None:
+            self.query = query
+            self.key = key
+            super().__init__()
+
+    def __init__(self, rulers: Rulers, *, ascii_only: bool) -> None:
+        super().__init__()
+        self.ascii_only = ascii_only
+        self.map: AttentionMap | None = None
+        self.message = ""
+        self.largest = 0.0
+        self.scale: Scale = "linear"
+        self.cursor = (0, 0)
+        self._rulers = rulers
+        self._axes = lay_out((), (), 0, 0)
+        self._laid_out_for: object = None
+
+    def on_mount(self) -> None:
+        """Take the scrollbars' renderer for these two bars only, as Textual documents it."""
+        renderer = AsciiScrollBarRender if self.ascii_only else MergedScrollBarRender
+        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
+            bar.renderer = renderer  # type: ignore[misc]
+
+    @property
+    def ink(self) -> Ink:
+        """What tells the levels apart on this terminal, under this theme."""
+        app = self.app
+        return choose_ink(
+            app.console.color_system,
+            no_color=app.no_color,
+            ansi=app.native_ansi_color,
+            ascii_only=self.ascii_only,
+        )
+
+    @property
+    def level_styles(self) -> tuple[Style, ...]:
+        """The style of each level by its background, or the one that all glyphs have."""
+        if self.ink is not Ink.COLOUR:
+            return (self.get_component_rich_style("heatmap--cell"),)
+        return _background_styles(self.background_colors[1].rgb, str(self.app.console.color_system))
+
+    @property
+    def window(self) -> tuple[range, range]:
+        """The queries and the keys in view."""
+        if self.map is None:
+            return range(0), range(0)
+        queries, keys = self.map.weights.shape
+        width, height = self.scrollable_content_region.size
+        top, left = self.scroll_offset.y, -(-self.scroll_offset.x // CELL_WIDTH)
+        return (
+            range(top, min(queries, top + height - self._axes.header)),
+            range(left, min(keys, left + (width - self._axes.gutter) // CELL_WIDTH)),
+        )
+
+    def draw(self, attention: AttentionMap | None, message: str, scale: Scale, cursor: tuple[int, int]) -> None:
+        """Draw something else; where the labels stay the same, only the cells that change are painted."""
+        axes, levels, old_cursor = self._axes, self._levels_in_view(), self.cursor
+        self.map, self.message, self.scale, self.cursor = attention, message, scale, cursor
+        self.largest = 0.0
+        if attention is not None:
+            finite = np.isfinite(attention.weights)
+            self.largest = float(attention.weights.max(where=finite, initial=0.0))
+        self._lay_out()
+        new_levels = self._levels_in_view()
+        if axes is not self._axes or new_levels.shape != levels.shape or not levels.size or old_cursor != cursor:
+            self.refresh()
+            self.reveal_cursor()
+            return
+        for row, changed in enumerate(new_levels != levels):
+            (columns,) = changed.nonzero()
+            if columns.size:
+                first, last = int(columns[0]), int(columns[-1])
+                x = self._axes.gutter + first * CELL_WIDTH
+                self.refresh(Region(x, self._axes.header + row, (last - first + 1) * CELL_WIDTH, 1))
+
+    def move_cursor(self, cursor: tuple[int, int]) -> None:
+        """Put the cursor on another cell, scroll until it is in view, and paint nothing but what shows it."""
+        old, self.cursor = self.cursor, cursor
+        if regions := list(self._regions_of_cursor(old, cursor)):
+            self.refresh(*regions)
+        self.reveal_cursor()
+
+    def reveal_cursor(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        queries, keys = self.window
+        if not queries or not keys:
+            return
+        query, key = self.cursor
+        top = min(max(queries.start, query - len(queries) + 1), query)
+        left = min(max(keys.start, key - len(keys) + 1), key)
+        if (top, left) != (queries.start, keys.start):
+            self.scroll_to(left * CELL_WIDTH, top, animate=False, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one line: of the header, of a query's cells, or blank."""
+        width, height = self.size
+        if self.map is None:
+            message = centred(self.message, width, height)[y]
+            style = self.get_component_rich_style("heatmap--message")
+            return Strip([Segment(message, style if message.strip() else Style(bgcolor=style.bgcolor))], width)
+        queries, keys = self.window
+        if y < self._axes.header:
+            return Strip(self._header_line(y, keys))
+        plain = self.get_component_rich_style("heatmap--label")
+        blank = Style(bgcolor=plain.bgcolor)
+        row = queries.start + y - self._axes.header
+        if row not in queries:
+            return Strip.blank(width, blank)
+        label = [Segment(self._axes.rows[row], plain)]
+        if row == self.cursor[0]:
+            marked = Segment(self._axes.rows[row][:-1], self.get_component_rich_style("heatmap--label-cursor"))
+            label = [marked, Segment(" ", plain)]
+        return Strip([*label, *self._cells(row, keys)]).adjust_cell_length(width, blank)
+
+    def on_click(self, event: events.Click) -> None:
+        """Report the cell or the label that was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is None or self.map is None:
+            return
+        queries, keys = self.window
+        query = queries.start + offset.y - self._axes.header
+        key = keys.start + (offset.x - self._axes.gutter) // CELL_WIDTH
+        in_rows, in_columns = offset.y >= self._axes.header, offset.x >= self._axes.gutter
+        if (in_rows and query not in queries) or (in_columns and key not in keys) or not (in_rows or in_columns):
+            return
+        self.post_message(self.Picked(query if in_rows else None, key if in_columns else None))
+
+    def on_resize(self) -> None:
+        """Lay the labels out for the new size, and keep the cursor in view."""
+        self._lay_out()
+        self.reveal_cursor()
+
+    def _lay_out(self) -> None:
+        """Lay out the labels, unless they are for the same tokens and the same pane as before."""
+        wanted = (self.map.query_tokens, self.map.key_tokens, self.size) if self.map else None
+        if wanted == self._laid_out_for:
+            return
+        self._laid_out_for = wanted
+        queries, keys = (self.map.query_tokens, self.map.key_tokens) if self.map else ((), ())
+        self._axes = lay_out(queries, keys, *self.size, ascii_only=self.ascii_only)
+        size = Size(self._axes.gutter + CELL_WIDTH * len(keys), self._axes.header + len(queries))
+        self.virtual_size = size if self.map else Size(0, 0)
+        self._rulers.span(self._axes.gutter, self.virtual_size.width)
+
+    def _levels_in_view(self) -> NDArray[np.uint8]:
+        """Compute the levels of the cells in view, (queries, keys)."""
+        if self.map is None or not self.is_mounted:
+            return np.zeros((0, 0), dtype=np.uint8)
+        queries, keys = self.window
+        weights = self.map.weights[queries.start : queries.stop, keys.start : keys.stop]
+        return levels_of(weights, self.scale, self.largest, self.ink.levels)
+
+    def _header_line(self, y: int, keys: range) -> list[Segment]:
+        """Paint one line of the column labels, that of the cursor's column set off."""
+        axes, cursor = self._axes, self.cursor[1]
+        plain = self.get_component_rich_style("heatmap--label")
+        characters = [axes.columns[key][y] for key in keys]
+        before = axes.corner if y == axes.header - 1 else " " * axes.gutter
+        if cursor not in keys or y < axes.header - axes.marks[cursor]:
+            return [Segment(before + "".join(characters), plain)]
+        at = cursor - keys.start
+        return [
+            Segment(before + "".join(characters[:at]), plain),
+            Segment(characters[at], self.get_component_rich_style("heatmap--label-cursor")),
+            Segment("".join(characters[at + 1 :]), plain),
+        ]
+
+    def _cells(self, query: int, keys: range) -> Iterator[Segment]:
+        """Paint one query's cells, equal neighbours as one segment."""
+        if self.map is None or not keys:
+            return
+        ink = self.ink
+        weights = self.map.weights[query, keys.start : keys.stop]
+        levels = levels_of(weights, self.scale, self.largest, ink.levels)
+        cells, styles = ink.cells, self.level_styles
+        runs = levels.copy() if ink is Ink.COLOUR else np.where(levels == NOT_FINITE, NOT_FINITE, 0)
+        if query == self.cursor[0] and self.cursor[1] in keys:
+            runs[self.cursor[1] - keys.start] = _CURSOR
+        bounds = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), len(runs)]
+        for start, end in pairwise(bounds):
+            kind = int(runs[start])
+            if kind == _CURSOR:
+                yield Segment("[]", self.get_component_rich_style("heatmap--cursor"))
+            elif kind == NOT_FINITE:
+                yield Segment("?" * CELL_WIDTH * (end - start), self.get_component_rich_style("heatmap--cell"))
+            else:
+                text = "".join(cells[level] for level in levels[start:end])
+                yield Segment(text, styles[kind])
+
+    def _regions_of_cursor(self, old: tuple[int, int], new: tuple[int, int]) -> Iterator[Region]:
+        """Find what shows the cursor in view, of the old one and the new one: its cell and the labels that change."""
+        axes = self._axes
+        queries, keys = self.window
+        for query, key in (old, new):
+            x, y = axes.gutter + (key - keys.start) * CELL_WIDTH, axes.header + query - queries.start
+            if query in queries and key in keys:
+                yield Region(x, y, CELL_WIDTH, 1)
+            if query in queries and old[0] != new[0]:
+                # Without the blank at its end, unless a combining mark is there, which a cut would lose.
+                yield Region(0, y, axes.gutter - (cell_len(axes.rows[query][-2:]) > 1), 1)
+            if key in keys and old[1] != new[1]:
+                height = axes.marks[key]
+                yield Region(x, axes.header - height, CELL_WIDTH, height)
+
+
+@lru_cache(maxsize=32)
+def _background_styles(background: Rgb, color_system: str) -> tuple[Style, ...]:
+    """Make a style of each colour of the ramp, the same objects every time, so that their escape codes are cached."""
+    return tuple(Style(bgcolor=colour) for colour in ramp(background, color_system))

@@ -1,0 +1,221 @@
+"""One matrix's singular values: a line of words and numbers, and a plot below it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.drawing.curves import Curve, Span, columns_of, columns_under
+from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.plots import (
+    ASCII_PLOT,
+    COLOUR_PLOT,
+    SHADE_PLOT,
+    UNDER_CURSOR,
+    Mark,
+    Plot,
+    PlotGlyphs,
+    draw_plot,
+    with_cursor,
+)
+from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.ticks import brief
+from tui.widgets.spectrum_frame import NO_FRAME, Frame
+
+_AIRY = 8
+"""Height from which a block has a blank line at its foot."""
+
+
+def axis_labels(span: Span) -> tuple[str, str]:
+    """Write the values at the upper and the lower edge of a plot."""
+    return brief(span.top, 3), brief(span.foot, 3)
+
+
+class SpectrumBlock(Widget, can_focus=False):
+    """Paints one curve; the cursor is drawn in it while it is the selected one."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "spectra--name",
+        "spectra--name-cursor",
+        "spectra--label",
+        "spectra--bar",
+        "spectra--bar-plain",
+        "spectra--chance",
+        "spectra--chance-edge",
+        "spectra--cursor",
+    }
+    DEFAULT_CSS = """
+    SpectrumBlock {
+        width: 1fr;
+        height: 1fr;
+        & > .spectra--name { color: $text; text-style: bold; }
+        & > .spectra--name-cursor { color: $success; text-style: bold reverse; }
+        & > .spectra--label { color: $text-muted; }
+        & > .spectra--bar { color: $primary; }
+        & > .spectra--bar-plain { color: $text; }
+        & > .spectra--chance { color: $foreground 25%; }
+        & > .spectra--chance-edge { color: $text; }
+        & > .spectra--cursor { color: $success; }
+    }
+    """
+
+    class Picked(Message):
+        """The mouse chose this block, and in its plot the value with an index from zero (None beside the plot)."""
+
+        def __init__(self, block: SpectrumBlock, index: int | None) -> None:
+            self.block = block
+            self.index = index
+            super().__init__()
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii = ascii_only
+        self.curve: Curve | None = None
+        self._span = Span(0.0, 0.0)
+        self._label_width = 0
+        self._baseline = True
+        self._cursor: int | None = None
+        self._columns = columns_of(0, 0)
+        self._plot: Plot | None = None
+        self._frame = NO_FRAME
+
+    def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
+        """Draw a curve; what stays as it is on the screen is not painted again.
+
+        Parameters
+        ----------
+        curve, span : what is drawn, on which part of the number line.
+        label_width : cells that the axis's numbers have, the same in all blocks so that the plots line up.
+        baseline : whether chance is drawn.
+        cursor : index of the value under the cursor, from zero; None when another block is the selected one.
+        """
+        self.curve, self._span, self._label_width = curve, span, label_width
+        self._baseline, self._cursor = baseline, cursor
+        self._plot = None
+        self._paint()
+
+    def move_cursor(self, cursor: int | None) -> None:
+        """Put the cursor on another value, or take it away."""
+        self._cursor = cursor
+        self._paint()
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the line of words, or one row of the plot."""
+        frame = self._frame
+        words = self.get_component_rich_style("spectra--label")
+        if y == 0:
+            name = self.get_component_rich_style(f"spectra--name{'-cursor' if frame.selected else ''}")
+            return Strip([Segment(frame.name, name), Segment(frame.summary, words)])
+        if not 0 < y <= len(frame.plot.marks):
+            return Strip.blank(self.size.width, self.rich_style)
+        characters, marks = frame.plot.characters[y - 1], frame.plot.marks[y - 1]
+        styles = self._styles()
+        label = frame.labels[y - 1]
+        segments = [Segment(label, words if label.strip() else styles[Mark.BLANK])] if label else []
+        bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)] if len(marks) else [0]
+        segments += [Segment("".join(characters[i:j]), styles[int(marks[i])]) for i, j in pairwise(bounds)]
+        return Strip(segments)
+
+    def on_resize(self) -> None:
+        """Draw the plot for the new size."""
+        self._plot = None
+        self._paint()
+
+    def on_click(self, event: events.Click) -> None:
+        """Report what was clicked."""
+        offset = event.get_content_offset(self)
+        if offset is None or self.curve is None:
+            return
+        column = offset.x - self._left
+        inside = offset.y > 0 and 0 <= column < len(self._columns)
+        self.post_message(self.Picked(self, int(self._columns[column]) if inside else None))
+
+    @property
+    def _glyphs(self) -> PlotGlyphs:
+        """Choose the characters that this terminal and theme can carry."""
+        if self._ascii:
+            return ASCII_PLOT
+        app = self.app
+        ink = choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=False)
+        return COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
+
+    @property
+    def _rows(self) -> int:
+        """Height of the plot: what the line of words leaves, and where there is plenty a blank line below."""
+        height = self.size.height
+        return max(height - (2 if height >= _AIRY else 1), 0)
+
+    @property
+    def _left(self) -> int:
+        """Column where the plot begins; a plot of one row has its numbers in the line of words instead."""
+        return self._label_width + 1 if self._rows > 1 else 0
+
+    def _paint(self) -> None:
+        """Put the block's frame together, and repaint where it differs from the one on the screen."""
+        if self.curve is None or not self.size:
+            return
+        old, self._frame = self._frame, self._compose_frame(self.curve)
+        if not self._frame.fits(old):
+            self.refresh()
+        elif regions := list(self._frame.differences(old)):
+            self.refresh(*regions)
+
+    def _compose_frame(self, curve: Curve) -> Frame:
+        """Decide what every cell of the block shows."""
+        if self._plot is None:
+            self._columns = columns_of(len(curve.values), self.size.width - self._left - 1)
+            self._plot = draw_plot(
+                curve, self._span, self._columns, self._rows, baseline=self._baseline, glyphs=self._glyphs
+            )
+        name = f" {self._plain(curve.matrix)} "
+        summary = self._plain(curve.summary)
+        top, foot = axis_labels(self._span)
+        tick = "|" if self._ascii else "┤"
+        labels = [" " * self._left] * self._rows
+        if self._left:
+            labels[0], labels[-1] = f"{top:>{self._left - 1}}{tick}", f"{foot:>{self._left - 1}}{tick}"
+        elif self._rows:
+            summary += self._plain(f" {foot}…{top}")
+        room = max(self.size.width - cell_len(name) - 2, 0)
+        plot = self._plot
+        if self._cursor is not None:
+            plot = with_cursor(plot, columns_under(self._cursor, self._columns), self._glyphs)
+        return Frame(
+            name=name,
+            summary=" " + fit(summary, room, ascii_only=self._ascii),
+            selected=self._cursor is not None,
+            labels=tuple(labels),
+            plot=plot,
+        )
+
+    def _styles(self) -> dict[int, Style]:
+        """Give the style of every mark, under the cursor and elsewhere."""
+        style = self.get_component_rich_style
+        coloured, cursor = self._glyphs is COLOUR_PLOT, style("spectra--cursor")
+        bar = style("spectra--bar" if coloured else "spectra--bar-plain")
+        chance = style("spectra--chance" if coloured else "spectra--label")
+        styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=style("spectra--label").bgcolor), Mark.CHANCE: chance}
+        styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
+        for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
+            styles[Mark.BAR + under] = front
+            if coloured:
+                styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
+                styles[Mark.CHANCE_OVER_BAR + under] = style("spectra--chance-edge") + Style(bgcolor=front.color)
+            else:
+                styles[Mark.BAR_BEFORE_CHANCE + under] = front
+                styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not self._ascii)
+        return styles
+
+    def _plain(self, text: str) -> str:
+        """Make text harmless, and ASCII where that was asked for."""
+        return in_ascii(harmless(text)) if self._ascii else harmless(text)
