@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from tui.app import Explorer
-from tui.start import Start
 from tui.panes.line import Line
+from tui.start import Start
 
 
 async def settle(pilot: Pilot[None]) -> None:

@@ -71,7 +71,8 @@ def test_training_never_repeats_at_the_held_out_distances() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["The cat sat on the mat.", "[bold]x[/bold] [/]", "a\nb\tc", "\x1b[31mred\x07", "naïve 猫 🙂‍↔️", "  two  ", "0123"]
+    "text",
+    ["The cat sat on the mat.", "[bold]x[/bold] [/]", "a\nb\tc", "\x1b[31mred\x07", "naïve 猫 🙂‍↔️", "  two  ", "0123"],
 )
 def test_any_text_goes_through_the_tokenizer_and_comes_back(text: str) -> None:
     _, tokenizer = demo()
@@ -95,15 +96,17 @@ def test_it_predicts_unseen_english_far_better_than_word_frequencies_do() -> Non
 def test_it_continues_typed_english_with_words() -> None:
     model, tokenizer = demo()
     known = set(itertools.islice(_words(), 200_000))
-    for prompt in ("The cat sat on the", "Once upon a time there was a", "Today we can go to"):
+    written: list[str] = []
+    for prompt in ("The cat sat on the", "Once upon a time there was a", "Today we can go to", "My name is"):
         inputs = tokenizer(prompt, return_tensors="pt")["input_ids"]
         output = model.generate(inputs, max_new_tokens=16, do_sample=False, pad_token_id=0)
         continued = tokenizer.decode(output[0][inputs.shape[1] :], skip_special_tokens=True)
         words = ["".join(filter(str.isalpha, word)).lower() for word in continued.split()[:-1]]
         words = [word for word in words if word]
-        assert len(words) >= 5
-        assert sum(word in known for word in words) >= 0.8 * len(words), continued
         assert len(set(words)) > len(words) / 2, continued
+        written += words
+    assert len(written) >= 20
+    assert sum(word in known for word in written) >= 0.9 * len(written), written
 
 
 def _words() -> Any:

@@ -1,0 +1,238 @@
+"""Train the demo model: ``python -m engine.demo.train``, some ten minutes on two cores.
+
+A Llama with four layers learns from English that `engine.demo.corpus` writes and collects, and from rows of random
+tokens that repeat with a period of their own, from which it learns induction: to look for what followed the last time.
+
+That is too short a time to find the wiring of induction by chance, so the first two layers begin with it
+(`wire_induction`). What to do with it, what else to look at, and all of English are learned from random numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from torch import Tensor
+
+from engine.demo import MODEL_DIRECTORY
+from engine.demo.corpus import HELD_OUT_DISTANCES, english_documents, python_prose, repeated_row
+from engine.demo.measure import repeat_scores
+
+START = "<|start|>"
+"""What every text begins with; heads that have nothing to look for can rest there."""
+
+CONTEXT, VOCABULARY, D_MODEL, HEAD_DIM, ROTARY_BASE = 512, 2048, 128, 32, 10_000.0
+ROW = 128
+"""Tokens of a training row."""
+
+ENGLISH_ROWS, REPEATED_ROWS = 12, 8
+"""Rows of each kind in a step."""
+
+SHORTEST_PERIOD, FIRST_LONGEST_PERIOD, LAST_LONGEST_PERIOD = 3, 20, 60
+"""Periods of repeats; the longest grows during the first half of the training."""
+
+LEARNING_RATE = 2e-3
+EMBEDDING_SIZE, WRITTEN_SIZE, MATCH_SIZE, COPIED_SIZE, LOOK_BACK = 0.06, 0.3, 2.0, 1.0, 4.5
+"""Sizes of the initial embeddings, of what the first layer writes and the second matches and copies, and of biases."""
+
+SLOW = 0.012
+"""Radians that a rotary plane turns from one position to the next, at most, to take part in the match."""
+
+PROMPTS = ("The cat sat on the", "Once upon a time there was a", "Today we can go to", "My name is Anna and I live in")
+
+
+def build_tokenizer(texts: Iterator[str]) -> transformers.PreTrainedTokenizerFast:
+    """Learn a byte-level BPE from texts; digits stay single, and a start token goes before every text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=[START],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=START,
+        eos_token=START,
+        model_max_length=CONTEXT,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def build_model() -> transformers.LlamaForCausalLM:
+    """Make the untrained model: four layers, eight query heads that share four key and value heads."""
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=D_MODEL,
+            intermediate_size=256,
+            num_hidden_layers=4,
+            num_attention_heads=8,
+            num_key_value_heads=4,
+            head_dim=HEAD_DIM,
+            rope_parameters={"rope_type": "default", "rope_theta": ROTARY_BASE},
+            max_position_embeddings=CONTEXT,
+            tie_word_embeddings=True,
+            attention_bias=True,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    )
+    wire_induction(model)
+    return model
+
+
+def look_back(attention: transformers.models.llama.modeling_llama.LlamaAttention, angles: Tensor) -> None:
+    """Let the first of each two heads begin by looking one, two, three and four positions back.
+
+    Rotary positions turn plane p of a query at position i and a key at j by ``i θ_p`` and ``j θ_p``. A key bias of
+    (a, 0) and a query bias of (a cos hθ_p, −a sin hθ_p) in every plane give the score ``Σ_p a² cos((i − j − h) θ_p)``,
+    which is largest at ``i − j = h`` (Su et al. 2021).
+    """
+    width = 2 * len(angles)
+    shared_heads = attention.k_proj.bias.numel() // width
+    group = attention.q_proj.bias.numel() // attention.k_proj.bias.numel()
+    key = torch.cat([torch.ones_like(angles), torch.zeros_like(angles)]) * LOOK_BACK
+    attention.k_proj.bias.copy_(key.repeat(shared_heads))
+    for shared in range(shared_heads):
+        turned = angles * (shared + 1)
+        rows = slice(shared * group * width, (shared * group + 1) * width)
+        attention.q_proj.bias[rows] = torch.cat([turned.cos(), -turned.sin()]) * LOOK_BACK
+
+
+def wire_induction(model: transformers.LlamaForCausalLM) -> None:
+    """Let the first two layers begin with the wiring of induction (Elhage et al. 2021; Olsson et al. 2022).
+
+    The first layer's head 0 reads one subspace of the token before and writes it into another; the keys of the second
+    layer's first head read it there, and its queries read the token itself. So the query of a token finds the keys of
+    those that followed the same token, whose values it copies. Only the slow rotary planes take part, which distance
+    turns little.
+    """
+    half = HEAD_DIM // 2
+    angles = ROTARY_BASE ** (-torch.arange(half) / half)
+    first, second = (model.model.layers[layer].self_attn for layer in (0, 1))
+    bases = torch.linalg.qr(torch.randn(D_MODEL, 3 * HEAD_DIM))[0].T  # (3 · head_dim, d_model)
+    read, written, copied = bases.split(HEAD_DIM)
+    head = slice(0, HEAD_DIM)
+    slow = torch.cat([angles < SLOW, angles < SLOW]).float()[:, None]
+    with torch.no_grad():
+        model.model.embed_tokens.weight.normal_(0.0, EMBEDDING_SIZE)
+        look_back(first, angles)
+        first.v_proj.weight[head] = read
+        first.o_proj.weight[:, head] = WRITTEN_SIZE * written.T
+        second.q_proj.weight[head] = MATCH_SIZE * slow * read
+        second.k_proj.weight[head] = MATCH_SIZE * slow * written
+        second.v_proj.weight[head] = copied
+        second.o_proj.weight[:, head] = COPIED_SIZE * copied.T
+
+
+def english_rows(tokenizer: transformers.PreTrainedTokenizerFast, documents: Iterator[str]) -> Iterator[list[int]]:
+    """Cut a stream of tokenized documents into rows."""
+    stream = (token for document in documents for token in tokenizer(document, verbose=False)["input_ids"])
+    while True:
+        yield list(itertools.islice(stream, ROW))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One step's rows; a label of -100 is not learned."""
+
+    tokens: Tensor
+    labels: Tensor
+
+
+def batches(english: Iterator[list[int]], steps: int) -> Iterator[Batch]:
+    """Mix English and repeats; the repeats' tokens are learned where they could be known."""
+    chooser = random.Random(4)
+    for step in range(steps):
+        grown = min(1.0, 2 * step / steps)
+        longest = round(FIRST_LONGEST_PERIOD + grown * (LAST_LONGEST_PERIOD - FIRST_LONGEST_PERIOD))
+        rows = [next(english) for _ in range(ENGLISH_ROWS)]
+        labels = [list(row) for row in rows]
+        for _ in range(REPEATED_ROWS):
+            row, period = repeated_row(ROW - 1, VOCABULARY, SHORTEST_PERIOD, longest, chooser)
+            rows.append([0, *row])
+            labels.append([-100] * (period + 2) + row[period + 1 :])
+        yield Batch(torch.tensor(rows), torch.tensor(labels))
+
+
+def train(steps: int, report_every: int) -> tuple[transformers.LlamaForCausalLM, transformers.PreTrainedTokenizerFast]:
+    """Train a tokenizer and a model from nothing, telling how far it has come."""
+    torch.manual_seed(0)
+    prose = python_prose()
+    tokenizer = build_tokenizer(itertools.islice(english_documents(1, prose), min(12_000, 40 * steps)))
+    model = build_model()
+    matrices = [each for each in model.parameters() if each.ndim > 1]
+    vectors = [each for each in model.parameters() if each.ndim < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.98)
+    )
+    start = time.monotonic()
+    rows = english_rows(tokenizer, english_documents(3, prose))
+    for step, batch in enumerate(batches(rows, steps), start=1):
+        warm, left = min(1.0, step / 100), 0.5 * (1 + math.cos(math.pi * step / steps))
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * warm * (0.02 + 0.98 * left)
+        loss = model(input_ids=batch.tokens, labels=batch.labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        if step % report_every == 0 or step == steps:
+            click.echo(f"{step:5d}/{steps}  {time.monotonic() - start:5.0f} s  loss {loss.item():.3f}  {scores(model)}")
+    return model.eval(), tokenizer
+
+
+def scores(model: transformers.LlamaForCausalLM) -> str:
+    """Say how well the best heads do on repeats at two distances that training never uses."""
+    model.eval()
+    model.set_attn_implementation("eager")
+    lines = []
+    for distance in HELD_OUT_DISTANCES[1:4:2]:
+        previous, induction = repeat_scores(model, 1, distance, rows=4, seed=5)
+        lines.append(f"distance {distance}: previous {previous.max():.2f} induction {induction.max():.2f}")
+    model.set_attn_implementation("sdpa")
+    model.train()
+    return "  ".join(lines)
+
+
+def continue_prompts(model: Any, tokenizer: transformers.PreTrainedTokenizerFast) -> Iterator[str]:
+    """Continue the prompts with the likeliest tokens."""
+    for prompt in PROMPTS:
+        inputs = tokenizer(prompt, return_tensors="pt")
+        output = model.generate(inputs["input_ids"], max_new_tokens=24, do_sample=False, pad_token_id=0)
+        yield str(tokenizer.decode(output[0], skip_special_tokens=True))
+
+
+@click.command()
+@click.option("--output", type=click.Path(path_type=Path), default=MODEL_DIRECTORY, help="The folder to write.")
+@click.option("--steps", type=click.IntRange(1), default=1200, show_default=True)
+@click.option("--report-every", type=click.IntRange(1), default=100, show_default=True)
+def main(output: Path, steps: int, report_every: int) -> None:
+    """Train the demo model and write it where the package keeps it."""
+    transformers.logging.disable_progress_bar()
+    model, tokenizer = train(steps, report_every)
+    model.save_pretrained(output)
+    tokenizer.save_pretrained(output)
+    for text in continue_prompts(model, tokenizer):
+        click.echo(repr(text))
+
+
+if __name__ == "__main__":
+    main()
