@@ -52,6 +52,15 @@ async def test_keys_walk_the_tree(tiny_model: TinyModel, keys: tuple[str, ...], 
         assert app.conductor.selected == selected
 
 
+async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press(*["right_square_bracket"] * 6)
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert app.tree_widget.cursor_node is not None
+        assert app.tree_widget.cursor_node.data == Head("decoder", 1, 2)
+
+
 async def test_enter_closes_and_opens_a_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("h", "enter")

@@ -174,7 +174,7 @@ class Explorer(App[None]):
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
         """Show what the tree's cursor is on."""
-        if self.is_ready:
+        if self.is_ready and self.tree_widget.is_on(event.node):  # else the cursor has moved on already
             self.conductor.select(event.node.data)
 
     @on(Tree.NodeSelected)

@@ -47,6 +47,7 @@ class Conductor:
         self._start = start
         self._knowledge: Knowledge | None = None
         self.selected: Head | None = None
+        self._is_drawn = False
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, start.epsilon}))
         self._epsilon = start.epsilon
@@ -82,7 +83,7 @@ class Conductor:
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
         self._app.tree_widget.fill(outline)
-        self.go_to(begin)
+        self._app.tree_widget.go_to(begin)
         # Importing torch stalls the event loop, so nothing that needs it is asked for before the tree is on screen.
         self._app.call_after_refresh(self._look, begin, DEMO_SENTENCE if model == "demo" else None)
 
@@ -126,14 +127,16 @@ class Conductor:
         )
 
     def go_to(self, name: Head) -> None:
-        """Move the tree's cursor, which selects."""
+        """Move the tree's cursor to a head or layer, and show it."""
         self._app.tree_widget.go_to(name)
+        self.select(name)
 
     def select(self, name: Head | None) -> None:
         """Show a head, a whole layer, or the model (None)."""
-        if self._knowledge is None:
+        if self._knowledge is None or (self._is_drawn and name == self.selected):
             return
         self.selected = name
+        self._is_drawn = True
         if name is not None:
             self._ask_spectra(name)
         self._draw_spectra()

@@ -37,6 +37,7 @@ class HeadTree(Tree[Head | None]):
         super().__init__(Text("…"), id="tree")
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
+        self._awaited: TreeNode[Head | None] | None = None
         self.guide_depth = 2
         self.auto_expand = False
 
@@ -66,13 +67,25 @@ class HeadTree(Tree[Head | None]):
     def go_to(self, name: Head) -> None:
         """Move the cursor to a head or layer, opening what hides it."""
         node = self._layers[name.whole_layer]
+        self._awaited = None
         if name.is_layer or node.is_expanded:
             self._move_to(node if name.is_layer else node.children[name.head])
         else:
             self._add_heads(node)
             node.expand()
             # The lines of the heads exist only once the tree has laid itself out again.
-            self.call_after_refresh(self._move_to, node.children[name.head])
+            self._awaited = node.children[name.head]
+            self.call_after_refresh(self._move_to_awaited)
+
+    def _move_to_awaited(self) -> None:
+        """Move the cursor to the line it was sent to, unless it was sent elsewhere since."""
+        if self._awaited is not None:
+            node, self._awaited = self._awaited, None
+            self._move_to(node)
+
+    def is_on(self, node: TreeNode[Head | None]) -> bool:
+        """Say whether the cursor is on a line, and not about to leave it."""
+        return self._awaited is None and node is self.cursor_node
 
     def _move_to(self, node: TreeNode[Head | None]) -> None:
         """Move the cursor once the tree has laid out its lines."""
