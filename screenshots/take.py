@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.service.options import EngineOptions, limit_threads
+
+COLOURS = {"COLORTERM": "truecolor", "TERM": "xterm-256color"}
+"""What a terminal with all colours says of itself."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,9 @@ async def take(shot: Shot, folder: Path, head: str) -> None:
         while not (app.is_ready and app.conductor.is_idle):
             await pilot.pause(0.1)
         await pilot.press(*shot.keys)
-        await pilot.pause(0.2)
+        while not app.conductor.is_idle:
+            await pilot.pause(0.1)
+        await pilot.pause(0.5)
         (folder / f"{shot.name}.svg").write_text(app.export_screenshot(title="attn-tui demo"), encoding="utf-8")
 
 
@@ -50,6 +56,8 @@ def main() -> None:
     """Take all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
     limit_threads(None)
+    os.environ |= COLOURS
+    os.environ.pop("NO_COLOR", None)
     for shot in SHOTS:
         asyncio.run(take(shot, folder, "L1H0"))
         print(folder / f"{shot.name}.svg")

@@ -379,8 +379,8 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
 # What could go wrong
 
 
-@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (56, 16), (80, 24), (150, 45)])
-@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (40, 3), (100, 100)])
+@pytest.mark.parametrize("size", [(1, 1), (5, 2), (20, 5), (40, 8), (80, 24), (150, 45)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 40), (100, 100)])
 async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int]) -> None:
     async with HeatmapApp().run_test(size=size) as pilot:
         app = await show(pilot, attention(*shape))

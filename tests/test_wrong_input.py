@@ -137,9 +137,7 @@ def test_an_empty_sentence(tiny_model: TinyModel) -> None:
 
 def test_a_sentence_longer_than_the_context_is_shortened_and_said_so(tiny_model: TinyModel, tmp_path: Path) -> None:
     file = tmp_path / "maps.csv"
-    done = attn_tui(
-        "export", tiny_model("gpt2"), "attention", "--text", "the cat " * 200, "--head", "0.0", "-o", file
-    )
+    done = attn_tui("export", tiny_model("gpt2"), "attention", "--text", "the cat " * 200, "--head", "0.0", "-o", file)
     assert done.returncode == 0
     assert "the model reads the first 64" in done.stderr
     assert file.read_text(encoding="utf-8").count("\n") == 1 + 64 * 64

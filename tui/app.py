@@ -53,8 +53,6 @@ class Explorer(App[None]):
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
         Binding("t,escape", "tree", "Back to the tree", show=False, id="app.tree"),
-        Binding("tab", "app.focus_next", "Next view", show=False, id="app.next"),
-        Binding("shift+tab", "app.focus_previous", "Previous view", show=False, id="app.previous"),
         Binding("z", "zoom", "One view, or all", show=False, id="app.zoom"),
         Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head"),
         Binding("left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head"),
@@ -151,7 +149,7 @@ class Explorer(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that need the views wait for them."""
-        return self.is_ready or action in ("quit", "focus_next", "focus_previous", "tree", "sentence", "help")
+        return self.is_ready or action in ("quit", "tree", "sentence", "help")
 
     def fail(self, message: str) -> None:
         """Leave, and say why once the terminal is back."""

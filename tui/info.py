@@ -16,11 +16,11 @@ def lines() -> Iterator[str]:
     for package in PACKAGES:
         yield f"{package:<18}{version(package)}"
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
-    from huggingface_hub.constants import HF_HUB_CACHE
+    from engine.models.hub import models_directory
 
     yield f"{'settings':<18}{config_directory()}"
     yield f"{'cache of spectra':<18}{cache_directory()}"
-    yield f"{'cache of models':<18}{HF_HUB_CACHE}"
+    yield f"{'cache of models':<18}{models_directory()}"
     yield f"{'log':<18}{log_file()}"
     from engine.models.devices import describe_devices
 

@@ -9,16 +9,16 @@ That is too short a time to find the wiring of induction by chance, so the first
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -195,7 +195,10 @@ def train(steps: int, report_every: int) -> tuple[transformers.LlamaForCausalLM,
         optimizer.step()
         optimizer.zero_grad()
         if step % report_every == 0 or step == steps:
-            click.echo(f"{step:5d}/{steps}  {time.monotonic() - start:5.0f} s  loss {loss.item():.3f}  {scores(model)}")
+            print(
+                f"{step:5d}/{steps}  {time.monotonic() - start:5.0f} s  loss {loss.item():.3f}  {scores(model)}",
+                flush=True,
+            )
     return model.eval(), tokenizer
 
 
@@ -220,18 +223,19 @@ def continue_prompts(model: Any, tokenizer: transformers.PreTrainedTokenizerFast
         yield str(tokenizer.decode(output[0], skip_special_tokens=True))
 
 
-@click.command()
-@click.option("--output", type=click.Path(path_type=Path), default=MODEL_DIRECTORY, help="The folder to write.")
-@click.option("--steps", type=click.IntRange(1), default=1200, show_default=True)
-@click.option("--report-every", type=click.IntRange(1), default=100, show_default=True)
-def main(output: Path, steps: int, report_every: int) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Train the demo model and write it where the package keeps it."""
+    parser = argparse.ArgumentParser(description="Train the demo model.")
+    parser.add_argument("--output", type=Path, default=MODEL_DIRECTORY, help="the folder to write")
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--report-every", type=int, default=50)
+    chosen = parser.parse_args(arguments)
     transformers.logging.disable_progress_bar()
-    model, tokenizer = train(steps, report_every)
-    model.save_pretrained(output)
-    tokenizer.save_pretrained(output)
+    model, tokenizer = train(chosen.steps, chosen.report_every)
+    model.save_pretrained(chosen.output)
+    tokenizer.save_pretrained(chosen.output)
     for text in continue_prompts(model, tokenizer):
-        click.echo(repr(text))
+        print(repr(text))
 
 
 if __name__ == "__main__":

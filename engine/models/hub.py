@@ -60,6 +60,11 @@ class CachedModel:
     last_used: float
 
 
+def models_directory() -> Path:
+    """Say where the local Hub cache is."""
+    return Path(constants.HF_HUB_CACHE)
+
+
 def cached_models() -> tuple[CachedModel, ...]:
     """List the models of the local Hub cache that have a configuration and weights, last used first."""
     try:

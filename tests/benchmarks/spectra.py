@@ -67,7 +67,7 @@ def main() -> None:
     layers = timed(lambda: [layer_matrix(matrix, *factors) for factors in model for matrix in MATRICES])
     scale = LAYERS / sample
     plain = timed(lambda: [plain_heads(factors) for factors in model[:sample]]) * scale
-    plain_layers = timed(lambda: [plain_layer(factors) for factors in model[:sample]]) * scale
+    plain_layers = timed(lambda: list(map(plain_layer, model[:sample]))) * scale
     print(f"{LAYERS} layers × {HEADS} heads, d_model {D_MODEL}, {threads} threads, torch {torch.__version__}")
     print(f"  heads         engine {heads:6.2f} s   plain {plain:6.2f} s   ratio {plain / heads:5.1f}")
     print(f"  whole layers  engine {layers:6.2f} s   plain {plain_layers:6.2f} s   ratio {plain_layers / layers:5.1f}")

@@ -47,7 +47,7 @@ class AttentionPane(Pane):
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
-        self.heatmap = Heatmap(ascii=ascii_only)
+        self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self._message = ""

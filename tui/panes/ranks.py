@@ -44,7 +44,7 @@ class RanksPane(Pane):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = RanksTable(cursor_type="row", zebra_stripes=False, cell_padding=0)
+        self.table = RanksTable(name="ranks", cursor_type="row", zebra_stripes=False, cell_padding=0)
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
         self._cells: list[list[str]] = []

@@ -24,7 +24,7 @@ class SpectraPane(Pane):
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
-        self.graph = SpectraView(ascii=ascii_only)
+        self.graph = SpectraView(ascii=ascii_only, name="spectra")
 
     def compose(self) -> ComposeResult:
         """Stack the title, the graph and the readout."""
