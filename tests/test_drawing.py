@@ -384,9 +384,11 @@ def test_chance_never_hides_the_top_of_a_bar() -> None:
     for offset in (-3.0, -0.3, 0.0, 0.3, 3.0):
         spectrum = Curve("Q", values, np.clip(values + offset, 0, 16), "")
         columns = np.arange(16)
-        marks = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=True, glyphs=COLOUR_PLOT).marks
+        drawn = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=True, glyphs=COLOUR_PLOT)
         bare = draw_plot(spectrum, Span(16.0, 0.0), columns, 2, baseline=False, glyphs=COLOUR_PLOT)
-        bars = np.isin(marks, (Mark.BAR, Mark.BAR_BEFORE_CHANCE, Mark.CHANCE_OVER_BAR))
+        tops = np.isin(bare.characters, list("▁▂▃▄▅▆▇"))
+        assert (drawn.characters[tops] == bare.characters[tops]).all()
+        bars = np.isin(drawn.marks, (Mark.BAR, Mark.BAR_BEFORE_CHANCE, Mark.CHANCE_OVER_BAR))
         assert (bars == (bare.marks == Mark.BAR)).all()
 
 

@@ -282,9 +282,7 @@ async def test_e_says_where_it_cannot_write(
 async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), size=(100, 120)) as (app, pilot):
         active = {
-            each.binding.description
-            for each in app.screen.active_bindings.values()
-            if each.binding.description and not each.binding.system
+            each.binding.description for each in app.screen.active_bindings.values() if each.binding.id is not None
         }
         await pilot.press("question_mark")
         await pilot.pause()

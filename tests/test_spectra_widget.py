@@ -95,6 +95,12 @@ async def test_the_log_scale_counts_decades() -> None:
         ]
 
 
+async def test_a_plot_of_one_row_has_its_numbers_beside_its_name() -> None:
+    async with SpectraApp().run_test(size=(40, 2)) as pilot:
+        app = await show(pilot, [Curve("QK", np.array([8.0, 4.0, 0.5]), None, "rank 2/3")])
+        assert [app.picture.line(row).rstrip() for row in range(2)] == [" QK  0.1…8 rank 2/3", "████▇▇▇▇▃▃▃▃"]
+
+
 async def test_the_circuits_stand_beside_each_other() -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         app = await show(pilot, curves())

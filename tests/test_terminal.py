@@ -64,7 +64,7 @@ def test_keys_are_answered_while_the_engine_is_deep_in_work(tiny_model: TinyMode
     with scripted(busy, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
-        for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "Cursor to parent")):
+        for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "First line")):
             since = len(terminal.output)
             terminal.send(key)
             terminal.wait_for(answer, 5.0, since)
@@ -155,3 +155,42 @@ def test_without_a_model_the_demo_is_offered() -> None:
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert_restored(terminal)
+
+
+def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> None:
+    slow = (
+        "import time, engine.service.session as s\n"
+        "opened = s.Session.open.__func__\n"
+        "def slow(cls, name, options, report):\n"
+        "    time.sleep(2)\n"
+        "    return opened(cls, name, options, report)\n"
+        "s.Session.open = classmethod(slow)"
+    )
+    with scripted(slow, tiny_model("llama")) as terminal:
+        terminal.wait_for("Spectra")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert assert_restored(terminal) == ""
+
+
+def test_a_signal_to_end_an_export_leaves_nothing_behind(tiny_model: TinyModel, tmp_path: Path) -> None:
+    file = tmp_path / "attention.csv"
+    process = subprocess.Popen(
+        [COMMAND, "export", str(tiny_model("gpt2")), "attention", "--text", "the cat " * 60, "-o", str(file)],
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not list(tmp_path.glob(".attention.csv.*")):
+        time.sleep(0.001)
+    process.terminate()
+    assert process.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.glob("*attention*")) == []
+
+
+def test_a_pasted_text_becomes_one_line(tiny_model: TinyModel) -> None:
+    with Terminal(COMMAND, str(tiny_model("llama")), columns=160, rows=50) as terminal:
+        terminal.wait_for("σ1 =")
+        terminal.send("i")
+        terminal.settle()
+        since = len(terminal.output)
+        terminal.send("\x1b[200~one\ntwo three\x1b[201~")
+        terminal.wait_for("one two three", 10.0, since)

@@ -23,6 +23,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.messages import Advanced, GroupReady, HeadPicked
 from tui.panes.line import Line
+from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.status_line import describe
 from tui.tree import HeadTree
@@ -75,7 +76,7 @@ class Explorer(App[None]):
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
-        self.sentence_input = Input(placeholder="i: type a sentence, Enter reads it", compact=True)
+        self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", compact=True)
         self._start = start
         self._ascii_only = ascii_only
         self._views: Views | None = None

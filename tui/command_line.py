@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 import click
@@ -38,9 +40,28 @@ class ExplorerGroup(click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the explorer's options beside the commands."""
-        explore = self.commands["explore"]
-        explore.format_options(click.Context(explore, info_name="attn-tui"), formatter)
-        super().format_commands(ctx, formatter)
+        explorer = click.Context(self.commands["explore"], info_name="attn-tui")
+        parameters = [*self.commands["explore"].params, *self.get_params(ctx)]
+        records = [
+            record for each in parameters if (record := each.get_help_record(explorer)) is not None and record[1]
+        ]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+        self.format_commands(ctx, formatter)
+
+
+class ExploreCommand(click.Command):
+    """The explorer, which needs no word of its own on the command line."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Name the context as the person typed it."""
+        return super().make_context("attn-tui", args, None, **extra)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show how the explorer is called."""
+        formatter.write_usage("attn-tui", "[MODEL] [OPTIONS]")
 
 
 def _epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -100,8 +121,10 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
         debug = arguments.pop("debug", False)
         try:
             command(**arguments)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except BrokenPipeError:
+            sys.exit(128 + signal.SIGPIPE)  # as a program that is ended by a closed pipe
         except Exception as error:
             if debug:
                 raise
@@ -121,7 +144,7 @@ def command() -> None:
     """
 
 
-@command.command(hidden=True, options_metavar="[OPTIONS]")
+@command.command(hidden=True, cls=ExploreCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", required=False)
 @click.option("--text", help="The sentence whose attention is shown.")
 @click.option("--head", metavar="L5H1", help="The head, or layer, to begin at.")
@@ -186,6 +209,11 @@ def info() -> None:
         click.echo(line)
 
 
+def _leave(number: int, frame: FrameType | None) -> None:
+    """End in order when the process is told to, so that nothing half-written is left."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Run the command and end the process at once.
 
@@ -193,6 +221,8 @@ def main() -> None:
     tearing its libraries down under it aborts the process.
     """
     code: int | str | None = 0
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, _leave)
     try:
         command()
     except SystemExit as end:

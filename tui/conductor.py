@@ -73,6 +73,8 @@ class Conductor:
             if self._start.head is not None:
                 begin = parse_head(self._start.head, outline.stacks)
                 outline.layer(begin)
+        except Superseded:
+            return
         except EngineError as error:
             self._app.fail(str(error))
             return

@@ -59,6 +59,8 @@ class Request:
             raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
         if self.view == "matrices" and self.matrix in ("QK", "OV"):
             raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
+        if self.output is not None and not self.output.name:
+            raise click.UsageError("-o needs the name of a file")
         is_npz = self.output is not None and self.output.suffix == ".npz"
         if is_npz and self.view not in ("attention", "matrices"):
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
@@ -108,7 +110,7 @@ def select(outline: ModelOutline, request: Request) -> Selection:
     if not attention and "mean" in (layer, head):
         raise click.UsageError(f"means are of attention; {request.view} has none")
     if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
-        raise click.UsageError(f"--layer {layer}: give a number from 0, or mean")
+        raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if attention else ''}")
     stacks = (stack,) if stack is not None else outline.stacks
     layers = [each for each in outline.layers if each.stack in stacks]
     if layer is not None and layer.isdigit():
@@ -142,11 +144,27 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
         elif request.output is not None:
             write_csv(export.table(), request.output)
         else:
-            write_rows(export.table(), sys.stdout)
+            _write_to_standard_output(export.table())
     for notice in export.notices:
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         click.echo(f"attn-tui: wrote {request.output}", err=True)
+
+
+def _write_to_standard_output(table: Table) -> None:
+    """Write a table where it can be read on.
+
+    Raises
+    ------
+    EngineError : when there is no room for it.
+    """
+    try:
+        write_rows(table, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise EngineError(f"standard output cannot be written: {error.strerror}; choose a file with -o") from error
 
 
 class Export:

@@ -28,9 +28,10 @@ def _heads(layers: tuple[LayerOutline, ...]) -> str:
 def model_line(outline: ModelOutline) -> Text:
     """Write a model's facts on one line, the most telling first."""
     layers = outline.layers
+    counts = [f"{len(outline.stack_layers(stack))} {stack}" for stack in outline.stacks]
     facts = (
         outline.model_type,
-        f"{len(layers)} layers × {_heads(layers)}",
+        f"{' + '.join(counts) if len(counts) > 1 else len(layers)} layers × {_heads(layers)}",
         f"d_model {_counts([layer.d_model for layer in layers])}",
         f"head_dim {_counts([layer.head_dim for layer in layers])}",
         outline.dtype,

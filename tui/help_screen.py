@@ -22,8 +22,8 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     sections: dict[str, dict[str, tuple[list[str], str]]] = {}
     for each in active:
         binding = each.binding
-        if not binding.description or binding.system:
-            continue
+        if binding.id is None:
+            continue  # the toolkit's own keys, beside which ours stand
         title = "anywhere" if each.node in (app, app.screen) else f"in the {each.node.name or each.node.id or 'view'}"
         keys, _ = sections.setdefault(title, {}).setdefault(binding.action, ([], binding.description))
         keys.append(app.get_key_display(binding))
@@ -37,6 +37,8 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,q,question_mark,enter", "dismiss", "Close", id="help.close"),
         Binding("j,down", "down", "Down", show=False, id="help.down"),
         Binding("k,up", "up", "Up", show=False, id="help.up"),
+        Binding("g,home", "first", "First line", show=False, id="help.first"),
+        Binding("G,end", "last", "Last line", show=False, id="help.last"),
     ]
 
     def __init__(self, sections: list[Section]) -> None:
@@ -57,6 +59,14 @@ class HelpScreen(ModalScreen[None]):
     def action_down(self) -> None:
         """Scroll down."""
         self.query_one("#help").scroll_down(animate=False)
+
+    def action_first(self) -> None:
+        """Scroll to the first line."""
+        self.query_one("#help").scroll_home(animate=False)
+
+    def action_last(self) -> None:
+        """Scroll to the last line."""
+        self.query_one("#help").scroll_end(animate=False)
 
     def action_up(self) -> None:
         """Scroll up."""

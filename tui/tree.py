@@ -25,8 +25,9 @@ class HeadTree(Tree[Head | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False, id="tree.down"),
-        Binding("k", "cursor_up", "Up", show=False, id="tree.up"),
+        Binding("j,down", "cursor_down", "Down", show=False, id="tree.down"),
+        Binding("k,up", "cursor_up", "Up", show=False, id="tree.up"),
+        Binding("enter", "select_cursor", "Open or close a layer; go to a head's view", show=False, id="tree.select"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
         Binding("g,home", "first", "First line", show=False, id="tree.first"),

@@ -39,6 +39,10 @@ class Session:
         self._anatomy: Anatomy = read_anatomy(location, self._checkpoint)
         self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
         self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
+        if options.device not in ("auto", "cpu"):
+            from engine.models.devices import choose_device
+
+            choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
         self._reader: Reader | EngineError | None = None
         self._spectra_device = ""
         self._cache = SpectraCache(cache_directory(), self._identity()) if options.use_cache else None

@@ -32,7 +32,7 @@ class Sentence:
         """Say that the sentence was shortened, or nothing."""
         if self.full_length == len(self.ids):
             return ""
-        return f"the sentence has {self.full_length} tokens; the model reads the first {len(self.ids)}"
+        return f"the model reads the first {len(self.ids)} of {self.full_length} tokens"
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ class AttentionPane(Pane):
         """Draw one head's map, or the mean over the heads."""
         self.shown = maps.select(name.head)
         self._message = ""
-        self._set_title(title, maps.sentence.notice)
+        self._set_title(title, maps.sentence.notice.removeprefix("the model reads the "))
         self.heatmap.show(self.shown)
         self._refresh_lines()
 

@@ -28,12 +28,12 @@ class RanksTable(DataTable[Text]):
     """The table itself; a row is a head or a layer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False, id="ranks.down"),
-        Binding("k", "cursor_up", "Up", show=False, id="ranks.up"),
-        Binding("h", "cursor_left", "Left", show=False, id="ranks.left"),
-        Binding("l", "cursor_right", "Right", show=False, id="ranks.right"),
-        Binding("g", "scroll_top", "First", show=False, id="ranks.first"),
-        Binding("G", "scroll_bottom", "Last", show=False, id="ranks.last"),
+        Binding("j,down", "cursor_down", "Next head or layer", show=False, id="ranks.down"),
+        Binding("k,up", "cursor_up", "Previous head or layer", show=False, id="ranks.up"),
+        Binding("pagedown", "page_down", "A page down", show=False, id="ranks.page_down"),
+        Binding("pageup", "page_up", "A page up", show=False, id="ranks.page_up"),
+        Binding("g,home", "scroll_top", "First line", show=False, id="ranks.first"),
+        Binding("G,end", "scroll_bottom", "Last line", show=False, id="ranks.last"),
     ]
 
 
@@ -94,7 +94,7 @@ class RanksPane(Pane):
         self._fill(tuple(names), cells)
         if selected in self._names:
             self.table.move_cursor(row=self._names.index(selected), animate=False)
-        shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else ""
+        shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.title_line.show(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
         numbers = "".join(f"{rough(chance[matrix]) if matrix in chance else '…':>{VALUE_WIDTH}}" for matrix in MATRICES)
         self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))

@@ -47,7 +47,7 @@ class SpectraPane(Pane):
                 for matrix, spectrum in spectra.items()
             ]
         )
-        self.readout_line.show(self.graph.readout())
+        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
 
     def show_message(self, name: str, message: str) -> None:
         """Say why there is nothing to draw."""
@@ -68,4 +68,4 @@ class SpectraPane(Pane):
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:
         """Say what is under the cursor."""
-        self.readout_line.show(self.graph.readout())
+        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))

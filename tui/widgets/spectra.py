@@ -133,7 +133,7 @@ class SpectraView(Widget, can_focus=True):
         self._draw()
 
     def toggle_baseline(self) -> None:
-        """Draw the line of chance, or leave it out."""
+        """Draw what chance would give, or leave it out."""
         self._baseline = not self._baseline
         self._draw()
 

@@ -185,7 +185,7 @@ class SpectrumBlock(Widget, can_focus=False):
         if self._left:
             labels[0], labels[-1] = f"{top:>{self._left - 1}}{tick}", f"{foot:>{self._left - 1}}{tick}"
         elif self._rows:
-            summary += self._plain(f" {foot}…{top}")
+            summary = self._plain(f"{foot}…{top} ") + summary
         room = max(self.size.width - cell_len(name) - 2, 0)
         plot = self._plot
         if self._cursor is not None:

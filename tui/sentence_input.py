@@ -1,0 +1,16 @@
+"""The line that the sentence is typed into."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import Input
+
+
+class SentenceInput(Input):
+    """An input that takes a pasted text whole, its lines joined by spaces, where the toolkit's takes the first line."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Put the pasted text where the cursor is."""
+        event.prevent_default()
+        event.stop()
+        self.insert_text_at_cursor(" ".join(event.text.split("\n")).replace("\r", ""))
