@@ -1,6 +1,7 @@
 """Templates of whole texts: stories, conversations, letters, recipes, reports, lessons and lists."""
 
-from engine.demo.sentences import SENTENCE_RULES, parse_rules
+from engine.demo.phrases import PHRASE_RULES, parse_rules
+from engine.demo.sentences import SENTENCE_RULES
 
 _STORIES = """
 story:
@@ -152,10 +153,13 @@ parting:
 "Goodbye," said {B}, and {B.he} went to the {place}.
 "Thank you for the {thing}," said {A}. "You are welcome," said {B}.
 introduction:
-My name is {A} and I live in {city=town}. I am {age} years old. {about_me} {about_me} {about_me} Come and visit me in {town}!
-My name is {A} {surname}. I am a {worker} from {city=town}. {about_me} {about_me} I like {town} because the people are {temper}.
+My name is {A} and I live in {city=town}. I am {age} years old. {about_me} {about_me} {about_me} Come and visit me in
+    {town}!
+My name is {A} {surname}. I am a {worker} from {city=town}. {about_me} {about_me} I like {town} because the people
+    are {temper}.
 I am {A}, and this is my {relative} {B}. We live in {city}. {about_me} {B} likes to {do}, but I like to {do}.
-This is {A}. {A.He} is a {worker} and lives in {city=town} with {A.his} {animal=pet}. The {pet} likes to {do}. {sentence}
+This is {A}. {A.He} is a {worker} and lives in {city=town} with {A.his} {animal=pet}. The {pet} likes to {do}.
+    {sentence}
 about_me:
 I work at a {place}, and {often_time} I {do}.
 I have a {relative} named {B}. {B.He} is a {worker}.
@@ -168,7 +172,8 @@ When I was young, I wanted to be a {any_worker}.
 letter:
 Dear {A},\\nThank you for your letter. {letter_line} {letter_line} {letter_line}\\nYours,\\n{B}
 Dear {A},\\nHow are you? I am {feeling}. {letter_line} {letter_line} Please write soon.\\nLove,\\n{B}
-Dear {A.mr} {surname},\\nI am writing to you because I want to {do}. {letter_line} {letter_line}\\nYours sincerely,\\n{B} {surname}
+Dear {A.mr} {surname},\\nI am writing to you because I want to {do}. {letter_line} {letter_line}\\nYours
+    sincerely,\\n{B} {surname}
 Hi {A},\\n{letter_line} {letter_line}\\nSee you on {day}!\\n{B}
 letter_line:
 The weather here in {city} is {weather}.
@@ -180,39 +185,53 @@ Do you remember {C}? {C.He} is a {worker} now.
 I hope that you are well and that you can {do} again.
 Could you send me the {noun}, please?
 recipe:
-How to make {ingredient=main} {dish=dish}\\nYou need {number} {unit_food} of {main}, some {ingredient} and some {ingredient}. {steps} Serve the {dish} with {food}.
-To make {dish=dish}, you need {ingredient=main}, {ingredient} and {ingredient}. {steps} Now the {dish} is ready to eat.
+How to make {ingredient=main} {dish=dish}\\nYou need {number} {unit_food} of {main}, some {ingredient} and some
+    {ingredient}. {steps} Serve the {dish} with {food}.
+To make {dish=dish}, you need {ingredient=main}, {ingredient} and {ingredient}. {steps} Now the {dish} is ready to
+    eat.
 unit_food:
 cups
 spoons
 pieces
 grams
 steps:
-First, wash the {main} and cut everything into small pieces. Then put the {main} into a pot and add some {ingredient}. Cook it for {count} minutes.
-First, mix the {main} with the {ingredient}. Next, add {ingredient} and stir {manner}. Finally, bake it for {count} minutes.
+First, wash the {main} and cut everything into small pieces. Then put the {main} into a pot and add some
+    {ingredient}. Cook it for {count} minutes.
+First, mix the {main} with the {ingredient}. Next, add {ingredient} and stir {manner}. Finally, bake it for {count}
+    minutes.
 Heat the {ingredient} in a pan. Add the {main} and some {ingredient}. Let it cook until everything is soft.
 Put the {main} in a bowl. Add {number} spoons of {ingredient}, and wait for {count} minutes. Then heat the oven.
 report:
-The weather in {city}: today it is {weather} and {weather}, with {degrees} degrees. Tomorrow it will be {weather}. On {day} it will be {weather} again.
-News from {city}: The {any_place=spot} was opened on {day}. It took {number} years to build the {spot}. "We are {feeling}," said {A} {surname=family}, the {worker}. {A.mr} {family} wants to {do} there.
-In {year}, {A} {surname=family} discovered a {noun} in {country}. {family} was a {temper} {worker}. Today the {thing} is in a museum in {city}.
-{A} {surname=family} was born in {city}. {A.He} studied {subject=field} in {city}. Later {family} became a {worker}, moved to {country} and wrote a book about {field} in {year}.
-The report shows that the number of {any_thing.pl} rose by {digit} percent in {month}. The {worker} says that it is {verdict} to {do}.
-The {transport=ride} from {city=start} to {city=goal} leaves at {hour}:{minute}. The {ride} arrives in {goal} at {hour}:{minute}. A ticket from {start} to {goal} costs {count} euros.
+The weather in {city}: today it is {weather} and {weather}, with {degrees} degrees. Tomorrow it will be {weather}. On
+    {day} it will be {weather} again.
+News from {city}: The {any_place=spot} was opened on {day}. It took {number} years to build the {spot}. "We are
+    {feeling}," said {A} {surname=family}, the {worker}. {A.mr} {family} wants to {do} there.
+In {year}, {A} {surname=family} discovered a {noun} in {country}. {family} was a {temper} {worker}. Today the {thing}
+    is in a museum in {city}.
+{A} {surname=family} was born in {city}. {A.He} studied {subject=field} in {city}. Later {family} became a {worker},
+    moved to {country} and wrote a book about {field} in {year}.
+The report shows that the number of {any_thing.pl} rose by {digit} percent in {month}. The {worker} says that it is
+    {verdict} to {do}.
+The {transport=ride} from {city=start} to {city=goal} leaves at {hour}:{minute}. The {ride} arrives in {goal} at
+    {hour}:{minute}. A ticket from {start} to {goal} costs {count} euros.
 Day {digit}. It was {weather} today. I {do.past} and {do.past}. In the evening I was {feeling}.
-The {any_place=spot} of {city} is very old. It was built in {year}. Every year {count} thousand people visit the {spot}. In {season} you can {do} there.
+The {any_place=spot} of {city} is very old. It was built in {year}. Every year {count} thousand people visit the
+    {spot}. In {season} you can {do} there.
 lesson:
 The {creature=c.1} is a {c.2}. It lives in {c.4} and eats {c.3}. Listen, you can hear it {c.5}.
 A {creature=c.1} eats {c.3}. A {creature=d.1} eats {d.3}. The {c.1} lives in {c.4}, but the {d.1} lives in {d.4}.
-{capital=c.2} is the capital of {c.1}. {capital=d.2} is the capital of {d.1}. If you travel from {c.1} to {d.1}, you can visit {d.2}.
-The capital of {capital=c.1} is {c.2}, the capital of {capital=d.1} is {d.2}, and the capital of {capital=e.1} is {e.2}.
+{capital=c.2} is the capital of {c.1}. {capital=d.2} is the capital of {d.1}. If you travel from {c.1} to {d.1}, you
+    can visit {d.2}.
+The capital of {capital=c.1} is {c.2}, the capital of {capital=d.1} is {d.2}, and the capital of {capital=e.1} is
+    {e.2}.
 A {job=j.1} {j.2}. A {job=k.1} {k.2}. My {relative} is a {j.1}, and my {relative} is a {k.1}.
 You use a {tool=t.1} to {t.2}. You use a {tool=u.1} to {u.2}. Do not use a {t.1} to {u.2}.
 The opposite of {opposite=o.1} is {o.2}. The opposite of {opposite=p.1} is {p.2}. What is not {o.1} is {o.2}.
 {coloured=k.1} is {k.2}, and {coloured=l.1} is {l.2}. Is {k.1} {l.2}? No, {k.1} is {k.2}.
 {sum=s.1} plus {s.2} is {s.3}. {sum=t.1} plus {t.2} is {t.3}. {sum=u.1} + {u.2} = {u.3}.
 There are seven days in a week: Monday, Tuesday, Wednesday, Thursday, Friday, Saturday and Sunday. Today is {day}.
-There are twelve months in a year: January, February, March, April, May, June, July, August, September, October, November and December.
+There are twelve months in a year: January, February, March, April, May, June, July, August, September, October,
+    November and December.
 One, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve. I can count to {number}.
 {cause=w.1}, so {A} {w.2}. {A} {w.2} because {w.1}.
 {cause=w.1}, so {A} {w.2}.
@@ -220,14 +239,20 @@ One, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve. I can
 
 _LISTS = """
 facts:
-{A} lives in {city=x}. {B} lives in {city=y}. {C} lives in {city=z}. Where does {A} live? {A} lives in {x}. Where does {B} live? {B} lives in {y}. Where does {C} live? {C} lives in {z}.
-{A} has a {colour=x} {thing=t}. {B} has a {colour=y} {t}. What colour is the {t} of {B}? It is {y}. What colour is the {t} of {A}? It is {x}.
-{A} is at the {any_place=x}. {B} is at the {any_place=y}. {sentence} Where is {A}? {A} is at the {x}. Where is {B}? {B} is at the {y}.
+{A} lives in {city=x}. {B} lives in {city=y}. {C} lives in {city=z}. Where does {A} live? {A} lives in {x}. Where
+    does {B} live? {B} lives in {y}. Where does {C} live? {C} lives in {z}.
+{A} has a {colour=x} {thing=t}. {B} has a {colour=y} {t}. What colour is the {t} of {B}? It is {y}. What colour is
+    the {t} of {A}? It is {x}.
+{A} is at the {any_place=x}. {B} is at the {any_place=y}. {sentence} Where is {A}? {A} is at the {x}. Where is {B}?
+    {B} is at the {y}.
 {A} put the {treasure=x} {hiding=y}. {sentence} {B} asked, "Where is the {x}?" {A} said, "The {x} is {y}."
-{A} is {count=x} years old, and {B} is {count=y} years old. How old is {A}? {A} is {x}. And how old is {B}? {B} is {y}.
+{A} is {count=x} years old, and {B} is {count=y} years old. How old is {A}? {A} is {x}. And how old is {B}? {B} is
+    {y}.
 {A} likes {food=x}, and {B} likes {food=y}. For {B} we will buy {y}, and for {A} we will buy {x}.
-The {treasure=x} costs {count=n} dollars, and the {treasure=y} costs {count=m} dollars. {A} paid {n} dollars for the {x} and {m} dollars for the {y}.
-{A} is a {any_worker=x}, {B} is a {any_worker=y}, and {C} is a {any_worker=z}. The {x} is {A}. The {y} is {B}. The {z} is {C}.
+The {treasure=x} costs {count=n} dollars, and the {treasure=y} costs {count=m} dollars. {A} paid {n} dollars for the
+    {x} and {m} dollars for the {y}.
+{A} is a {any_worker=x}, {B} is a {any_worker=y}, and {C} is a {any_worker=z}. The {x} is {A}. The {y} is {B}. The
+    {z} is {C}.
 When {A} and {B} went to the {place}, {A} gave a {treasure=x} to {B}. Now {B} has the {x}.
 {A} gave the {treasure=x} to {B}, and {B} gave the {x} to {C}. Who has the {x}? {C} has the {x}.
 list:
@@ -242,6 +267,7 @@ Names: {A} {surname}, {B} {surname}, {C} {surname}.
 """
 
 DOCUMENT_RULES: dict[str, tuple[str, ...]] = {
+    **PHRASE_RULES,
     **SENTENCE_RULES,
     **parse_rules(_STORIES),
     **parse_rules(_OTHERS),

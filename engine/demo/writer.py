@@ -16,28 +16,28 @@ _SLOT = re.compile(r"\{(\w+)(?:=(\w+))?(?:\.(\w+))?\}")
 _START = re.compile(r"(^|[.!?]\s+\"?|\n\"?|^\")([a-z])", re.MULTILINE)
 _ARTICLE = re.compile(r"\b([Aa])(?= (?:[aei]|o(?!ne\b|nce\b)|u(?!ni|se)|hour|honest|8\b|1[18]\b|8\d\b))")
 
-_PAST = dict(
-    pair.split("=")
-    for pair in """be=was have=had do=did go=went see=saw eat=ate drink=drank make=made take=took give=gave find=found
-    buy=bought sell=sold read=read write=wrote run=ran swim=swam sit=sat sing=sang tell=told say=said think=thought
-    know=knew feel=felt lose=lost win=won catch=caught fly=flew ride=rode drive=drove sleep=slept cut=cut set=set
-    teach=taught speak=spoke draw=drew build=built hide=hid fight=fought keep=kept wear=wore send=sent leave=left
-    break=broke stand=stood fall=fell come=came bring=brought meet=met begin=began choose=chose pay=paid feed=fed
-    light=lit throw=threw dig=dug understand=understood hear=heard lie=lay ring=rang try=tried carry=carried
-    study=studied dry=dried copy=copied sweep=swept hold=held forget=forgot wake=woke grow=grew put=put""".split()
-)
-_DOUBLED = frozenset("run swim sit win cut set begin dig plan chat stop clap forget hop hug".split())
-_PLURALS = dict(
-    pair.split("=")
-    for pair in """mouse=mice wolf=wolves sheep=sheep fish=fish child=children man=men woman=women knife=knives
-    leaf=leaves loaf=loaves foot=feet tooth=teeth goose=geese person=people wife=wives deer=deer fisherman=fishermen
-    medicine=medicine luggage=luggage""".split()
-)
+_PAST_FORMS = """
+be=was have=had do=did go=went see=saw eat=ate drink=drank make=made take=took give=gave find=found
+buy=bought sell=sold read=read write=wrote run=ran swim=swam sit=sat sing=sang tell=told say=said think=thought
+know=knew feel=felt lose=lost win=won catch=caught fly=flew ride=rode drive=drove sleep=slept cut=cut set=set
+teach=taught speak=spoke draw=drew build=built hide=hid fight=fought keep=kept wear=wore send=sent leave=left
+break=broke stand=stood fall=fell come=came bring=brought meet=met begin=began choose=chose pay=paid feed=fed
+light=lit throw=threw dig=dug understand=understood hear=heard lie=lay ring=rang try=tried carry=carried
+study=studied dry=dried copy=copied sweep=swept hold=held forget=forgot wake=woke grow=grew put=put
+"""
+_DOUBLED = frozenset({"run", "swim", "sit", "win", "cut", "set", "begin", "dig", "plan", "clap", "forget"})
+_PLURAL_FORMS = """
+mouse=mice wolf=wolves sheep=sheep fish=fish child=children man=men woman=women knife=knives
+leaf=leaves loaf=loaves foot=feet tooth=teeth goose=geese person=people wife=wives deer=deer fisherman=fishermen
+medicine=medicine luggage=luggage
+"""
+_PAST = dict(pair.split("=") for pair in _PAST_FORMS.split())
+_PLURALS = dict(pair.split("=") for pair in _PLURAL_FORMS.split())
 _PRONOUNS = {
     "he": ("she", "he"), "him": ("her", "him"), "his": ("her", "his"), "himself": ("herself", "himself"),
     "He": ("She", "He"), "His": ("Her", "His"), "boy": ("girl", "boy"), "man": ("woman", "man"),
-    "king": ("queen", "king"), "prince": ("princess", "prince"), "son": ("daughter", "son"), "brother": ("sister", "brother"),
-    "mr": ("Mrs.", "Mr."), "sir": ("madam", "sir"), "father": ("mother", "father"), "hisown": ("hers", "his"),
+    "king": ("queen", "king"), "prince": ("princess", "prince"), "son": ("daughter", "son"),
+    "mr": ("Mrs.", "Mr."),
 }  # fmt: skip
 
 

@@ -49,7 +49,9 @@ def matrix_singular_values(matrices: Tensor) -> Tensor:
     result = _descending_roots(eigenvalues)
     again = _ill_conditioned(eigenvalues)
     if bool(again.any()):
-        result[again] = torch.linalg.svdvals(_triangle(wide[again].mT))
+        doubtful = wide[again]
+        is_square = doubtful.shape[-1] == doubtful.shape[-2]
+        result[again] = torch.linalg.svdvals(doubtful if is_square else _triangle(doubtful.mT))
     return result
 
 
