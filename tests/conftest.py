@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 _HOME = tempfile.mkdtemp(prefix="attn-tui-tests-")
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
+_HUB_HOME = os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface"))
+PERSONS_HUB_CACHE = Path(os.environ.get("HF_HUB_CACHE", f"{_HUB_HOME}/hub"))
+"""Where whoever runs the tests keeps real models; only the tests of published numbers look there, and only read."""
+
 # Libraries read these when they are imported, so they are set before any test module is.
 os.environ |= {
     "OMP_NUM_THREADS": "1",

@@ -210,6 +210,16 @@ def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> N
     assert tied == {"lm_head.weight": "transformer.wte.weight"}
 
 
+def test_a_tied_tensor_is_found_where_the_checkpoint_leaves_out_the_base_models_name(tiny_copy: TinyModel) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("gpt2", with_head=True) / "model.safetensors"  # as gpt2 is stored on the Hub
+    tensors = {name.removeprefix("transformer."): tensor for name, tensor in load_file(file).items()}
+    save_file(tensors, file, metadata={"format": "pt"})
+    tied = {row["name"]: row["tied_to"] for row in rows(file.parent, "weights") if row["tied_to"]}
+    assert tied == {"lm_head.weight": "wte.weight"}
+
+
 def test_narrowing_gives_the_same_rows_as_the_whole(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     whole = rows(folder, "ranks")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from engine.models.checkpoint import Checkpoint
+from engine.models.checkpoint import Checkpoint, TensorEntry
 from engine.models.locate import Location
 from engine.models.outline import read_config
 from engine.values.model import Parameter
@@ -17,7 +18,7 @@ def list_parameters(location: Location, checkpoint: Checkpoint) -> tuple[Paramet
     """
     entries = checkpoint.entries
     stored = [Parameter(name, entry.shape, entry.dtype) for name, entry in entries.items()]
-    ties = _ties(location)
+    ties = _ties(location, entries)
     result = [
         Parameter(each.name, each.shape, each.dtype, ties[each.name]) if ties.get(each.name) in entries else each
         for each in stored
@@ -33,7 +34,7 @@ def _reading_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def _ties(location: Location) -> dict[str, str]:
+def _ties(location: Location, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
     """Ask the model's own class which names share one tensor; building it on the meta device allocates nothing."""
     import torch
     import transformers
@@ -52,10 +53,13 @@ def _ties(location: Location) -> dict[str, str]:
             model.tie_weights()
     except Exception:  # a class that cannot be built says nothing about ties, and the table is right without
         return {}
+    # A checkpoint saved from the base model leaves out the name that the model with a head puts before it.
+    prefix = f"{model.base_model_prefix}."
     first: dict[int, str] = {}
     ties: dict[str, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        source = first.setdefault(id(parameter), name)
-        if source != name:
-            ties[name] = source
+        stored = name if name in entries else name.removeprefix(prefix)
+        source = first.setdefault(id(parameter), stored)
+        if source != stored:
+            ties[stored] = source
     return ties
