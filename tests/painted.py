@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from rich.cells import cell_len
 from rich.console import RenderableType
 from textual.app import App
 from textual.screen import Screen
 
+NASTY = [
+    "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\u2764\ufe0f",
+    "\u202eabc", "\u200b", "\ud800", "\u2028", "\u0301x", "\U0001f3fd", "\u00ad", "\x00", "\u0627", "a" * 60,
+]  # fmt: skip
+"""Tokens with markup, escape sequences, wide and combining characters, emoji joined and coloured, half surrogates."""
+
 _PIECE = re.compile(r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)")
+
+
+def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test decide what the terminal can do, from a good one on."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
 
 
 class TerminalPicture:

@@ -1,88 +1,23 @@
-"""The attention heatmap as a terminal shows it: every key, the mouse, many sizes, all kinds of terminals and tokens."""
+"""The attention heatmap as a terminal shows it: many sizes, all kinds of terminals and tokens."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from textual.app import ComposeResult
-from textual.events import MouseScrollDown
-from textual.pilot import Pilot
 
 from engine.values.attention import AttentionMap
 from engine.values.heads import MapName
-from tests.painted import PaintedApp
-from tests.test_drawing import NASTY
+from tests.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show
+from tests.painted import NASTY, good_terminal
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
 from tui.widgets.heatmap import Heatmap
 
-WORDS = ["The", " quick", " brown", " fox", " jumps", " over", " the", " lazy", " dog", "."]
-
-
-def attention(
-    queries: int = 10, keys: int | None = None, *, tokens: Sequence[str] = WORDS, seed: int = 0, causal: bool = True
-) -> AttentionMap:
-    """Make a map whose rows sum to one; with a causal mask where it is square."""
-    keys = queries if keys is None else keys
-    scores = np.random.default_rng(seed).normal(0, 2, (queries, keys))
-    if causal and queries == keys:
-        scores = np.where(np.tri(queries, dtype=bool), scores, -np.inf)
-    weights = np.exp(scores)
-    weights /= weights.sum(axis=1, keepdims=True)
-    names = [tokens[place % len(tokens)] for place in range(max(queries, keys))]
-    return AttentionMap(
-        MapName("decoder", 0, seed), tuple(names[:queries]), tuple(names[:keys]), weights.astype(np.float32)
-    )
-
-
-CURSOR_STYLE = "1;7;38;2;78;191;113;48;2;18;18;18"
-"""Of the default theme, in truecolor."""
-
-
-class HeatmapApp(PaintedApp):
-    """A heatmap and nothing else."""
-
-    def __init__(self, *, ascii: bool = False) -> None:
-        super().__init__()
-        self.heatmap = Heatmap(ascii=ascii)
-        self.moves: list[tuple[int, int, float]] = []
-
-    def compose(self) -> ComposeResult:
-        yield self.heatmap
-
-    def on_mount(self) -> None:
-        self.heatmap.focus()
-
-    def on_heatmap_cursor_moved(self, message: Heatmap.CursorMoved) -> None:
-        assert message.control is self.heatmap
-        self.moves.append((message.query, message.key, message.weight))
-
 
 @pytest.fixture(autouse=True)
 def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let tests decide what the terminal can do, from a good one on."""
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setenv("COLORTERM", "truecolor")
-
-
-async def show(pilot: Pilot[None], shown: AttentionMap | None) -> HeatmapApp:
-    app = pilot.app
-    assert isinstance(app, HeatmapApp)
-    app.heatmap.show(shown)
-    await pilot.pause()
-    return app
-
-
-def rgb(style: str) -> tuple[int, ...]:
-    """Read the background from a style's codes."""
-    codes = [int(code) for code in style.split(";")]
-    at = codes.index(48)
-    assert codes[at + 1] == 2
-    return tuple(codes[at + 2 : at + 5])
+    good_terminal(monkeypatch)
 
 
 # What is drawn
@@ -203,143 +138,6 @@ async def test_an_ansi_theme_gives_every_level_a_glyph_and_the_other_themes_thei
         used = {rgb(app.picture.style(row, column)) for row in range(6, 11) for column in range(8, 20)}
         assert used <= {colour.triplet for colour in ramp(app.heatmap.background_colors[1].rgb, "truecolor")}
         assert "░" not in app.picture.line(10)
-
-
-# The cursor
-
-
-@pytest.mark.parametrize(
-    ("keys", "cursor"),
-    [
-        (["down"], (6, 5)),
-        (["j"], (6, 5)),
-        (["up"], (4, 5)),
-        (["k"], (4, 5)),
-        (["left"], (5, 4)),
-        (["h"], (5, 4)),
-        (["right"], (5, 6)),
-        (["l"], (5, 6)),
-        (["home"], (5, 0)),
-        (["end"], (5, 59)),
-        (["ctrl+home"], (0, 5)),
-        (["g"], (0, 5)),
-        (["ctrl+end"], (59, 5)),
-        (["G"], (59, 5)),
-        (["pagedown"], (18, 5)),
-        (["pageup"], (0, 5)),
-        (["ctrl+right"], (5, 29)),
-        (["L"], (5, 29)),
-        (["ctrl+left"], (5, 0)),
-        (["L", "H"], (5, 5)),
-        (["G", "end", "down", "right"], (59, 59)),
-        (["g", "home", "up", "left"], (0, 0)),
-    ],
-)
-async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], cursor: tuple[int, int]) -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        shown = attention(60)
-        app = await show(pilot, shown)
-        app.heatmap.move_to(5, 5)
-        app.moves.clear()
-        await pilot.press(*keys)
-        await pilot.pause()
-        assert app.heatmap.cursor == cursor
-        assert app.moves[-1] == (*cursor, float(shown.weights[cursor]))
-        assert sum("[]" in app.picture.line(row) for row in range(20)) == 1
-        app.assert_nothing_is_stale()
-
-
-async def test_every_binding_can_be_remapped_and_says_what_it_does() -> None:
-    bindings = [binding for binding in Heatmap.BINDINGS if not isinstance(binding, tuple)]
-    assert len({binding.id for binding in bindings}) == len(Heatmap.BINDINGS)
-    assert all(binding.id and binding.id.startswith("heatmap.") and binding.description for binding in bindings)
-
-
-async def test_the_mouse_puts_the_cursor_on_a_cell_a_row_or_a_column() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(10))
-        app.set_focus(None)
-        await pilot.click(offset=(8 + 2 * 3 + 1, 5 + 7))
-        assert app.heatmap.cursor == (7, 3)
-        assert app.focused is app.heatmap
-        await pilot.click(offset=(2, 5 + 2))
-        assert app.heatmap.cursor == (2, 3)
-        await pilot.click(offset=(8 + 2 * 6, 1))
-        assert app.heatmap.cursor == (2, 6)
-        for nowhere in ((2, 1), (50, 8), (10, 18)):
-            await pilot.click(offset=nowhere)
-            assert app.heatmap.cursor == (2, 6)
-        app.assert_nothing_is_stale()
-
-
-async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(60))
-        canvas = app.heatmap.query_one("HeatmapCanvas")
-        await pilot._post_mouse_events([MouseScrollDown], widget=canvas, offset=(20, 10))
-        await pilot.pause()
-        assert app.heatmap.cursor == (0, 0)
-        assert app.picture.line(5).startswith(" 2 brown")
-        assert "[]" not in "".join(app.picture.line(row) for row in range(20))
-        app.assert_nothing_is_stale()
-        await pilot.press("right")
-        await pilot.pause()
-        assert app.picture.line(5).startswith(" 0   The")
-        app.assert_nothing_is_stale()
-
-
-@pytest.mark.parametrize("width", [60, 61])
-async def test_labels_stay_at_the_edges_while_the_map_scrolls(width: int) -> None:
-    async with HeatmapApp().run_test(size=(width, 20)) as pilot:
-        app = await show(pilot, attention(60))
-        await pilot.press("G", "end")
-        await pilot.pause()
-        assert app.picture.line(18).startswith("59     .")
-        header = [app.picture.line(row) for row in range(5)]
-        cell = app.picture.line(18).index("[]")
-        assert header[4][cell] == "."
-        assert [line[cell - 2] for line in header] == [" ", " ", "d", "o", "g"]
-        app.assert_nothing_is_stale()
-
-
-async def test_stepping_from_map_to_map_keeps_the_cursor_where_it_fits() -> None:
-    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
-        app = await show(pilot, attention(10))
-        app.heatmap.move_to(7, 4)
-        other = attention(10, seed=1)
-        await show(pilot, other)
-        assert app.heatmap.cursor == (7, 4)
-        assert app.moves[-1] == (7, 4, float(other.weights[7, 4]))
-        app.assert_nothing_is_stale()
-        await show(pilot, attention(6, 3))
-        assert app.heatmap.cursor == (5, 2)
-        app.assert_nothing_is_stale()
-
-
-async def test_a_move_in_256_colours_writes_less_than_500_bytes_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLORTERM", "")
-    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, attention(30, causal=False))
-        app.heatmap.toggle_scale()
-        app.heatmap.move_to(4, 10)
-        await pilot.pause()
-        for key in ["right"] * 9 + ["down"] * 3 + ["left"] * 9 + ["up"] * 3:
-            app.written = 0
-            await pilot.press(key)
-            await pilot.pause()
-            assert 0 < app.written < 500, (key, app.heatmap.cursor)
-
-
-async def test_another_map_is_painted_only_where_it_differs() -> None:
-    async with HeatmapApp().run_test(size=(80, 24)) as pilot:
-        app = await show(pilot, attention(30))
-        await pilot.pause()
-        app.written = 0
-        await show(pilot, app.heatmap.map)
-        assert app.written == 0
-        await show(pilot, attention(30, seed=1))
-        assert 0 < app.written < 10_000
-        app.assert_nothing_is_stale()
 
 
 # The readout and the legend

@@ -17,6 +17,13 @@ from tests.terminal import COMMAND, Terminal
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 """What a terminal is sent to show its other screen, and to go back."""
 
+DEEP_IN_WORK = (
+    "import time, engine.service.session as s\n"
+    "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
+    "s.Session.spectra = spectra"
+)
+"""For `scripted`: an engine whose first layer takes half a minute."""
+
 
 def assert_restored(terminal: Terminal) -> str:
     """Make sure that the terminal is as it was, and give what was written after that."""
@@ -40,12 +47,7 @@ def test_it_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
 
 
 def test_quitting_takes_no_time_while_the_engine_is_deep_in_work(tiny_model: TinyModel) -> None:
-    busy = (
-        "import time, engine.service.session as s\n"
-        "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
-        "s.Session.spectra = spectra"
-    )
-    with scripted(busy, tiny_model("llama")) as terminal:
+    with scripted(DEEP_IN_WORK, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
         terminal.send("q")
@@ -56,12 +58,7 @@ def test_quitting_takes_no_time_while_the_engine_is_deep_in_work(tiny_model: Tin
 
 
 def test_keys_are_answered_while_the_engine_is_deep_in_work(tiny_model: TinyModel) -> None:
-    busy = (
-        "import time, engine.service.session as s\n"
-        "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
-        "s.Session.spectra = spectra"
-    )
-    with scripted(busy, tiny_model("llama")) as terminal:
+    with scripted(DEEP_IN_WORK, tiny_model("llama")) as terminal:
         terminal.wait_for("computing")
         terminal.settle()
         for key, answer in (("j", "L0H1"), ("]", "L0H2"), ("?", "First line")):

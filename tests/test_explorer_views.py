@@ -1,0 +1,181 @@
+"""What the explorer's ranks and attention show, and what `e` writes of them."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.mathematics.measures import MEASURES
+from engine.values.heads import Head, MapName
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tui.panes.attention import Averaging
+
+TEXT = "the cat sat on the mat"
+
+
+async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        for measure in MEASURES:
+            assert measure.title in shown(app.views.ranks.title_line)
+            table, _ = app.conductor.table("ranks")
+            place = table.columns.index(measure.name)
+            values = {(row[2], row[3]): row[place] for row in table}
+            for number, label in enumerate(("0", "1", "2", "3", "all")):
+                cells = [str(cell) for cell in app.views.ranks.table.get_row_at(number)]
+                assert cells[0] == ("all" if label == "all" else f"H{label}")
+                for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
+                    assert float(cell) == pytest.approx(float(values[label, matrix]), rel=0.05)
+            await pilot.press("m")
+        assert MEASURES[0].title in shown(app.views.ranks.title_line)
+        await pilot.press("M")
+        assert MEASURES[-1].title in shown(app.views.ranks.title_line)
+
+
+async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        before = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
+        for _ in range(5):
+            await pilot.press("+")
+        after = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
+        assert "ε 0.5" in shown(app.views.ranks.title_line)
+        assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
+        table, _ = app.conductor.table("ranks")
+        assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
+
+
+async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.views.ranks.table.cursor_row == 2
+        await pilot.press("j", "j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0)
+
+
+async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("g", "2")
+        await settle(pilot)
+        rows = [str(app.views.ranks.table.get_row_at(number)[0]) for number in range(2)]
+        assert rows == ["L0", "L1"]
+        table, subject = app.conductor.table("ranks")
+        assert subject == "model"
+        assert {row[2] for row in table} == {"all"}
+        assert len(list(table)) == 12
+
+
+async def test_chance_stands_below_the_ranks(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2", "m", "m")
+        numbers = shown(app.views.ranks.chance_line).split()
+        assert numbers[0] == "chance"
+        assert len(numbers) == 7
+        assert all(4 < float(number) <= 8 for number in numbers[1:])
+
+
+async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3")
+        await pilot.pause()
+        assert "press i and type a sentence" in screen_text(app)
+        await pilot.press("i", *"question 1", "enter")
+        await settle(pilot)
+        assert app.sentence_input.value == "question 1"
+        attention = app.views.attention.shown
+        assert attention is not None
+        assert "".join(attention.query_tokens) == "question 1"
+        assert "query 0" in shown(app.views.attention.readout_line)
+        await pilot.press("down", "down", "right")
+        assert "query 2" in shown(app.views.attention.readout_line)
+        assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
+
+
+async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        names = []
+        for _ in Averaging:
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            names.append(app.views.attention.shown.name)
+            await pilot.press("a")
+        assert names == [
+            MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
+            MapName("decoder", None, None),
+        ]  # fmt: skip
+
+
+async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        seen = []
+        for _ in range(5):
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            seen.append((app.views.attention.shown.name, app.views.attention.shown.weights))
+            await pilot.press("right_square_bracket")
+        assert [str(name) for name, _ in seen] == ["L0H0", "L0H1", "L0H2", "L0H3", "L1H0"]
+        assert all(not np.allclose(one[1], other[1]) for one, other in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize(
+    ("view", "key", "file", "options"),
+    [
+        ("spectra", "1", "{}-L1H2-spectrum.csv", ("spectrum", "--head", "L1H2")),
+        ("ranks", "2", "{}-L1-ranks.csv", ("ranks", "--layer", "1")),
+        ("attention", "3", "{}-L1H2-attention.csv", ("attention", "--head", "L1H2", "--text", TEXT)),
+    ],
+)
+async def test_e_writes_the_same_table_as_the_export_command(
+    tiny_model: TinyModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    view: str,
+    key: str,
+    file: str,
+    options: tuple[str, ...],
+) -> None:
+    from tests.test_wrong_input import attn_tui
+
+    folder = tiny_model("gpt2")
+    monkeypatch.chdir(tmp_path)
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press(key, "e", "e")
+        await settle(pilot)
+        assert app.views.active.view == view
+        assert file.format(folder.name) in " ".join(toast.message for toast in app._notifications)
+    written = tmp_path / file.format(folder.name)
+    again = written.with_name(f"{written.stem}-2.csv")
+    assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
+    assert written.read_text(encoding="utf-8") == attn_tui("export", folder, *options).stdout
+
+
+async def test_e_says_so_when_there_is_nothing_to_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("3", "e")
+        await settle(pilot)
+        assert [toast.severity for toast in app._notifications] == ["error"]
+    assert list(tmp_path.glob("*.csv")) == []
+
+
+async def test_e_says_where_it_cannot_write(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        gone.rmdir()
+        await pilot.press("1", "e")
+        await settle(pilot)
+        assert [toast.severity for toast in app._notifications] == ["error"]
+        assert app.is_running
