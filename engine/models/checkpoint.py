@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,10 +49,7 @@ class TensorEntry:
     @property
     def parameters(self) -> int:
         """How many numbers it holds."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     @property
     def stored_bytes(self) -> int:
