@@ -8,7 +8,6 @@ import click
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.preload import preload_torch
 from engine.values.errors import EngineError
 from tui.status_line import StatusLine
 
@@ -32,7 +31,6 @@ def launch(
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
         _refuse_without_terminal(model, options)
-    preload_torch()
     from textual.theme import BUILTIN_THEMES
 
     if theme is not None and theme not in BUILTIN_THEMES:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
 from engine.values.errors import EngineError
@@ -38,7 +39,8 @@ class Engine:
         self._session: Session | None = None
 
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
-        """Find a model, downloading it if it must be, and read its headers."""
+        """Find a model, downloading it if it must be, and read its headers; torch's library is mapped meanwhile."""
+        preload_torch()
 
         def work(breathe: Breathe) -> ModelOutline:
             from engine.service.cache import trim

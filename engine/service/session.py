@@ -12,6 +12,7 @@ from engine.models.locate import Location, locate
 from engine.models.outline import Anatomy, read_anatomy
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
+from engine.service.loading import collector_at_rest
 from engine.service.options import EngineOptions, cache_directory
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
@@ -71,7 +72,8 @@ class Session:
 
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, cut by head, in main memory."""
-        from engine.models.heads import read_layer
+        with collector_at_rest():
+            from engine.models.heads import read_layer
 
         self.outline.layer(layer)
         return read_layer(self._checkpoint, self._anatomy.modules[layer.whole_layer])
@@ -214,17 +216,18 @@ class Session:
     def _open_reader(self, breathe: Breathe) -> Reader:
         """Load the model, at the first sentence; what keeps it from loading is found out once."""
         if self._reader is None:
-            from engine.models.devices import choose_device
+            with collector_at_rest():
+                from engine.models.devices import choose_device
 
-            breathe()
-            from engine.models.sentence import Reader
+                breathe()
+                from engine.models.sentence import Reader
 
-            breathe()
-            try:
-                device = choose_device(self._options.device)
-                self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
-            except EngineError as error:
-                self._reader = error
+                breathe()
+                try:
+                    device = choose_device(self._options.device)
+                    self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
+                except EngineError as error:
+                    self._reader = error
         if isinstance(self._reader, EngineError):
             raise self._reader
         return self._reader

@@ -1,7 +1,8 @@
 """How the explorer feels, measured from outside in a pseudo-terminal: ``python -m tests.benchmarks.terminal [MODEL]``.
 
 Prints, for 80×24 and 154×64: the time to the first frame and to the first head's spectra (without and with the cache
-of spectra), the bytes and the time to the last byte of keys, the bytes of an idle second, and the time to quit.
+of spectra), the time from a key to its head's name while everything is still being loaded and computed, the bytes and
+the time to the last byte of keys, the bytes of an idle second, and the time to quit.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from tests.terminal import COMMAND, Terminal
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
 KEYS = (("tree move", "j", 12), ("next head", "]", 12), ("next measure", "m", 6), ("smaller ε", "-", 3))
 SIZES = ((80, 24), (154, 64))
+
+BUSY_SECONDS = 8.0
+"""From the start of the program, for which keys are pressed without waiting for it to be done."""
 
 
 def start(model: str, columns: int, rows: int, cache: str, *options: str) -> Terminal:
@@ -39,6 +43,27 @@ def starts(model: str, columns: int, rows: int) -> Iterator[str]:
                 left = time.monotonic() - sent
             times = f"first frame {frame * 1e3:5.0f} ms   first head {head * 1e3:5.0f} ms   quit {left * 1e3:4.0f} ms"
             yield f"{label:<9} {times}"
+
+
+def busy(model: str, columns: int, rows: int) -> Iterator[str]:
+    """Walk on from the first frame, while torch is imported, the model swept, and a sentence read."""
+    waits: list[float] = []
+    with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
+        terminal.wait_for("L0H0")
+        while time.monotonic() - terminal.started < BUSY_SECONDS:
+            key, name = ("]", "L0H1") if len(waits) % 2 == 0 else ("[", "L0H0")
+            since = len(terminal.output)
+            terminal.send(key)
+            sent = time.monotonic()
+            terminal.wait_for(name, since=since)
+            waits.append((time.monotonic() - sent) * 1e3)
+            terminal.read(0.15)
+    waits.sort()
+    tenth = waits[-len(waits) // 10]
+    yield (
+        f"{'busy: next head':<18} shown after {statistics.median(waits):5.1f} ms "
+        f"(a tenth of {len(waits)} over {tenth:5.1f}, most {waits[-1]:5.1f})"
+    )
 
 
 def press(terminal: Terminal, key: str, times: int) -> str:
@@ -79,7 +104,7 @@ def main() -> None:
         print(f"{model} at {columns}×{rows}")
         for line in starts(model, columns, rows):
             print(f"  {line}", flush=True)
-        for line in keys(model, columns, rows):
+        for line in (*busy(model, columns, rows), *keys(model, columns, rows)):
             print(f"  {line}", flush=True)
 
 

@@ -1,16 +1,21 @@
-"""Map torch's library into memory while Python does other work.
+"""Loading heavy libraries beside a living screen.
 
-``import torch`` spends part of its time in the dynamic linker with Python's global lock held, and nothing on screen
-moves meanwhile. A C function called through ctypes runs without the lock; an import that comes later finds the library
-there.
+Two things would hold the screen up. ``import torch`` spends part of its time in the dynamic linker with Python's global
+lock held; a C function called through ctypes runs without the lock, and an import that comes later finds the library
+there. And while hundreds of modules are made, Python's collector goes again and again through everything there is, some
+tenths of a second at a time.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.util
 import os
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _LIBRARIES = ("libtorch_global_deps", "libtorch_cpu")
@@ -20,15 +25,15 @@ _SUFFIXES = (".so", ".dylib")
 
 
 def preload_torch() -> threading.Thread | None:
-    """Begin to map torch's library, and return at once.
+    """Begin to map torch's library, unless torch is there, and return at once.
 
     What cannot be mapped is left to ``import torch``, which says why.
 
     Returns
     -------
-    thread : the thread at work, or None where this way of loading is not known.
+    thread : the thread at work, or None where there is nothing to do, or this way of loading is not known.
     """
-    found = importlib.util.find_spec("torch")
+    found = None if "torch" in sys.modules else importlib.util.find_spec("torch")
     if os.name != "posix" or found is None or found.origin is None:
         return None
     folder = Path(found.origin).parent / "lib"
@@ -44,3 +49,16 @@ def _map(libraries: list[Path]) -> None:
     dlopen.argtypes, dlopen.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
     for number, path in enumerate(libraries):
         dlopen(os.fsencode(path), os.RTLD_LAZY | (os.RTLD_GLOBAL if number == 0 else os.RTLD_LOCAL))
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """Keep Python's collector still while modules are loaded, and from ever going through them again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
