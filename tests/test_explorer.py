@@ -55,6 +55,16 @@ async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_mod
         assert app.tree_widget.cursor_node.data == Head("decoder", 1, 2)
 
 
+async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(100, 24)) as (app, pilot):
+        await pilot.press("t", "g")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "\\n" not in text
+        facts = [line for line in text.splitlines() if "is a llama" in line or "4 heads (2 key/value)" in line]
+        assert len(facts) == 3  # the line above the tree has the heads too
+
+
 async def test_enter_closes_and_opens_a_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("h", "enter")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from engine.service.preload import preload_torch
+from engine.service.loading import collector_at_rest, load_beside, preload_torch
 
 CODE = """
 import sys
+import threading
 from pathlib import Path
-from engine.service.preload import preload_torch
+from engine.service.loading import collector_at_rest, load_beside, preload_torch
 thread = preload_torch()
 thread.join()
 print("torch" in sys.modules, "libtorch_cpu" in Path("/proc/self/maps").read_text())
@@ -31,3 +35,44 @@ def test_the_library_is_mapped_before_torch_is_imported() -> None:
 def test_without_torch_nothing_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda module: None)
     assert preload_torch() is None
+
+
+def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone() -> None:
+    before = gc.get_freeze_count()
+    with collector_at_rest():
+        assert not gc.isenabled()
+        with collector_at_rest():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > before
+
+
+def test_the_collector_works_again_after_a_failure() -> None:
+    with contextlib.suppress(ZeroDivisionError), collector_at_rest():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+
+
+def test_more_urgent_work_is_done_while_something_loads() -> None:
+    begun, breaths = threading.Event(), []
+
+    def load() -> None:
+        assert begun.wait(10)
+
+    def breathe() -> None:
+        breaths.append(threading.current_thread())
+        if len(breaths) == 3:
+            begun.set()
+
+    load_beside(load, breathe)
+    assert len(breaths) >= 3
+    assert set(breaths) == {threading.current_thread()}
+
+
+def test_what_cannot_be_loaded_is_told_to_the_one_who_waits() -> None:
+    def load() -> None:
+        raise ImportError("no such library")
+
+    with pytest.raises(ImportError, match="no such library"):
+        load_beside(load, lambda: None)

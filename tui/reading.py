@@ -17,6 +17,10 @@ MapKey = tuple[str, int | None]
 """A stack and a layer; None is the mean over the stack's layers."""
 
 
+PATIENCE = 0.2
+"""Seconds for which the map before stays on screen while the next one is computed."""
+
+
 class Reading:
     """One open model's sentence.
 
@@ -97,22 +101,30 @@ class Reading:
         key = (wanted.stack, wanted.layer)
         maps = self._maps.get(key)
         if maps is None:
-            self._pane.show_message(title, "computing …")
-            self._run(self._fetch(key, text), "maps")
+            self._run(self._fetch(key, text, title), "maps")
         elif isinstance(maps, EngineError):
             self._pane.show_message(title, str(maps))
         else:
             self._pane.show(maps, wanted, title)
 
-    async def _fetch(self, key: MapKey, text: str) -> None:
-        """Learn one layer's maps; of the others only the means are kept, so that memory holds few."""
+    async def _fetch(self, key: MapKey, text: str, title: str) -> None:
+        """Learn one layer's maps; of the others only the means are kept, so that memory holds few.
+
+        What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
+        """
         answer: AttentionMaps | EngineError
+        asked = asyncio.wrap_future(self._engine.attention(text, *key, "maps"))
         try:
-            answer = await asyncio.wrap_future(self._engine.attention(text, *key, "maps"))
+            await asyncio.wait([asked], timeout=PATIENCE)
+            if not asked.done():
+                self._pane.show_message(title, "computing …")
+            answer = await asked
         except Superseded:
             raise
         except EngineError as error:
             answer = error
+        finally:
+            asked.cancel()  # where newer work has taken the place of this
         if text == self._text:
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

@@ -1,9 +1,9 @@
 """Loading heavy libraries beside a living screen.
 
-Two things would hold the screen up. ``import torch`` spends part of its time in the dynamic linker with Python's global
-lock held; a C function called through ctypes runs without the lock, and an import that comes later finds the library
-there. And while hundreds of modules are made, Python's collector goes again and again through everything there is, some
-tenths of a second at a time.
+Three things would hold the screen up. ``import torch`` spends part of its time in the dynamic linker with Python's
+global lock held; a C function called through ctypes runs without the lock, and an import that comes later finds the
+library there. While hundreds of modules are made, Python's collector goes again and again through everything there is,
+some tenths of a second at a time. And a thread that imports transformers for seconds does nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,3 +62,28 @@ def collector_at_rest() -> Iterator[None]:
         gc.freeze()
         if was_enabled:
             gc.enable()
+
+
+def load_beside(load: Callable[[], object], breathe: Callable[[], None]) -> None:
+    """Import something on another thread, and let the calling one do more urgent work until it is there.
+
+    Parameters
+    ----------
+    load : imports; what it raises is raised here.
+    breathe : called again and again; when it raises, what is being imported goes on being imported.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            load()
+        except BaseException as error:  # handed on to the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="imports", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        breathe()
+        thread.join(0.01)
+    if failures:
+        raise failures[0]

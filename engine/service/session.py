@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from engine.models.locate import Location, locate
 from engine.models.outline import Anatomy, read_anatomy
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
-from engine.service.loading import collector_at_rest
+from engine.service.loading import collector_at_rest, load_beside
 from engine.service.options import EngineOptions, cache_directory
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
@@ -219,10 +220,9 @@ class Session:
             with collector_at_rest():
                 from engine.models.devices import choose_device
 
-                breathe()
+                load_beside(self._import_model_code, breathe)
                 from engine.models.sentence import Reader
 
-                breathe()
                 try:
                     device = choose_device(self._options.device)
                     self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
@@ -231,6 +231,18 @@ class Session:
         if isinstance(self._reader, EngineError):
             raise self._reader
         return self._reader
+
+    def _import_model_code(self) -> None:
+        """Import transformers and its code for models of this type."""
+        import transformers
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+        import engine.models.sentence  # noqa: F401  # for what it imports
+
+        names = MODEL_MAPPING_NAMES.get(self.outline.model_type, ())
+        with suppress(ImportError, RuntimeError):  # what its code needs and is not there is told when the model loads
+            for name in (names,) if isinstance(names, str) else names:
+                getattr(transformers, name)
 
     def parameters(self) -> tuple[Parameter, ...]:
         """List the checkpoint's tensors."""

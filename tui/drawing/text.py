@@ -124,19 +124,24 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def centred(text: str, width: int, height: int) -> list[str]:
-    """Break harmless text between words and centre it in a field of ``width`` by ``height`` cells.
+    r"""Break harmless text between words and at newlines, and centre it in a field of ``width`` by ``height`` cells.
 
     Examples
     --------
     >>> centred("press i", 6, 4)
     ['      ', 'press ', '  i   ', '      ']
+    >>> centred("a b\nc", 3, 2)
+    ['a b', ' c ']
     """
     lines: list[str] = []
-    for word in text.split():
-        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
+    for paragraph in text.split("\n"):
+        first, *words = paragraph.split() or [""]
+        lines.append(first)
+        for word in words:
+            if cell_len(lines[-1]) + 1 + cell_len(word) <= width:
+                lines[-1] += " " + word
+            else:
+                lines.append(word)
     lines = [fit(line, width) if cell_len(line) > width else line for line in lines[:height]]
     above = (height - len(lines)) // 2
     filled = [fit(" " * ((width - cell_len(line)) // 2) + line, width) for line in lines]

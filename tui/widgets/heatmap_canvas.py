@@ -157,6 +157,8 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             message = centred(self.message, width, height)[y]
             style = self.get_component_rich_style("heatmap--message")
             return Strip([Segment(message, style if message.strip() else Style(bgcolor=style.bgcolor))], width)
+        if self._laid_out_for != self._layout_wanted:
+            self._lay_out_axes()  # it is painted before it is told its new size
         queries, keys = self.window
         if y < self._axes.header:
             return Strip(self._header_line(y, keys))
@@ -189,17 +191,26 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         self._lay_out()
         self.reveal_cursor()
 
+    @property
+    def _layout_wanted(self) -> object:
+        """What the labels are laid out for: the tokens and the pane."""
+        return (self.map.query_tokens, self.map.key_tokens, self.size) if self.map else None
+
     def _lay_out(self) -> None:
-        """Lay out the labels, unless they are for the same tokens and the same pane as before."""
-        wanted = (self.map.query_tokens, self.map.key_tokens, self.size) if self.map else None
-        if wanted == self._laid_out_for:
+        """Lay out the labels and all that is scrolled, unless it is for the same tokens and the same pane as before."""
+        if self._layout_wanted == self._laid_out_for:
             return
-        self._laid_out_for = wanted
-        queries, keys = (self.map.query_tokens, self.map.key_tokens) if self.map else ((), ())
-        self._axes = lay_out(queries, keys, *self.size, ascii_only=self.ascii_only)
-        size = Size(self._axes.gutter + CELL_WIDTH * len(keys), self._axes.header + len(queries))
+        self._laid_out_for = self._layout_wanted
+        queries, keys = self._lay_out_axes()
+        size = Size(self._axes.gutter + CELL_WIDTH * keys, self._axes.header + queries)
         self.virtual_size = size if self.map else Size(0, 0)
         self._rulers.span(self._axes.gutter, self.virtual_size.width)
+
+    def _lay_out_axes(self) -> tuple[int, int]:
+        """Lay out the labels; give the numbers of queries and keys."""
+        queries, keys = (self.map.query_tokens, self.map.key_tokens) if self.map else ((), ())
+        self._axes = lay_out(queries, keys, *self.size, ascii_only=self.ascii_only)
+        return len(queries), len(keys)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
         """Compute the levels of the cells in view, (queries, keys)."""

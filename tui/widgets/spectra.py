@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -83,6 +84,7 @@ class SpectraView(Widget, can_focus=True):
         self._scale: Scale = "log"
         self._baseline = True
         self._message = ""
+        self._room = Size(0, 0)
         self._grid: Grid | None = None
 
     def compose(self) -> ComposeResult:
@@ -108,7 +110,8 @@ class SpectraView(Widget, can_focus=True):
     def show_message(self, text: str) -> None:
         """Show a sentence in place of the curves."""
         self._curves = ()
-        self._message = in_ascii(harmless(text)) if self._ascii else harmless(text)
+        shown = "\n".join(harmless(line) for line in text.split("\n"))
+        self._message = in_ascii(shown) if self._ascii else shown
         self._arrange()
         self.refresh()
 
@@ -199,7 +202,8 @@ class SpectraView(Widget, can_focus=True):
 
     def _arrange(self) -> None:
         """Share the pane between the curves; where it is too small for all, the selected one has it."""
-        self._grid = choose_grid(len(self._curves), *self.size)
+        self._room = self.size or self._room  # while it is hidden it has none, and will be shown in the old one
+        self._grid = choose_grid(len(self._curves), *self._room)
         grid = self._grid or Grid(1, 1)
         self.styles.grid_size_columns, self.styles.grid_size_rows = grid.columns, grid.rows
         shown = len(self._shown())

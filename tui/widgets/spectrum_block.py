@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -88,6 +89,7 @@ class SpectrumBlock(Widget, can_focus=False):
         self._columns = columns_of(0, 0)
         self._plot: Plot | None = None
         self._frame = NO_FRAME
+        self._composed_for: Size | None = None
 
     def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
         """Draw a curve; what stays as it is on the screen is not painted again.
@@ -111,6 +113,8 @@ class SpectrumBlock(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         """Paint the line of words, or one row of the plot."""
+        if self.curve is not None and self._composed_for != self.size:
+            self._make_frame(self.curve)  # it is painted before it is told its new size
         frame = self._frame
         words = self.get_component_rich_style("spectra--label")
         if y == 0:
@@ -127,9 +131,9 @@ class SpectrumBlock(Widget, can_focus=False):
         return Strip(segments)
 
     def on_resize(self) -> None:
-        """Draw the plot for the new size."""
-        self._plot = None
-        self._paint()
+        """Draw the plot for the new size, unless it has been painted in it already."""
+        if self._composed_for != self.size:
+            self._paint()
 
     def on_click(self, event: events.Click) -> None:
         """Report what was clicked."""
@@ -162,13 +166,25 @@ class SpectrumBlock(Widget, can_focus=False):
 
     def _paint(self) -> None:
         """Put the block's frame together, and repaint where it differs from the one on the screen."""
-        if self.curve is None or not self.size:
+        if self.curve is None:
             return
-        old, self._frame = self._frame, self._compose_frame(self.curve)
+        if not self.size:
+            self._composed_for = None
+            self.refresh()  # what Textual has kept of the old picture must not be shown again
+            return
+        old = self._frame
+        self._make_frame(self.curve)
         if not self._frame.fits(old):
             self.refresh()
         elif regions := list(self._frame.differences(old)):
             self.refresh(*regions)
+
+    def _make_frame(self, curve: Curve) -> None:
+        """Put the frame together for the size that the block has."""
+        if self._composed_for != self.size:
+            self._plot = None
+        self._composed_for = self.size
+        self._frame = self._compose_frame(curve)
 
     def _compose_frame(self, curve: Curve) -> Frame:
         """Decide what every cell of the block shows."""
