@@ -43,9 +43,6 @@ def test_a_configuration_without_a_head_count_is_refused(heads: Any, tiny_copy: 
 
 
 SMALL_STATE = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 320}
-LATENT = {"kv_lora_rank": 8, "q_lora_rank": 12, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8,
-          "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-          "moe_intermediate_size": 16, "num_key_value_heads": 4, "num_local_experts": 4}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -54,8 +51,6 @@ LATENT = {"kv_lora_rank": 8, "q_lora_rank": 12, "qk_nope_head_dim": 8, "qk_rope_
         ("mamba", SMALL_STATE, "no softmax attention"),
         ("rwkv", {**SMALL_STATE, "attention_hidden_size": 32}, "no softmax attention"),
         ("fnet", {}, "no softmax attention"),
-        ("deepseek_v3", LATENT, "multi-head latent attention"),
-        ("deepseek_v2", LATENT, "multi-head latent attention"),
     ],
 )
 def test_an_architecture_without_heads_to_cut_is_declined_by_its_name(

@@ -134,6 +134,22 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
         assert app.screen is app.screen_stack[0]
 
 
+async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
+        await pilot.press("c")
+        for _ in range(600):
+            await pilot.pause(0.05)
+            if "2 layers: 2 verified" in screen_text(app):
+                break
+        text = screen_text(app)
+        assert "2 layers: 2 verified" in text
+        assert "decoder L1" in text
+        assert "verified with query/key norm" in text
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
 async def test_tokens_and_sentences_are_never_markup(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="[bold]x[/bold] [/] [red", size=(160, 50)) as (app, _):
         attention = app.views.attention.shown

@@ -65,6 +65,7 @@ class Explorer(App[None]):
         Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure"),
         Binding("plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more"),
         Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less"),
+        Binding("c", "check", "Check the heads against the model", show=False, id="app.check"),
         Binding("a", "averaging", "Head, or means over heads and layers", show=False, id="app.averaging"),
     ]
 
@@ -213,6 +214,12 @@ class Explorer(App[None]):
         from tui.help_screen import HelpScreen, describe_keys
 
         self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values())))
+
+    def action_check(self) -> None:
+        """Prove the heads against the model's own numbers."""
+        from tui.check_screen import CheckScreen
+
+        self.push_screen(CheckScreen(self.engine))
 
     def action_sentence(self) -> None:
         """Go to the sentence."""

@@ -197,6 +197,25 @@ def export(model: str, view: str, **arguments: Any) -> None:
     run_export(model, Request(view=view, **arguments), options)
 
 
+@command.command(short_help="Prove a model's heads against its own numbers.")
+@click.argument("model")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found as CSV too."
+)
+@engine_options
+@one_line_errors
+def check(model: str, output: Path | None, **arguments: Any) -> None:
+    """Run the model on a few tokens and prove that the heads cut from its files are those it computes with.
+
+    For every layer: what its heads write, added up, is what its attention writes; and where they look follows from
+    their queries and keys.
+    """
+    options = _options(arguments)
+    from tui.proofs import run_check
+
+    run_check(model, output, options)
+
+
 @command.command()
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors

@@ -11,9 +11,11 @@ from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.attention import AttentionMap
 from engine.values.heads import Head
 from engine.values.model import Parameter
+from engine.values.proof import LayerProof
 from engine.values.spectra import Spectrum
 from engine.values.tables import (
     ATTENTION_COLUMNS,
+    PROOF_COLUMNS,
     RANK_COLUMNS,
     SPECTRUM_COLUMNS,
     WEIGHT_COLUMNS,
@@ -84,3 +86,13 @@ def weights_table(parameters: Iterable[Parameter]) -> Table:
         (each.name, "x".join(map(str, each.shape)), each.dtype, each.parameters, each.tied_to) for each in parameters
     )
     return Table("weights", WEIGHT_COLUMNS, rows)
+
+
+def proof_table(proofs: Iterable[LayerProof]) -> Table:
+    """List what a check has found: two rows a layer, for what its heads write and for where they look."""
+    rows = (
+        (proof.layer.stack, proof.layer.layer, identity, finding.verdict, finding.residual, finding.note)
+        for proof in proofs
+        for identity, finding in (("output", proof.output), ("scores", proof.scores))
+    )
+    return Table("check", PROOF_COLUMNS, rows)

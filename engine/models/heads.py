@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from engine.models.checkpoint import DTYPE_EPSILONS, Checkpoint
+from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
-from engine.models.rules import Layout
+from engine.models.rules import Layout, fused_places
 from engine.values.errors import EngineError
 
 
@@ -26,6 +27,8 @@ class LayerWeights:
     query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None where the model has none.
     output_bias : (d_model,), of the layer and not of any head, or None.
     epsilons : by projection, the relative spacing of the stored dtype.
+    gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
+    shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
     """
 
     query: Tensor
@@ -37,6 +40,9 @@ class LayerWeights:
     value_bias: Tensor | None
     output_bias: Tensor | None
     epsilons: dict[str, float]
+    gate: Tensor | None = None
+    gate_bias: Tensor | None = None
+    shared_key_rows: int = 0
 
     @property
     def group(self) -> int:
@@ -69,8 +75,9 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
     EngineError : when a tensor cannot be read, is not of a floating type, or holds NaN or infinite numbers.
     """
     rule, outline = module.rule, module.outline
+    steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
     read: dict[str, Tensor] = {}
-    for name in dict.fromkeys((*module.weights.values(), *module.biases.values())):
+    for name in dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps)):
         read[name] = _finite(name, checkpoint.read(name)).to(device)
     weights = {matrix: read[name] for matrix, name in module.weights.items()}
     if rule.stored_transposed:
@@ -78,6 +85,17 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
     biases = {matrix: read[name] for matrix, name in module.biases.items()}
     parts = {matrix: _rows(module, weights[matrix], matrix) for matrix in "QKV"}
     bias_parts = {matrix: _rows(module, biases[matrix], matrix) for matrix in "QKV" if matrix in biases}
+    for matrix, names in module.latents.items():
+        step = FirstStep(read[names.down], read[names.norm], None if names.bias is None else read[names.bias])
+        parts[matrix], bias = step.then(parts[matrix], bias_parts.get(matrix), with_shared=matrix == "K")
+        if bias is not None:
+            bias_parts[matrix] = bias
+    gates = {
+        name: stored["Q"].unflatten(0, (outline.heads, -1))[:, outline.head_dim :]
+        for name, stored in (("gate", weights), ("gate_bias", biases))
+        if module.is_gated and "Q" in stored
+    }
+    down = module.latents.get("K")
     output = weights["O"].unflatten(1, (outline.heads, outline.value_head_dim)).permute(1, 0, 2)
     return LayerWeights(
         parts["Q"],
@@ -89,23 +107,28 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
         bias_parts.get("V"),
         biases.get("O"),
         {matrix: DTYPE_EPSILONS[checkpoint.entries[name].dtype] for matrix, name in module.weights.items()},
+        gates.get("gate"),
+        gates.get("gate_bias"),
+        0 if down is None else len(read[down.down]) - len(read[down.norm]),
     )
 
 
 def _rows(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
     """Take the rows of the queries, keys or values, by head: (rows, ...) to (heads, head_dim, ...)."""
-    outline = module.outline
+    outline, layout = module.outline, module.rule.layout
     heads = outline.heads if matrix == "Q" else outline.key_value_heads
     width = outline.value_head_dim if matrix == "V" else outline.head_dim
-    if module.rule.layout is Layout.PER_HEAD:
-        by_part: Tensor = stored.unflatten(0, (heads, 3, width))
-        return by_part[:, "QKV".index(matrix)]
-    if module.rule.layout is Layout.BLOCKS:
-        query_rows, shared_rows = outline.heads * width, outline.key_value_heads * width
-        start = {"Q": 0, "K": query_rows, "V": query_rows + shared_rows}[matrix]
-        stored = stored[start : start + heads * width]
-    by_head: Tensor = stored.unflatten(0, (heads, width))
-    return by_head
+    is_alone = layout is Layout.SEPARATE or (stored.ndim == 1 and matrix in module.rule.biases)
+    by_head: Tensor
+    if is_alone or (layout is Layout.LATENT and matrix == "Q"):
+        by_head = stored.unflatten(0, (heads, -1))
+        return by_head[:, :width]  # what comes after is an output gate
+    if layout is Layout.LATENT:
+        by_head = stored.unflatten(0, (heads, -1))
+        return by_head[:, -width:] if matrix == "V" else by_head[:, : -outline.value_head_dim]
+    places = fused_places(layout, outline.heads, outline.key_value_heads)[matrix]
+    by_head = stored.unflatten(0, (-1, width))
+    return by_head[places[0] : places[-1] + 1] if places[-1] - places[0] == len(places) - 1 else by_head[places]
 
 
 def _finite(name: str, tensor: Tensor) -> Tensor:

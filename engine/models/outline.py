@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from engine.models.checkpoint import Checkpoint, TensorEntry
+from engine.models.configuration import context, head_count, read_config
+from engine.models.counts import count_heads
 from engine.models.locate import Location
 from engine.models.rules import (
     CROSS_ATTENTION,
@@ -19,47 +19,40 @@ from engine.models.rules import (
     PROVEN_TYPES,
     REFUSED_TENSORS,
     RULES,
+    SHARING_TYPES,
     TYPE_MARKS,
-    Layout,
     Rule,
 )
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, ModelOutline
 
-HEAD_COUNT_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-"""What configurations call the number of query heads."""
 
-CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-"""What configurations call the longest sentence."""
+@dataclass(frozen=True, slots=True)
+class LatentNames:
+    """The tensors of a projection's first step: its weight, its norm's gain, and its bias where it has one."""
 
-OFFSET_POSITION_TYPES = frozenset(
-    {
-        "roberta",
-        "camembert",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "longformer",
-        "mpnet",
-        "roberta-prelayernorm",
-        "data2vec-text",
-        "xmod",
-        "ibert",
-        "esm",
-        "luke",
-    }
-)
-"""Types whose position table counts from after the padding token, so that it holds more rows than positions."""
+    down: str
+    norm: str
+    bias: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionModule:
-    """One attention module of a checkpoint: its layer, the rule that cuts it, and its tensors' names by matrix."""
+    """One attention module of a checkpoint: its layer, the rule that cuts it, and its tensors' names by matrix.
+
+    Attributes
+    ----------
+    latents : the first step of projections that take two.
+    is_gated : whether a head's query is followed by an output gate.
+    """
 
     outline: LayerOutline
     rule: Rule
     weights: Mapping[str, str]
     biases: Mapping[str, str]
+    latents: Mapping[str, LatentNames]
+    is_gated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +63,6 @@ class Anatomy:
     modules: Mapping[Head, AttentionModule]
 
 
-def read_config(directory: Path) -> dict[str, Any]:
-    """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
-
-    Raises
-    ------
-    EngineError : when it is not a JSON object.
-    """
-    path = directory / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EngineError(f"{path} is not readable JSON ({error}); download or save the model again") from error
-    if not isinstance(config, dict):
-        raise EngineError(f"{path} holds no JSON object; download or save the model again")
-    nested = config.get("text_config")
-    return {**config, **nested} if isinstance(nested, dict) else config
-
-
 def _sibling(module: str, name: str) -> str:
     """Join a module's dotted name and a name relative to it."""
     while name.startswith("../"):
@@ -95,18 +70,63 @@ def _sibling(module: str, name: str) -> str:
     return f"{module}.{name}" if module else name
 
 
-def _modules(entries: Mapping[str, TensorEntry], model_type: str) -> Iterator[tuple[str, Rule]]:
-    """Find every attention module's dotted name and the rule that fits all of its projections."""
+def _modules(
+    entries: Mapping[str, TensorEntry], model_type: str, config: Mapping[str, Any]
+) -> Iterator[tuple[str, Rule]]:
+    """Find every attention module's dotted name and the first rule that fits all of its projections."""
+    found: set[str] = set()
     for rule in RULES:
-        if rule.model_types and model_type not in rule.model_types:
+        if not rule.suits(model_type, config):
             continue
+        needed = {*rule.projections.values(), *(latent.down for latent in rule.latents.values())}
         ending = f"{rule.query}.weight"
         for name in entries:
             module = name.removesuffix(ending).removesuffix(".")
             if not name.endswith(f".{ending}") or any(part in OTHER_TOWERS for part in module.split(".")):
                 continue
-            if all(f"{_sibling(module, each)}.weight" in entries for each in rule.projections.values()):
+            if module not in found and all(f"{_sibling(module, each)}.weight" in entries for each in needed):
+                found.add(module)
                 yield module, rule
+
+
+def _placed(
+    entries: Mapping[str, TensorEntry], model_type: str, config: Mapping[str, Any]
+) -> Iterator[tuple[Head, str, Rule]]:
+    """Say which layer of which stack every attention module is; one that layers share is several."""
+    found = list(_modules(entries, model_type, config))
+    kinds = config.get("layer_types")
+    if model_type in SHARING_TYPES:
+        found.sort(key=lambda each: [int(number) for number in re.findall(r"\d+", each[0])])
+        yield from _shared(found, config.get("num_hidden_layers"), config.get(SHARING_TYPES[model_type], 1))
+        return
+    layers: dict[Head, list[tuple[str, Rule]]] = {}
+    for module, rule in found:
+        number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
+        place = Head(_stack(module, model_type, config), int(number[1]) if number else 0)
+        if isinstance(kinds, list) and place.layer < len(kinds) and kinds[place.layer] == "linear_attention":
+            continue
+        layers.setdefault(place, []).append((module, rule))
+    for place, several in layers.items():
+        for order, (module, rule) in enumerate(several):
+            if len({re.sub(r"\d+", "", each) for each, _ in several}) > 1:
+                raise EngineError(
+                    f"{model_type}: both {several[0][0]} and {several[1][0]} look like the attention of "
+                    f"layer {place.layer}; attn-tui does not know this form"
+                )
+            yield Head(place.stack, place.layer * len(several) + order), module, rule
+
+
+def _shared(found: list[tuple[str, Rule]], layers: object, groups: object) -> Iterator[tuple[Head, str, Rule]]:
+    """Lay modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
+    if not (isinstance(layers, int) and isinstance(groups, int) and 0 < groups <= min(layers, len(found))):
+        raise EngineError("config.json does not say how its layers share their weights")
+    inner = len(found) // groups
+    place = 0
+    for layer in range(layers):
+        group = layer * groups // layers
+        for module, rule in found[group * inner : (group + 1) * inner]:
+            yield Head("encoder", place), module, rule
+            place += 1
 
 
 def _stack(module: str, model_type: str, config: Mapping[str, Any]) -> str:
@@ -120,90 +140,74 @@ def _stack(module: str, model_type: str, config: Mapping[str, Any]) -> str:
     return "encoder" if "encoder" in parts or model_type in ENCODER_TYPES else "decoder"
 
 
-def _head_count(config: Mapping[str, Any], stack: str) -> int:
-    """Read the number of query heads from the configuration."""
-    side = "encoder" if stack == "encoder" else "decoder"
-    for key in (f"{side}_attention_heads", *HEAD_COUNT_KEYS):
-        count = config.get(key)
-        if isinstance(count, int) and count > 0:
-            return count
-    raise EngineError(f"config.json does not say how many heads there are (none of {', '.join(HEAD_COUNT_KEYS)})")
-
-
-def _layer_outline(
-    module: str, rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], place: Head
-) -> LayerOutline:
-    """Derive a layer's head counts and widths from the shapes of its own projections.
-
-    ``head_dim_v = W_O.in / H``, ``H_kv = W_V.out / head_dim_v``, ``head_dim_k = W_K.out / H_kv``.
-    """
-    shapes = {}
+def _shapes(module: str, rule: Rule, entries: Mapping[str, TensorEntry]) -> dict[str, tuple[int, ...]]:
+    """Collect the shapes of a module's projections and of their first steps, ``[out, in]``, as `count_heads` asks."""
+    shapes: dict[str, tuple[int, ...]] = {}
     for matrix, name in rule.projections.items():
         shape = entries[f"{_sibling(module, name)}.weight"].shape
         if len(shape) != 2:
             raise EngineError(f"{_sibling(module, name)}.weight has shape {list(shape)}, not that of a matrix")
         shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
-    heads = _head_count(config, place.stack)
-    d_model, output_width = shapes["O"]
-    if shapes["Q"][1] != d_model or shapes["K"][1] != shapes["V"][1]:
-        raise EngineError(f"{module}: its projections read several widths; attn-tui does not know this form")
-    fused = rule.layout is not Layout.SEPARATE
-    value_head_dim, rest = divmod(output_width, heads)
-    if rest:
-        raise EngineError(f"{module}: {heads} heads do not divide the output projection's width {output_width}")
-    if fused:
-        key_value_heads = (shapes["Q"][0] // value_head_dim - heads) // 2
-        head_dim = value_head_dim
-        expected = (heads + 2 * key_value_heads) * head_dim
-        consistent = expected == shapes["Q"][0]
-    else:
-        key_value_heads = max(1, shapes["V"][0] // value_head_dim)
-        head_dim = shapes["K"][0] // key_value_heads
-        consistent = (
-            shapes["Q"][0] == heads * head_dim
-            and shapes["K"][0] == key_value_heads * head_dim
-            and shapes["V"][0] == key_value_heads * value_head_dim
-        )
-    grouped = key_value_heads > 0 and heads % key_value_heads == 0
-    if not consistent or not grouped or (rule.layout is Layout.PER_HEAD and key_value_heads != heads):
-        widths = ", ".join(f"{matrix} {shape[0]}×{shape[1]}" for matrix, shape in shapes.items())
-        raise EngineError(
-            f"{module}: projections of {widths} cannot be cut into {heads} heads; attn-tui does not know this form"
-        )
-    for matrix, name in rule.projections.items():
-        bias = entries.get(f"{_sibling(module, name)}.bias")
-        if bias is not None and bias.shape != shapes[matrix][:1]:
-            raise EngineError(f"{_sibling(module, name)}.bias has shape {list(bias.shape)}, not {[shapes[matrix][0]]}")
+    for matrix, latent in rule.latents.items():
+        for part, name in (("down", latent.down), ("norm", latent.norm)):
+            entry = entries.get(f"{_sibling(module, name)}.weight")
+            shapes[f"{part} {matrix}"] = () if entry is None else entry.shape
+    return shapes
+
+
+def _marks(module: str, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], is_cross: bool) -> list[str]:
+    """Name what changes the circuits of a layer's heads."""
     parent = f"{module}."
     beside = {name[len(parent) :].partition(".")[0] for name in entries if name.startswith(parent)}
-    marks = dict.fromkeys(NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys()))
-    if place.stack != "cross" and str(config.get("model_type")) in TYPE_MARKS:
-        marks[TYPE_MARKS[str(config.get("model_type"))]] = None
+    marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
+    if not is_cross and str(config.get("model_type")) in TYPE_MARKS:
+        marks.append(TYPE_MARKS[str(config.get("model_type"))])
     if config.get("attn_logit_softcapping"):
-        marks["soft cap"] = None
-    return LayerOutline(
+        marks.append("soft cap")
+    return marks
+
+
+def _attention(
+    module: str, rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], place: Head
+) -> AttentionModule:
+    """Describe one attention module.
+
+    Raises
+    ------
+    EngineError : when its shapes do not fit each other or the number of heads.
+    """
+    shapes = _shapes(module, rule, entries)
+    counts = count_heads(module, rule, shapes, head_count(config, place))
+    names = {matrix: _sibling(module, name) for matrix, name in rule.projections.items()}
+    biases = {matrix: f"{name}.bias" for matrix, name in names.items()}
+    biases |= {matrix: _sibling(module, name) for matrix, name in rule.biases.items()}
+    biases = {matrix: name for matrix, name in biases.items() if name in entries}
+    for matrix, name in biases.items():
+        rows = shapes[matrix][0] // (3 if matrix in rule.biases else 1)
+        if entries[name].shape != (rows,):
+            raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[rows]}")
+    latents = {}
+    for matrix, latent in rule.latents.items():
+        down = _sibling(module, latent.down)
+        bias = f"{down}.bias" if f"{down}.bias" in entries else None
+        latents[matrix] = LatentNames(f"{down}.weight", f"{_sibling(module, latent.norm)}.weight", bias)
+    marks = _marks(module, entries, config, place.stack == "cross")
+    if str(config.get("model_type")) in SHARING_TYPES:
+        marks.append("weights shared by layers")
+    outline = LayerOutline(
         stack=place.stack,
         layer=place.layer,
-        heads=heads,
-        key_value_heads=key_value_heads,
-        d_model=d_model,
-        d_source=shapes["K"][1],
-        head_dim=head_dim,
-        value_head_dim=value_head_dim,
+        heads=counts.heads,
+        key_value_heads=counts.key_value_heads,
+        d_model=counts.d_model,
+        d_source=counts.d_source,
+        head_dim=counts.head_dim,
+        value_head_dim=counts.value_head_dim,
         module=module,
-        marks=tuple(marks),
+        marks=tuple(dict.fromkeys([*marks, *(["output gate"] if counts.is_gated else [])])),
     )
-
-
-def _context(config: Mapping[str, Any], model_type: str) -> int | None:
-    """Read the longest sentence that the model's positions allow, in tokens."""
-    for key in CONTEXT_KEYS:
-        length = config.get(key)
-        if isinstance(length, int) and length > 0:
-            if model_type in OFFSET_POSITION_TYPES:
-                length -= int(config.get("pad_token_id") or 0) + 1
-            return length
-    return None
+    weights = {matrix: f"{name}.weight" for matrix, name in names.items()}
+    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated)
 
 
 def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
@@ -217,24 +221,8 @@ def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
     model_type = str(config.get("model_type", "unknown"))
     entries = checkpoint.entries
     modules: dict[Head, AttentionModule] = {}
-    for module, rule in _modules(entries, model_type):
-        number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
-        place = Head(_stack(module, model_type, config), int(number[1]) if number else 0)
-        kinds = config.get("layer_types")
-        if isinstance(kinds, list) and place.layer < len(kinds) and kinds[place.layer] == "linear_attention":
-            continue
-        if place in modules:
-            raise EngineError(
-                f"{model_type}: both {modules[place].outline.module} and {module} look like the attention of "
-                f"layer {place.layer}; attn-tui does not know this form"
-            )
-        names = {matrix: _sibling(module, name) for matrix, name in rule.projections.items()}
-        modules[place] = AttentionModule(
-            _layer_outline(module, rule, entries, config, place),
-            rule,
-            {matrix: f"{name}.weight" for matrix, name in names.items()},
-            {matrix: f"{name}.bias" for matrix, name in names.items() if f"{name}.bias" in entries},
-        )
+    for place, module, rule in _placed(entries, model_type, config):
+        modules[place] = _attention(module, rule, entries, config, place)
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
@@ -248,7 +236,7 @@ def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
         entries[first.weights["Q"]].dtype,
         checkpoint.parameters,
         checkpoint.stored_bytes,
-        _context(config, model_type),
+        context(config, model_type),
         notes,
     )
     return Anatomy(outline, ordered)

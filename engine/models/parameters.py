@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.models.checkpoint import Checkpoint, TensorEntry
+from engine.models.configuration import read_config
 from engine.models.locate import Location
-from engine.models.outline import read_config
 from engine.values.model import Parameter
 
 

@@ -8,7 +8,7 @@ only it returns the probabilities; the masks it is handed are explicit, so that 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,13 @@ from torch import Tensor, nn
 
 from engine.models.outline import Anatomy
 from engine.models.tokens import Tokenizer, visible
+from engine.models.witness import Observation, find_module, observe, returned_probabilities
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+
+PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
+"""Tokens of a row with which the cutting into heads is checked, and from how many of the vocabulary they are drawn."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -55,7 +59,7 @@ class Reader:
                 local_files_only=True,
                 trust_remote_code=trust_remote_code,
             )
-            self._model: Any = model.to(device).eval()
+            self.model: Any = model.to(device).eval()
         except torch.OutOfMemoryError as error:
             raise EngineError(
                 f"{outline.name} does not fit on {device}; try --device cpu or --dtype bfloat16"
@@ -64,23 +68,21 @@ class Reader:
             raise EngineError(
                 f"{outline.name} cannot run a sentence: {_first_line(error)}; its spectra work all the same"
             ) from error
+        self._anatomy = anatomy
         self._device = device
-        self._modules = {name: self._find(module.outline.module) for name, module in anatomy.modules.items()}
+        self.modules: dict[Head, nn.Module] = {}
+        named = dict(self.model.named_modules())
+        for name, module in anatomy.modules.items():
+            found = find_module(named, module.outline.module)
+            if found is None:
+                raise EngineError(
+                    f"{outline.name}: the loaded model has no module {module.outline.module}; "
+                    "attention maps cannot be read"
+                )
+            self.modules[name] = found
         self._sentence: Sentence | None = None
         self._calls: dict[Head, Call] = {}
         self._decoder_tokens: tuple[str, ...] = ()
-
-    def _find(self, path: str) -> nn.Module:
-        """Find a checkpoint's module in the loaded model, whose names may have a longer or shorter beginning."""
-        modules: Mapping[str, nn.Module] = dict(self._model.named_modules())
-        for name, module in modules.items():
-            if (
-                name
-                and (name == path or name.endswith(f".{path}") or path.endswith(f".{name}"))
-                and (name.count(".") >= path.count(".") - 2)
-            ):
-                return module
-        raise EngineError(f"{self._outline.name}: the loaded model has no module {path}; attention maps cannot be read")
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
         """Tokenize a sentence and run the model on it, unless it is the one that was read last.
@@ -105,11 +107,11 @@ class Reader:
             "attention_mask": torch.ones_like(ids),
             "use_cache": False,
         }
-        if getattr(self._model.config, "is_encoder_decoder", False):
+        if getattr(self.model.config, "is_encoder_decoder", False):
             inputs["decoder_input_ids"] = self._decoder_ids(sentence)
         with self._keeping_calls(breathe), torch.inference_mode():
             try:
-                self._model(**inputs)
+                self.model(**inputs)
             except torch.OutOfMemoryError as error:
                 raise EngineError(
                     f"{len(sentence.ids)} tokens do not fit on {self._device}; type a shorter sentence"
@@ -123,7 +125,7 @@ class Reader:
 
     def _decoder_ids(self, sentence: Sentence) -> Tensor:
         """Let the decoder of an encoder–decoder model read the same sentence, after its start token."""
-        start = getattr(self._model.config, "decoder_start_token_id", None)
+        start = getattr(self.model.config, "decoder_start_token_id", None)
         ids = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
         self._decoder_tokens = self.tokenizer.texts(ids)
         return torch.tensor([ids], device=self._device)
@@ -132,16 +134,21 @@ class Reader:
     def _keeping_calls(self, breathe: Callable[[], None]) -> Iterator[None]:
         """Keep the arguments of every attention module's call while the model runs."""
 
-        def keeper(name: Head) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+        def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+            waiting = iter(names)  # a module that layers share is called for one after the other
+
             def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 breathe()
-                self._calls[name] = (args, kwargs)
+                name = next(waiting, None)
+                if name is not None:
+                    self._calls[name] = (args, kwargs)
 
             return keep
 
-        hooks = [
-            module.register_forward_pre_hook(keeper(name), with_kwargs=True) for name, module in self._modules.items()
-        ]
+        sharing: dict[nn.Module, list[Head]] = {}
+        for name, module in self.modules.items():
+            sharing.setdefault(module, []).append(name)
+        hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
         try:
             yield
         finally:
@@ -159,7 +166,7 @@ class Reader:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
             raise EngineError(f"{layer} took no part in reading this sentence; it has no attention map")
-        returned = self._call_again(self._modules[layer], *self._calls[layer])
+        returned = self._call_again(self.modules[layer], *self._calls[layer])
         weights = self._probabilities(layer, returned)
         queries = self._sentence.tokens if layer.stack == "encoder" else self._decoder_tokens or self._sentence.tokens
         keys = self._sentence.tokens if layer.stack == "cross" else queries
@@ -188,25 +195,25 @@ class Reader:
             ) from error
 
     def _probabilities(self, layer: Head, returned: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Pick the attention probabilities (heads, queries, keys) out of what an attention module returns.
-
-        They are its last four-dimensional tensor: T5 returns its position bias, of the same shape, before them.
-        """
-        found = [
-            part
-            for part in (returned if isinstance(returned, (tuple, list)) else ())
-            if isinstance(part, Tensor) and part.ndim == 4
-        ]
-        heads = self._outline.layer(layer).heads
-        if found and found[-1].shape[:2] == (1, heads):
-            weights: np.ndarray[Any, np.dtype[np.float32]] = found[-1][0].float().cpu().numpy()
-            slack = 0.05 if found[-1].dtype in (torch.bfloat16, torch.float16) else 1e-3
-            if weights.min(initial=0.0) >= 0 and np.all(weights.sum(-1) <= 1 + slack):
-                return weights
+        """Pick the attention probabilities (heads, queries, keys) out of what an attention module returns."""
+        found = returned_probabilities(returned, 1, self._outline.layer(layer).heads)
+        if found is not None:
+            weights: np.ndarray[Any, np.dtype[np.float32]] = found[0].float().cpu().numpy()
+            return weights
         raise EngineError(
             f"attention of type '{self._outline.model_type}' does not return its probabilities; "
             "its spectra work, its maps cannot be shown"
         )
+
+    def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
+        """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
+        generator = torch.Generator().manual_seed(0)
+        count = self.model.get_input_embeddings().weight.shape[0]
+        padding = getattr(self.model.config, "pad_token_id", None)
+        tokens = [token for token in range(min(count, PROBED_TOKENS)) if token != padding]
+        places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
+        ids = torch.tensor(tokens)[places].to(self._device)
+        return observe(self.model, self._anatomy.modules, ids, breathe)
 
     def mean_over_layers(self, stack: str, breathe: Callable[[], None]) -> AttentionMaps:
         """Average the maps over a stack's layers, head by head, holding one layer's maps at a time.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from engine.values.heads import Head
     from engine.values.model import ModelOutline, Parameter
     from engine.values.progress import Progress
+    from engine.values.proof import LayerProof
     from engine.values.spectra import Baseline, SpectraGroup
 
 Answer = TypeVar("Answer")
@@ -106,6 +107,20 @@ class Engine:
                 deliver(*step)
 
         return self._ask(work, Urgency.SWEEP, "sweep")
+
+    def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
+        """Check every layer's heads against the model's own numbers.
+
+        Parameters
+        ----------
+        deliver : called on the engine thread with what was found for a layer, and how far the check has come.
+        """
+
+        def work(session: Session, breathe: Breathe) -> None:
+            for step in session.proofs(breathe):
+                deliver(*step)
+
+        return self._ask(work, Urgency.SENTENCE, "check")
 
     def write(self, work: Callable[[], Path]) -> Future[Path]:
         """Write a file off the event loop."""

@@ -20,6 +20,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline, ModelOutline, Parameter
 from engine.values.progress import Progress
+from engine.values.proof import LayerProof
 from engine.values.spectra import Baseline, FloatArray, SpectraGroup
 
 if TYPE_CHECKING:
@@ -231,6 +232,21 @@ class Session:
         if isinstance(self._reader, EngineError):
             raise self._reader
         return self._reader
+
+    def proofs(self, breathe: Breathe) -> Iterator[tuple[LayerProof, Progress]]:
+        """Check, layer by layer, that the heads cut from the files are those that the model computes with."""
+        reader = self._open_reader(breathe)
+        from engine.models.proof import prove
+
+        seen = reader.observe(breathe)
+        layers = self.outline.layers
+        for done, layer in enumerate(layers, start=1):
+            breathe()
+            module = self._anatomy.modules[layer.name]
+            yield (
+                prove(module, self.layer_weights(layer.name), seen[layer.name]),
+                Progress("checking", done, len(layers), "layers"),
+            )
 
     def _import_model_code(self) -> None:
         """Import transformers and its code for models of this type."""

@@ -17,6 +17,7 @@ SPECTRUM_COLUMNS = (
 )  # fmt: skip
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 WEIGHT_COLUMNS = ("name", "shape", "dtype", "parameters", "tied_to")
+PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Table:
 
     Attributes
     ----------
-    view : which table it is: ``ranks``, ``spectrum``, ``attention`` or ``weights``.
+    view : which table it is: ``ranks``, ``spectrum``, ``attention``, ``weights`` or ``check``.
     columns : the names, in order.
     rows : each as long as ``columns``. A table of millions of rows may be a one-time iterator.
     """

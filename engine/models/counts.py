@@ -1,0 +1,94 @@
+"""How many heads a layer has and how wide they are, from the shapes of its own projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.models.rules import Layout, Rule
+from engine.values.errors import EngineError
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """A layer's heads and widths, as `LayerOutline` names them.
+
+    Attributes
+    ----------
+    is_gated : whether the rows of every head's query are followed by as many rows of an output gate.
+    """
+
+    heads: int
+    key_value_heads: int
+    d_model: int
+    d_source: int
+    head_dim: int
+    value_head_dim: int
+    is_gated: bool = False
+
+
+def count_heads(module: str, rule: Rule, shapes: Mapping[str, Shape], heads: int) -> Counts:
+    """Derive a layer's counts from shapes and the number of its query heads.
+
+    ``head_dim_v = W_O.in / H``, ``H_kv = W_V.out / head_dim_v``, ``head_dim_k = W_K.out / H_kv``.
+
+    Parameters
+    ----------
+    module : its name, for messages.
+    rule : how it is cut.
+    shapes : ``[out, in]`` of its projections by matrix; of a first step as ``down Q`` and of its norm as ``norm Q``.
+    heads : query heads.
+
+    Raises
+    ------
+    EngineError : when the shapes do not fit each other.
+    """
+    d_model, output_width = shapes["O"]
+    reads = {matrix: shapes[f"down {matrix}" if matrix in rule.latents else matrix][1] for matrix in "QKV"}
+    if reads["Q"] != d_model or reads["K"] != reads["V"]:
+        raise EngineError(f"{module}: its projections read several widths; attn-tui does not know this form")
+    value_head_dim, rest = divmod(output_width, heads)
+    if rest:
+        raise EngineError(f"{module}: {heads} heads do not divide the output projection's width {output_width}")
+    count = {Layout.SEPARATE: _separate, Layout.LATENT: _latent}.get(rule.layout, _fused)
+    counts = count(shapes, heads, value_head_dim)
+    if counts is None or counts.key_value_heads < 1 or counts.heads % counts.key_value_heads:
+        widths = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
+        raise EngineError(
+            f"{module}: projections of {widths} cannot be cut into {heads} heads; attn-tui does not know this form"
+        )
+    return counts
+
+
+def _separate(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+    """Count the heads of three projections; the queries' may be twice as high, for an output gate."""
+    shared = max(1, shapes["V"][0] // value_head_dim)
+    head_dim = shapes["K"][0] // shared
+    gated = shapes["Q"][0] == 2 * heads * head_dim
+    fits = (
+        shapes["Q"][0] in (heads * head_dim, 2 * heads * head_dim)
+        and shapes["K"][0] == shared * head_dim
+        and shapes["V"][0] == shared * value_head_dim
+    )
+    counts = Counts(heads, shared, shapes["O"][0], shapes["K"][1], head_dim, value_head_dim, gated)
+    return counts if fits else None
+
+
+def _fused(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+    """Count the heads of one projection, whose queries, keys and values are equally wide."""
+    shared = (shapes["Q"][0] // value_head_dim - heads) // 2
+    fits = (heads + 2 * shared) * value_head_dim == shapes["Q"][0]
+    return Counts(heads, shared, shapes["O"][0], shapes["Q"][1], value_head_dim, value_head_dim) if fits else None
+
+
+def _latent(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+    """Count the heads of multi-head latent attention (DeepSeek-AI 2024): a key ends in a part all share."""
+    rank, shared_rows = shapes["K"][1], shapes["down K"][0] - shapes["K"][1]
+    own_rows, rest = divmod(shapes["K"][0] - heads * value_head_dim, heads)
+    head_dim = own_rows + shared_rows
+    fits = rest == 0 and own_rows > 0 and shared_rows >= 0 and shapes["norm K"] == (rank,)
+    fits = fits and shapes["Q"][0] == heads * head_dim
+    fits = fits and ("down Q" not in shapes or shapes["down Q"][0] == shapes["Q"][1] == shapes["norm Q"][0])
+    return Counts(heads, heads, shapes["O"][0], shapes["down K"][1], head_dim, value_head_dim) if fits else None

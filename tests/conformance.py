@@ -1,0 +1,201 @@
+"""Every type of transformers, taken apart and proven: ``python -m tests.conformance`` writes ``tests/conformance.csv``.
+
+For each text-capable type a tiny random model is built from its configuration, saved, opened by the ordinary loader,
+checked by the engine's own proof, and its maps compared with the probabilities that the model itself returns.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+import transformers
+from torch import nn
+from transformers.models.auto import modeling_auto
+
+from engine.models.heads import read_layer
+from engine.models.proof import prove
+from engine.models.sentence import Reader
+from engine.models.witness import returned_probabilities
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.proof import Finding
+from tests import tiny_models
+from tests.opening import open_folder
+from tests.tiny_configurations import tiny_configuration
+
+TABLE = Path(__file__).with_name("conformance.csv")
+LARGEST = 50_000_000
+"""Parameters that a model may have and still be called tiny."""
+
+SECONDS = 180
+"""For one type, in a process of its own."""
+
+TEXT = "The cat sat on the mat, and the dog sat on the cat."
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found for one type.
+
+    Attributes
+    ----------
+    outcome : proven, or how far it came: unproven, declined, not built.
+    stacks, layers, heads : as the engine shows them; heads of the first layer, with its key/value heads.
+    output, scores : identities (a) and (b): the worst verdict over the layers, and modifiers.
+    maps : the largest difference between the engine's maps and the model's own probabilities, or why there are none.
+    reason : of a type that is not proven.
+    """
+
+    model_type: str
+    outcome: str
+    stacks: str = ""
+    layers: str = ""
+    heads: str = ""
+    output: str = ""
+    scores: str = ""
+    maps: str = ""
+    reason: str = ""
+
+
+def all_types() -> list[str]:
+    """Name every type that reads text: causal, masked and sequence-to-sequence language models, and text encoders."""
+    mappings = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "TEXT_ENCODING")
+    names = [getattr(modeling_auto, f"MODEL_FOR_{mapping}_MAPPING_NAMES", {}) for mapping in mappings]
+    return sorted(set().union(*names))
+
+
+def check(model_type: str) -> Row:
+    """Build, save, open and prove one type."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            config = tiny_configuration(model_type)
+            with torch.device("meta"):
+                size = sum(each.numel() for each in transformers.AutoModel.from_config(config).parameters())
+            if size > LARGEST:
+                return Row(model_type, "not built", reason=f"its smallest known form has {size:,} parameters")
+            model = tiny_models.build(config)
+            model.save_pretrained(folder)
+            tiny_models.byte_level_tokenizer().save_pretrained(folder)
+        except Exception as error:
+            return Row(model_type, "not built", reason=one_line(error))
+        try:
+            return _proven(model_type, folder)
+        except EngineError as error:
+            return Row(model_type, "declined", reason=one_line(error))
+        except Exception as error:
+            return Row(model_type, "failed", reason=one_line(error))
+
+
+def one_line(error: BaseException) -> str:
+    """Give the kind and the beginning of an error's text."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _proven(model_type: str, folder: Path) -> Row:
+    """Open a folder, check its identities, and compare its maps."""
+    _, checkpoint, anatomy = open_folder(folder)
+    outline = anatomy.outline
+    first = outline.layers[0]
+    described = {
+        "stacks": " ".join(outline.stacks),
+        "layers": " ".join(str(len(outline.stack_layers(stack))) for stack in outline.stacks),
+        "heads": f"{first.heads}/{first.key_value_heads}",
+    }
+    reader = Reader(anatomy, "cpu", "auto", trust_remote_code=False)
+    seen = reader.observe(lambda: None)
+    proofs = [prove(module, read_layer(checkpoint, module), seen[name]) for name, module in anatomy.modules.items()]
+    output, scores = (_worst([getattr(proof, side) for proof in proofs]) for side in ("output", "scores"))
+    maps = _maps(reader, list(anatomy.modules))
+    good = output.holds and scores.holds
+    outcome = "proven" if good else "unproven" if (output.holds, scores.holds) != (False, False) else "wrong"
+    reason = "" if good else next(each.note for each in (output, scores) if not each.holds)
+    return Row(model_type, outcome, **described, output=_say(output), scores=_say(scores), maps=maps, reason=reason)
+
+
+def _worst(findings: list[Finding]) -> Finding:
+    """Pick the finding that says least."""
+    order = {False: 0, None: 1, True: 2}
+    return min(findings, key=lambda each: (order[each.holds], -each.residual))
+
+
+def _say(finding: Finding) -> str:
+    """Put a finding into a cell of the table."""
+    if not finding.holds:
+        return finding.verdict
+    return f"{finding.verdict} with {finding.note}" if finding.note else finding.verdict
+
+
+def _maps(reader: Reader, layers: list[Head]) -> str:
+    """Compare every layer's maps, computed again, with what its module returned while the model read the sentence."""
+    returned: dict[nn.Module, list[Any]] = {}
+
+    def keep(module: nn.Module, args: Any, result: Any) -> None:
+        returned.setdefault(module, []).append(result)
+
+    hooks = [module.register_forward_hook(keep) for module in dict.fromkeys(reader.modules.values())]
+    try:
+        reader.read(TEXT, lambda: None)
+        for hook in hooks:
+            hook.remove()
+        worst = 0.0
+        for layer in layers:
+            maps = reader.layer_maps(layer).weights
+            calls = returned[reader.modules[layer]]
+            own = returned_probabilities(calls[0] if len(calls) == 1 else calls[layer.layer], 1, len(maps))
+            if own is None:
+                return "computed again only"
+            worst = max(worst, float(np.abs(maps - own[0].numpy()).max()))
+    except EngineError as error:
+        return " ".join(str(error).split())[:120]
+    return f"{worst:.0e}"
+
+
+def _apart(model_type: str) -> Row:
+    """Check one type in a process of its own, which may hang or be killed."""
+    command = [sys.executable, "-m", "tests.conformance", model_type]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return Row(model_type, "not built", reason=f"no answer within {SECONDS} s")
+    lines = list(csv.reader(done.stdout.splitlines()))
+    return Row(*lines[-1]) if lines else Row(model_type, "failed", reason=done.stderr.strip()[-160:])
+
+
+def rows(types: list[str]) -> Iterator[Row]:
+    """Check types one after the other."""
+    for model_type in types:
+        yield _apart(model_type) if len(types) > 1 else check(model_type)
+
+
+def main() -> None:
+    """Check the types that are named and print them, or all of them and write the table."""
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    if sys.argv[1:]:
+        csv.writer(sys.stdout, lineterminator="\n").writerows(astuple(row) for row in rows(sys.argv[1:]))
+        return
+    with TABLE.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([each.name for each in fields(Row)])
+        for row in rows(all_types()):
+            print(f"{row.model_type:30} {row.outcome:10} {row.reason[:100]}", flush=True)
+            writer.writerow(astuple(row))
+
+
+if __name__ == "__main__":
+    main()

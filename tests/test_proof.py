@@ -1,0 +1,157 @@
+"""The proof that heads are cut as a model computes with them: it holds for right cuts and for nothing else."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.models.heads import LayerWeights, read_layer
+from engine.models.proof import prove
+from engine.models.rules import Layout, fused_places
+from engine.models.sentence import Reader
+from engine.service.options import EngineOptions
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.proof import Finding, LayerProof
+from tests.conftest import TinyModel
+from tests.opening import open_folder
+from tests.test_wrong_input import attn_tui, refusal
+from tui.proofs import describe_finding, run_check, summarise
+
+LAYER = Head("decoder", 1)
+
+Spoil = Callable[[LayerWeights], LayerWeights]
+
+
+def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights) -> LayerProof:
+    """Check one layer, perhaps after its heads were cut in a wrong way."""
+    _, checkpoint, anatomy = open_folder(folder)
+    reader = Reader(anatomy, "cpu", "auto", trust_remote_code=False)
+    seen = reader.observe(lambda: None)
+    return prove(anatomy.modules[layer], spoil(read_layer(checkpoint, anatomy.modules[layer])), seen[layer])
+
+
+@pytest.mark.parametrize(
+    ("model_type", "output", "scores"),
+    [
+        ("llama", "", ""),
+        ("gpt2", "", ""),
+        ("gpt_neox", "", ""),
+        ("gpt_neo", "", "scale 1"),
+        ("qwen3", "", "query/key norm"),
+        ("olmo2", "", "query/key norm"),
+        ("gpt_oss", "", "attention sink"),
+        ("gemma2", "", "soft cap"),
+        ("bloom", "", "bias of the positions"),
+        ("t5", "", "bias of the positions"),
+    ],
+)
+def test_right_cuts_are_verified_and_what_the_model_does_besides_is_named(
+    model_type: str, output: str, scores: str, tiny_model: TinyModel
+) -> None:
+    proof = proof_of(tiny_model(model_type), LAYER)
+    assert (proof.output.holds, proof.output.note) == (True, output)
+    assert (proof.scores.holds, proof.scores.note) == (True, scores)
+    assert 0 <= proof.output.residual < 1e-5
+    assert 0 <= proof.scores.residual < 1e-5
+
+
+def _roll(name: str) -> Spoil:
+    """Give every head the part of its neighbour."""
+    return lambda weights: replace(weights, **{name: getattr(weights, name).roll(1, 0)})
+
+
+def _reversed_rows(name: str) -> Spoil:
+    """Take the rows of every head in the wrong order."""
+    return lambda weights: replace(weights, **{name: getattr(weights, name).flip(1)})
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gpt2", "gpt_neox", "qwen3", "bloom"])
+@pytest.mark.parametrize(
+    ("spoil", "breaks"),
+    [
+        (_roll("query"), "scores"),
+        (_roll("key"), "scores"),
+        (_roll("value"), "output"),
+        (_roll("output"), "output"),
+        (_reversed_rows("query"), "scores"),
+        (_reversed_rows("value"), "output"),
+        (lambda weights: replace(weights, key=weights.value), "scores"),
+        (lambda weights: replace(weights, value=weights.key), "output"),
+    ],
+)
+def test_wrong_cuts_are_found(model_type: str, spoil: Spoil, breaks: str, tiny_model: TinyModel) -> None:
+    proof = proof_of(tiny_model(model_type), LAYER, spoil)
+    broken, whole = (proof.output, proof.scores) if breaks == "output" else (proof.scores, proof.output)
+    assert broken.holds is False
+    assert broken.residual > 1e-3
+    assert whole.holds is True
+
+
+@pytest.mark.parametrize(
+    ("name", "breaks"), [("value_bias", "output"), ("output_bias", "output"), ("query_bias", "scores")]
+)
+def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel) -> None:
+    # Not that of the keys: it adds the same to all scores of a query, so no probability depends on it.
+    def forget(weights: LayerWeights) -> LayerWeights:
+        without: dict[str, Any] = {name: None}
+        return replace(weights, **without)
+
+    assert getattr(proof_of(tiny_model("gpt2"), LAYER, forget), breaks).holds is False
+
+
+def test_half_precision_is_judged_by_its_own_rounding(tiny_model: TinyModel) -> None:
+    _, checkpoint, anatomy = open_folder(tiny_model("llama"))
+    reader = Reader(anatomy, "cpu", "bfloat16", trust_remote_code=False)
+    weights = read_layer(checkpoint, anatomy.modules[LAYER])
+    proof = prove(anatomy.modules[LAYER], weights, reader.observe(lambda: None)[LAYER])
+    assert proof.output.holds
+    assert proof.output.residual > 1e-5
+    wrong = replace(weights, value=weights.value.roll(1, 0))
+    assert prove(anatomy.modules[LAYER], wrong, reader.observe(lambda: None)[LAYER]).output.holds is False
+
+
+def test_findings_and_layers_are_put_into_words() -> None:
+    good, unknown, bad = Finding(True, 2e-7, ""), Finding(None, math.nan, "no maps"), Finding(False, 0.5, "holds not")
+    assert describe_finding(good) == "verified, 2e-07"
+    assert describe_finding(replace(good, note="query/key norm")) == "verified with query/key norm, 2e-07"
+    assert describe_finding(unknown) == "not verifiable: no maps"
+    assert describe_finding(bad) == "WRONG: holds not, 5e-01"
+    layers = [LayerProof(LAYER, good, good), LayerProof(LAYER, good, unknown), LayerProof(LAYER, bad, good)]
+    assert summarise(layers[:1]) == "1 layers: 1 verified"
+    assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 not wholly verifiable"
+
+
+def test_the_check_command_prints_every_layer_and_writes_a_table(tiny_model: TinyModel, tmp_path: Path) -> None:
+    file = tmp_path / "check.csv"
+    done = attn_tui("check", tiny_model("qwen3"), "-o", file)
+    assert done.returncode == 0, done.stderr
+    assert "decoder L1  heads write: verified, " in done.stdout
+    assert "heads look: verified with query/key norm" in done.stdout
+    assert "2 layers: 2 verified" in done.stdout
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(row["layer"], row["identity"], row["verdict"]) for row in rows] == [
+        (layer, identity, "verified") for layer in "01" for identity in ("output", "scores")
+    ]
+    assert all(float(row["residual"]) < 1e-5 for row in rows)
+
+
+def test_a_layout_that_is_not_the_models_is_said_to_be_wrong(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = fused_places(Layout.BLOCKS, 4, 4)
+    monkeypatch.setattr("engine.models.heads.fused_places", lambda layout, heads, shared: blocks)
+    with pytest.raises(EngineError, match="do not trust them"):
+        run_check(str(tiny_model("gpt_neox")), None, EngineOptions())
+    assert "2 layers: 0 verified, 2 WRONG" in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_be_checked_says_why(tmp_path: Path) -> None:
+    assert "nothing" in refusal("check", tmp_path / "nothing")

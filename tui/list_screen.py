@@ -1,0 +1,48 @@
+"""A list over everything else, to be read and closed."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+
+class ListScreen(ModalScreen[None]):
+    """Shows lines that can be scrolled; what they say is up to the screens made of it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
+        Binding("j,down", "down", "Down", show=False, id="list.down"),
+        Binding("k,up", "up", "Up", show=False, id="list.up"),
+        Binding("g,home", "first", "First line", show=False, id="list.first"),
+        Binding("G,end", "last", "Last line", show=False, id="list.last"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = Static()
+
+    def compose(self) -> ComposeResult:
+        """Put the lines where they can be scrolled."""
+        with VerticalScroll(id="list"):
+            yield self.body
+
+    def action_down(self) -> None:
+        """Scroll down."""
+        self.query_one("#list").scroll_down(animate=False)
+
+    def action_first(self) -> None:
+        """Scroll to the first line."""
+        self.query_one("#list").scroll_home(animate=False)
+
+    def action_last(self) -> None:
+        """Scroll to the last line."""
+        self.query_one("#list").scroll_end(animate=False)
+
+    def action_up(self) -> None:
+        """Scroll up."""
+        self.query_one("#list").scroll_up(animate=False)
