@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual.events import Paste
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -117,6 +118,43 @@ async def test_resizing_keeps_everything_and_a_tiny_terminal_says_what_it_needs(
             assert ("40 × 12" in " ".join(screen_text(app).split())) == small
         assert app.conductor.selected == Head("decoder", 0, 1)
         assert "L0H1" in screen_text(app)
+
+
+async def test_a_terminal_tiny_for_a_while_takes_nothing_from_what_is_typed(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("i", "a")
+        for size in ((38, 24), (80, 5), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            await pilot.press("q")
+        assert app.sentence_input.value == "aqqq"
+        await pilot.press("escape")
+        await pilot.resize_terminal(38, 24)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        await pilot.press("j")
+        assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+async def test_a_pasted_text_is_one_line_with_spaces_for_its_breaks(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("i")
+        for pasted in ("one\rtwo", "\r\nthree", "\nfour"):
+            app.sentence_input.post_message(Paste(pasted))
+            await pilot.pause()
+        assert app.sentence_input.value == "one two three four"
+
+
+async def test_q_leaves_from_the_help_too(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "Next view" in screen_text(app)
+        await pilot.press("q")
+        await pilot.pause()
+        assert not app.is_running
 
 
 async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:

@@ -112,6 +112,28 @@ async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
         ]  # fmt: skip
 
 
+async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1") as (app, pilot):
+        names = []
+        for _ in range(3):
+            await settle(pilot)
+            assert app.views.attention.shown is not None
+            names.append(app.views.attention.shown.name)
+            await pilot.press("a")
+        assert names == [MapName("decoder", number, None) for number in (1, None, 1)]
+
+
+async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await pilot.press("3", "G", "end", "i")
+        app.sentence_input.value = "the dog sat on the cat and " * 6
+        await pilot.press("enter")
+        await settle(pilot)
+        await pilot.pause()
+        assert app.views.attention.heatmap.cursor[0] > 3
+        assert "[]" in screen_text(app)
+
+
 async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         seen = []
@@ -146,12 +168,15 @@ async def test_e_writes_the_same_table_as_the_export_command(
     folder = tiny_model("gpt2")
     monkeypatch.chdir(tmp_path)
     async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
-        await pilot.press(key, "e", "e")
-        await settle(pilot)
-        assert app.views.active.view == view
-        assert file.format(folder.name) in " ".join(toast.message for toast in app._notifications)
-    written = tmp_path / file.format(folder.name)
-    again = written.with_name(f"{written.stem}-2.csv")
+        written = tmp_path / file.format(folder.name)
+        again = written.with_name(f"{written.stem}-2.csv")
+        await pilot.press(key)
+        for path in (written, again):
+            await pilot.press("e")
+            await settle(pilot)
+            assert app.views.active.view == view
+            (notice,) = app._notifications  # the one before has made room
+            assert notice.message.endswith(f" rows in {path}")
     assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == attn_tui("export", folder, *options).stdout
 

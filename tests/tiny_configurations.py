@@ -48,16 +48,27 @@ OWN: dict[str, dict[str, Any]] = {
 def tiny_configuration(model_type: str, **settings: Any) -> transformers.PretrainedConfig:
     """Make a tiny configuration; ``settings`` overrule everything."""
     config_class: Any = type(transformers.AutoConfig.for_model(model_type))
+    wanted = _settings(config_class, model_type)
+    config: transformers.PretrainedConfig = config_class(**wanted | settings)
+    return config
+
+
+def _settings(config_class: Any, model_type: str) -> dict[str, Any]:
+    """Choose the settings of a configuration, and of those that are inside it."""
     renamed: dict[str, str] = config_class.attribute_map
-    known = config_class().to_dict()
+    default = config_class()
+    known = default.to_dict()
     wanted = {name: value for name, value in SIZES.items() if name in known and name not in renamed}
     wanted = {name: value for name, value in wanted.items() if known[name] is not None or not name.endswith("window")}
     if "kv_lora_rank" in known:  # a rotation is as wide as the part of a head that it turns
         wanted |= {"head_dim": 4, "num_key_value_heads": 4} if "head_dim" in known else {"num_key_value_heads": 4}
-    silenced = {
+    wanted |= {
         name: 0.0 for name, value in known.items()
         if isinstance(value, float) and name.endswith(("dropout", "pdrop", "drop"))
     }  # fmt: skip
+    for name in getattr(config_class, "sub_configs", {}):
+        inner = getattr(default, name, None)
+        if isinstance(inner, transformers.PretrainedConfig):
+            wanted[name] = {"model_type": inner.model_type, **_settings(type(inner), inner.model_type)}
     own = {renamed.get(name, name): value for name, value in OWN_SIZES.get(model_type, {}).items()}
-    config: transformers.PretrainedConfig = config_class(**wanted | silenced | own | OWN.get(model_type, {}) | settings)
-    return config
+    return wanted | own | OWN.get(model_type, {})

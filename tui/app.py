@@ -140,6 +140,7 @@ class Explorer(App[None]):
             return
         from tui.chooser import ChooserScreen
 
+        self.screen.add_class("-choosing")
         await self.push_screen(ChooserScreen(self.engine), self._chosen)
 
     def _chosen(self, model: str | None) -> None:
@@ -147,6 +148,7 @@ class Explorer(App[None]):
         if model is None:
             self.exit()
         else:
+            self.screen_stack[0].remove_class("-choosing")
             self.conductor.open(model)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -213,6 +215,7 @@ class Explorer(App[None]):
         """Show the keys that work now."""
         from tui.help_screen import HelpScreen, describe_keys
 
+        self.clear_notifications()
         self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values())))
 
     def action_check(self) -> None:
@@ -273,6 +276,7 @@ class Explorer(App[None]):
     async def action_export(self) -> None:
         """Write the active view's table to a CSV file and say where it is."""
         view = self.views.active.view
+        self.clear_notifications()
         try:
             path, rows = await self.conductor.export(view)
         except EngineError as error:

@@ -37,6 +37,7 @@ class ChooserScreen(ModalScreen[str | None]):
         with Vertical(id="chooser"):
             yield Label("models on this machine; others: attn-tui MODEL", markup=False)
             yield self._list
+            yield Label("enter opens · j k or arrows move · q or esc leaves", markup=False)
 
     def on_mount(self) -> None:
         """Look into the cache."""

@@ -293,7 +293,9 @@ class Conductor:
             raise EngineError("no model is open yet; nothing was written")
         outline = self._knowledge.outline
         table, subject = self.table(view)
-        stack = self.selected.stack if self.selected is not None and len(outline.stacks) > 1 else ""
+        shown = self._app.views.attention.shown
+        name = shown.name if view == "attention" and shown is not None else self.selected
+        stack = name.stack if name is not None and len(outline.stacks) > 1 else ""
         stem = file_stem(outline.name, stack, subject, table.view)
         counted = list(table)
 

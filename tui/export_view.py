@@ -32,8 +32,10 @@ def table_on_screen(
         if not rows:
             raise nothing
         return Table("ranks", RANK_COLUMNS, rows), "model" if selected is None else str(selected.whole_layer)
-    spectra = None if selected is None else knowledge.spectra(selected)
-    if spectra is None or selected is None:
+    if selected is None:
+        raise EngineError("the model as a whole has no spectra; choose a layer or a head. Nothing was written")
+    spectra = knowledge.spectra(selected)
+    if spectra is None:
         raise nothing
     return spectrum_table([list(spectra.values())]), str(selected)
 

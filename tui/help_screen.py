@@ -11,6 +11,9 @@ from textual.binding import ActiveBinding
 
 from tui.list_screen import ListScreen
 
+FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
+"""What the toolkit's own keys do that go from view to view."""
+
 Section = tuple[str, dict[str, tuple[list[str], str]]]
 """A title, and by action its keys and what it does."""
 
@@ -20,10 +23,11 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     sections: dict[str, dict[str, tuple[list[str], str]]] = {}
     for each in active:
         binding = each.binding
-        if binding.id is None:
+        if binding.id is None and binding.action not in FOCUS:
             continue  # the toolkit's own keys, beside which ours stand
         title = "anywhere" if each.node in (app, app.screen) else f"in the {each.node.name or each.node.id or 'view'}"
-        keys, _ = sections.setdefault(title, {}).setdefault(binding.action, ([], binding.description))
+        description = FOCUS.get(binding.action, binding.description)
+        keys, _ = sections.setdefault(title, {}).setdefault(binding.action, ([], description))
         keys.append(app.get_key_display(binding))
     return sorted(sections.items(), key=lambda section: section[0] == "anywhere")
 

@@ -15,7 +15,8 @@ class ListScreen(ModalScreen[None]):
     """Shows lines that can be scrolled; what they say is up to the screens made of it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
+        Binding("escape,question_mark,enter", "dismiss", "Close", id="list.close"),
+        Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", id="list.quit"),
         Binding("j,down", "down", "Down", show=False, id="list.down"),
         Binding("k,up", "up", "Up", show=False, id="list.up"),
         Binding("g,home", "first", "First line", show=False, id="list.first"),

@@ -73,8 +73,12 @@ class Reading:
         self._draw()
 
     def change_averaging(self) -> None:
-        """Go on to the next kind of mean."""
-        self._averaging = self._averaging.next
+        """Go on to the next kind of mean that shows another map."""
+        before = self._wanted()
+        for _ in Averaging:
+            self._averaging = self._averaging.next
+            if self._wanted() != before:
+                break
         self._draw()
 
     def _wanted(self) -> MapName:

@@ -19,6 +19,7 @@ from engine.models.rules import (
     PROVEN_TYPES,
     REFUSED_TENSORS,
     RULES,
+    SETTING_MARKS,
     SHARING_TYPES,
     TYPE_MARKS,
     Rule,
@@ -162,9 +163,7 @@ def _marks(module: str, entries: Mapping[str, TensorEntry], config: Mapping[str,
     marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
     if not is_cross and str(config.get("model_type")) in TYPE_MARKS:
         marks.append(TYPE_MARKS[str(config.get("model_type"))])
-    if config.get("attn_logit_softcapping"):
-        marks.append("soft cap")
-    return marks
+    return [*marks, *(mark for setting, mark in SETTING_MARKS.items() if config.get(setting))]
 
 
 def _attention(

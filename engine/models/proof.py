@@ -31,9 +31,20 @@ VALUE_NORMS, QUERY_NORMS, KEY_NORMS = (
     tuple(f"{side}_{kind}" for side in sides for kind in ("norm", "layernorm"))
     for sides in (("v", "value"), ("q", "query"), ("k", "key"))
 )
+SHARED_QUERY_KEY_NORM = "qk_norm"
 OUTPUT_NORMS = ("attn_sub_norm", "sub_norm")
 GATES = ("gate_proj", "g_proj", "g")
+SHARED_KEY_NORM = "k_rope_only_layernorm"
 """What models call the modules beside the projections that act on values, queries, keys and heads' outputs."""
+
+LATENT_SCALES = {"Q": ("mla_scale_q_lora", "q_lora_scale"), "K": ("mla_scale_kv_lora", "kv_lora_scale")}
+VALUE_SCALE = "v_scale"
+"""What attention modules call the numbers that they multiply latents and values by."""
+
+BEYOND = frozenset(
+    {"differential pairs", "residual convolution", "landmarks", "dynamic mask", "relative position terms"}
+)
+"""Marks of what depends on the sentence in ways that the identities do not cover."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +73,8 @@ class Case:
             plain = written * gain
             normed: Tensor = norm(written)
         size: Tensor = (normed * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True)
-        scale: Any = getattr(self.seen.module, f"mla_scale_{'q' if matrix == 'Q' else 'kv'}_lora", None)
-        return size if scale is None else size * scale
+        scales = [getattr(self.seen.module, name, None) for name in LATENT_SCALES["Q" if matrix == "Q" else "K"]]
+        return size * next((scale for scale in scales if scale is not None), 1.0)
 
 
 def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> LayerProof:
@@ -107,6 +118,8 @@ def _first_that_holds(case: Case, tries: Callable[[Case], Iterator[tuple[str, fl
             return Finding(True, residual, modifier)
         best = min(best, residual)
     marks = ", ".join(case.module.outline.marks)
+    if beyond := BEYOND & set(case.module.outline.marks):
+        return Finding(None, best, f"{', '.join(sorted(beyond))}: no identity covers it")
     return Finding(False, best, f"holds neither plainly nor with anything known ({marks or 'no marks'})")
 
 
@@ -133,8 +146,10 @@ def _outputs(case: Case) -> Iterator[tuple[str, float]]:
     names = []
     if (size := case.latent_size("V")) is not None:
         value, names = value * size[:, None].to(value), ["latent norm"]
-    mixed = _mix(case, value)
-    yield from _written(case, mixed, names)
+    yield from _written(case, _mix(case, value), names)
+    scale = getattr(seen.module, VALUE_SCALE, None)
+    if isinstance(scale, float):
+        yield from _written(case, _mix(case, value * scale), [*names, "value scale"])
     if (norm := case.child(VALUE_NORMS)) is not None:
         yield from _written(case, _mix(case, _call(norm, value, seen)), [*names, "value norm"])
 
@@ -175,6 +190,9 @@ def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
             rows = projection(x).to(mixed)
         if rows.shape[-1] % heads == 0:
             by_head = rows.unflatten(-1, (heads, -1)).transpose(1, 2)
+            bias = getattr(case.seen.module, "gate_bias", None)
+            if isinstance(bias, Tensor):
+                by_head = by_head + bias.detach().to(mixed).reshape(1, heads, 1, -1)
             for squash in (torch.sigmoid, nn.functional.silu, nn.functional.softplus, lambda each: 2 * each.sigmoid()):
                 yield squash(by_head)
 
@@ -193,7 +211,10 @@ def _scores(case: Case) -> Iterator[tuple[str, float]]:
         query = query * size[:, None].to(query)
     if (size := case.latent_size("K")) is not None:
         own = key.shape[-1] - weights.shared_key_rows
-        key = torch.cat([key[..., :own] * size[:, None].to(key), key[..., own:]], -1)
+        shared = key[..., own:]
+        if (norm := case.child((SHARED_KEY_NORM,))) is not None:
+            shared = _call(norm, shared, seen)
+        key = torch.cat([key[..., :own] * size[:, None].to(key), shared], -1)
         names = ["latent norm"]
     actual = seen.probabilities.to(query)
     sums = actual.sum(-1, keepdim=True)
@@ -201,7 +222,7 @@ def _scores(case: Case) -> Iterator[tuple[str, float]]:
         names = [*names, "attention sink"]
     actual = actual / sums.clamp_min(1e-30)
     yield from _softmaxes(case, query, key, actual, names)
-    norms = case.child(QUERY_NORMS), case.child(KEY_NORMS)
+    norms = case.child((*QUERY_NORMS, SHARED_QUERY_KEY_NORM)), case.child((*KEY_NORMS, SHARED_QUERY_KEY_NORM))
     if norms != (None, None):
         query, key = _normed(norms[0], query, seen), _normed(norms[1], key, seen)
         yield from _softmaxes(case, query, key, actual, [*names, "query/key norm"])

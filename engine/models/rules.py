@@ -161,6 +161,7 @@ NEIGHBOUR_MARKS = {
     "relative_attention_bias": "relative position bias",
     "q_a_layernorm": "latent norm", "kv_a_layernorm": "latent norm",
     "attn_sub_norm": "output norm", "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
+    "lambda_q1": "differential pairs", "conv": "residual convolution",
 }  # fmt: skip
 """Tensors beside the projections that change the circuit, and the mark that the heads then carry."""
 
@@ -168,8 +169,16 @@ TYPE_MARKS = {
     "bloom": "ALiBi", "mpt": "ALiBi",
     "mpnet": "relative position bias", "t5": "relative position bias", "mt5": "relative position bias",
     "umt5": "relative position bias", "switch_transformers": "relative position bias",
+    "diffllama": "differential pairs", "doge": "dynamic mask", "llama4_text": "query/key norm",
+    "mimo_v2_flash": "value scale", "nanochat": "query/key norm", "nystromformer": "landmarks",
 }  # fmt: skip
 """What a type adds to the scores of every layer, and no tensor beside the projections tells."""
+
+SETTING_MARKS = {
+    "attn_logit_softcapping": "soft cap", "relative_attention": "relative position terms",
+    "attention_value_scale": "value scale",
+}  # fmt: skip
+"""Settings that change the circuits of every layer where they are set, and the mark that the heads then carry."""
 
 PROVEN_TYPES = frozenset({
     "apertus", "arcee", "bart", "bert", "bert-generation", "biogpt", "blenderbot", "blenderbot-small", "bloom",

@@ -130,7 +130,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     >>> read_value(curve, 1)
     'QK σ2 = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 50)
-    'QK σ2 = 1 · 20.00 % of 100.00 % · chance 1.25'
+    'QK σ2 = 1 · 20.00 % Σ 100.00 % · chance 1.25'
     """
     name = f"{curve.matrix} σ{index + 1} = {brief(float(curve.values[index]), 4)}"
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
@@ -141,7 +141,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     energy = (values / largest) ** 2  # divided first: the square of 1e200 is no float64
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
     text = f"{name} · energy {share} · cumulative {so_far}{chance}"
-    return text if len(text) <= width else f"{name} · {share} of {so_far}{chance}"
+    return text if len(text) <= width else f"{name} · {share} Σ {so_far}{chance}"
 
 
 def _finite(values: FloatArray) -> FloatArray:

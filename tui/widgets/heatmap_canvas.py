@@ -124,6 +124,8 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         if axes is not self._axes or new_levels.shape != levels.shape or not levels.size or old_cursor != cursor:
             self.refresh()
             self.reveal_cursor()
+            if axes is not self._axes:
+                self.call_after_refresh(self.reveal_cursor)  # another size can be scrolled only once it is laid out
             return
         for row, changed in enumerate(new_levels != levels):
             (columns,) = changed.nonzero()
