@@ -37,7 +37,15 @@ OWN: dict[str, dict[str, Any]] = {
     "codegen": {"n_ctx": 64, "rotary_dim": 4},
     "cpmant": {"prompt_length": 4, "segment_types": 4},
     "convbert": {"head_ratio": 1, "embedding_size": 32},
-    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0}, "ffn_config": {"ffn_hidden_size": 48}},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0},
+        "ffn_config": {"ffn_hidden_size": 48},
+    },
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 9, "expert_layer_offset": 8},
+    "cohere_compass_text": {"layer_types": ["sliding_attention", "full_attention"]},
+    "esmc": {"num_key_value_heads": 4},
+    "xmod": {"default_language": "en_XX"},
+    "zaya": {"num_experts_per_tok": 1},
     "funnel": {"block_sizes": [1, 1], "num_decoder_layers": 1, "n_head": 4, "d_head": 8, "d_inner": 48},
     "prophetnet": {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4},
     "xlnet": {"d_head": 8},
@@ -70,5 +78,8 @@ def _settings(config_class: Any, model_type: str) -> dict[str, Any]:
         inner = getattr(default, name, None)
         if isinstance(inner, transformers.PretrainedConfig):
             wanted[name] = {"model_type": inner.model_type, **_settings(type(inner), inner.model_type)}
+    kinds = known.get("layer_types") or ()
+    if kinds and not any("attention" in kind and "linear" not in kind for kind in kinds[:2]):  # one layer of each kind
+        wanted |= {"layer_types": list(dict.fromkeys(kinds)), "num_hidden_layers": len(set(kinds))}
     own = {renamed.get(name, name): value for name, value in OWN_SIZES.get(model_type, {}).items()}
     return wanted | own | OWN.get(model_type, {})

@@ -32,7 +32,10 @@ DTYPE_NAMES = {
 }  # fmt: skip
 """What safetensors calls a dtype, to what torch calls it."""
 
-DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+DTYPE_EPSILONS = {
+    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
+    "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
+}  # fmt: skip
 """The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
 
 DTYPE_BYTES = {"64": 8, "32": 4, "16": 2}

@@ -49,8 +49,11 @@ def head_count(config: Mapping[str, Any], place: Head) -> int:
     EngineError : when the configuration does not say it.
     """
     side = "encoder" if place.stack == "encoder" else "decoder"
-    for key in (f"{side}_attention_heads", *HEAD_COUNT_KEYS):
-        count = config.get(key)
+    own = config.get(side)
+    nested = own.get("text_config") if isinstance(own, dict) else None
+    settings = {**config, **(own if isinstance(own, dict) else {}), **(nested if isinstance(nested, dict) else {})}
+    for key in (f"{side}_attention_heads", f"num_{side}_attention_heads", *HEAD_COUNT_KEYS):
+        count = settings.get(key)
         if isinstance(count, list):
             count = count[place.layer] if place.layer < len(count) else None
         if isinstance(count, int) and count > 0:

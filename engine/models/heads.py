@@ -10,6 +10,7 @@ from torch import Tensor
 from engine.models.checkpoint import DTYPE_EPSILONS, Checkpoint
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
+from engine.models.quantised import read_weight
 from engine.models.rules import Layout, fused_places
 from engine.values.errors import EngineError
 
@@ -78,7 +79,7 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
     steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
     read: dict[str, Tensor] = {}
     for name in dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps)):
-        read[name] = _finite(name, checkpoint.read(name)).to(device)
+        read[name] = _finite(name, read_weight(checkpoint, name, module.scaled_block)).to(device)
     weights = {matrix: read[name] for matrix, name in module.weights.items()}
     if rule.stored_transposed:
         weights = {matrix: weight.T for matrix, weight in weights.items()}

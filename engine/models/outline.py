@@ -11,12 +11,13 @@ from engine.models.checkpoint import Checkpoint, TensorEntry
 from engine.models.configuration import context, head_count, read_config
 from engine.models.counts import count_heads
 from engine.models.locate import Location
+from engine.models.proven import PROVEN_TYPES
+from engine.models.quantised import block_of, refuse_unreadable
 from engine.models.rules import (
     CROSS_ATTENTION,
     ENCODER_TYPES,
     NEIGHBOUR_MARKS,
     OTHER_TOWERS,
-    PROVEN_TYPES,
     REFUSED_TENSORS,
     RULES,
     SETTING_MARKS,
@@ -46,6 +47,7 @@ class AttentionModule:
     ----------
     latents : the first step of projections that take two.
     is_gated : whether a head's query is followed by an output gate.
+    scaled_block : rows and columns that share a scale, where weights are stored with scales.
     """
 
     outline: LayerOutline
@@ -54,6 +56,7 @@ class AttentionModule:
     biases: Mapping[str, str]
     latents: Mapping[str, LatentNames]
     is_gated: bool
+    scaled_block: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,7 @@ def _attention(
         marks=tuple(dict.fromkeys([*marks, *(["output gate"] if counts.is_gated else [])])),
     )
     weights = {matrix: f"{name}.weight" for matrix, name in names.items()}
-    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated)
+    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated, block_of(config))
 
 
 def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
@@ -218,6 +221,7 @@ def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
     """
     config = read_config(location.directory)
     model_type = str(config.get("model_type", "unknown"))
+    refuse_unreadable(config, location.name)
     entries = checkpoint.entries
     modules: dict[Head, AttentionModule] = {}
     for place, module, rule in _placed(entries, model_type, config):

@@ -144,10 +144,12 @@ SHARING_TYPES = {"albert": "num_hidden_groups"}
 CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention")
 """Path components that mark attention from a decoder to an encoder."""
 
-ENCODER_TYPES = frozenset({"eurobert", "distilbert", "modernbert", "xlm", "flaubert"})
+ENCODER_TYPES = frozenset(
+    {"esmc", "eurobert", "ultrabert", "ultravbert", "distilbert", "modernbert", "xlm", "flaubert"}
+)
 """Types whose tensors do not say in their names that the stack is an encoder."""
 
-OTHER_TOWERS = ("vision_tower", "vision_model", "visual", "audio_tower", "audio_model", "image_encoder")
+OTHER_TOWERS = frozenset({"vision_tower", "vision_model", "visual", "audio_tower", "audio_model", "image_encoder"})
 """Path components of stacks that read no text."""
 
 REFUSED_TENSORS = {"kv_a_proj_with_mqa": "multi-head latent attention", "kv_b_proj": "multi-head latent attention"}
@@ -161,7 +163,8 @@ NEIGHBOUR_MARKS = {
     "relative_attention_bias": "relative position bias",
     "q_a_layernorm": "latent norm", "kv_a_layernorm": "latent norm",
     "attn_sub_norm": "output norm", "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
-    "lambda_q1": "differential pairs", "conv": "residual convolution",
+    "k_sconv": "short convolution", "v_sconv": "short convolution", "conv": "residual convolution",
+    "lambda_q1": "differential pairs",
 }  # fmt: skip
 """Tensors beside the projections that change the circuit, and the mark that the heads then carry."""
 
@@ -171,6 +174,8 @@ TYPE_MARKS = {
     "umt5": "relative position bias", "switch_transformers": "relative position bias",
     "diffllama": "differential pairs", "doge": "dynamic mask", "llama4_text": "query/key norm",
     "mimo_v2_flash": "value scale", "nanochat": "query/key norm", "nystromformer": "landmarks",
+    "granite_swa": "output scaled by a sink", "granitemoe_swa": "output scaled by a sink",
+    "roformer": "rotary positions that cannot be held still",
 }  # fmt: skip
 """What a type adds to the scores of every layer, and no tensor beside the projections tells."""
 
@@ -179,17 +184,3 @@ SETTING_MARKS = {
     "attention_value_scale": "value scale",
 }  # fmt: skip
 """Settings that change the circuits of every layer where they are set, and the mark that the heads then carry."""
-
-PROVEN_TYPES = frozenset({
-    "apertus", "arcee", "bart", "bert", "bert-generation", "biogpt", "blenderbot", "blenderbot-small", "bloom",
-    "camembert", "cohere", "cohere2", "cwm", "data2vec-text", "distilbert", "electra", "ernie", "ernie4_5",
-    "ernie4_5_moe", "esm", "eurobert", "exaone4", "flaubert", "flex_olmo", "gemma", "gemma2", "gemma3_text", "glm",
-    "glm4", "gpt-sw3", "gpt2", "gpt_neo", "gpt_neox", "gpt_oss", "gptj", "granite", "granitemoe",
-    "granitemoeshared", "helium", "hunyuan_v1_dense", "hyperclovax", "jais2", "layoutlm", "llama", "m2m_100",
-    "marian", "mbart", "megatron-bert", "minimax_m2", "ministral", "mistral", "mixtral", "modernbert", "mpnet",
-    "mpt", "mt5", "mvp", "nemotron", "nllb-moe", "olmo", "olmo2", "olmo3", "olmoe", "openai-gpt", "opt", "pegasus",
-    "phi", "phi3", "phimoe", "plbart", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "rembert", "roberta",
-    "roberta-prelayernorm", "seed_oss", "smollm3", "stablelm", "starcoder2", "switch_transformers", "t5", "umt5",
-    "vaultgemma", "xlm", "xlm-roberta", "xlm-roberta-xl",
-})  # fmt: skip
-"""Types for which a test takes a model apart by these rules and puts its attention together again."""

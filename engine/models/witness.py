@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.outline import AttentionModule
+from engine.models.rules import OTHER_TOWERS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -27,6 +29,7 @@ class Observation:
     mixed : what the output projection read, (sentences, tokens, heads · value_head_dim).
     written : what the output projection wrote, (sentences, tokens, d_model).
     probabilities : (sentences, heads, queries, keys), or None where the module does not return them.
+    positions_are_held : whether all positions were zero, or the model has no rotations.
     """
 
     module: nn.Module
@@ -34,15 +37,28 @@ class Observation:
     mixed: Tensor | None = None
     written: Tensor | None = None
     probabilities: Tensor | None = None
+    positions_are_held: bool = True
 
 
 def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
-    """Find a checkpoint's module in a loaded model, whose names may have a longer or a shorter beginning."""
+    """Find a checkpoint's module in a loaded model, whose names may begin in another way.
+
+    It is the one whose name has the most in common with the path at its end, from the layer's number on at least.
+    """
     if path in modules:
         return modules[path]
-    ends = [name for name in modules if name and (name.endswith(f".{path}") or path.endswith(f".{name}"))]
-    longest = max(ends, key=len, default="")
-    return modules[longest] if longest and longest.count(".") >= path.count(".") - 2 else None
+    parts = path.split(".")
+    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+    least = len(parts) - numbers[0] + 1 if numbers else 2
+    shared: dict[str, int] = {}
+    for name in modules:
+        others = name.split(".")
+        if OTHER_TOWERS.isdisjoint(others):
+            pairs = zip(reversed(parts), reversed(others), strict=False)
+            shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    most = max(shared.values(), default=0)
+    found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
+    return modules[found[0]] if len(found) == 1 else None
 
 
 def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor | None:
@@ -79,15 +95,17 @@ def observe(
     """
     named = dict(model.named_modules())
     seen: dict[Head, Observation] = {}
+    inputs = _inputs(model, ids)
+    held = "position_ids" in inputs or not any("Rotary" in type(module).__name__ for module in model.modules())
     with ExitStack() as stack, torch.inference_mode():
         for head, module in modules.items():
             found = find_module(named, module.outline.module)
             if found is None:
                 raise EngineError(f"the loaded model has no module {module.outline.module}")
-            seen[head] = Observation(found)
+            seen[head] = Observation(found, positions_are_held=held)
             stack.enter_context(_watching(named, module, seen[head], breathe))
         try:
-            model(**_inputs(model, ids))
+            model(**inputs)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise EngineError(f"the model does not run: {str(error).partition(chr(10))[0]}") from error
     return seen
@@ -99,8 +117,7 @@ def _inputs(model: Any, ids: Tensor) -> dict[str, Any]:
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if getattr(model.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids.flip(1)
-    elif "position_ids" in taken:
-        inputs["position_ids"] = torch.zeros_like(ids)
+    inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
     for name, value in (("use_cache", False), ("output_attentions", True)):
         if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
             inputs[name] = value

@@ -1,0 +1,83 @@
+"""One layer that is being checked: its heads as they were cut, what its module did, and the norms beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.models.heads import LayerWeights
+from engine.models.outline import AttentionModule
+from engine.models.witness import Observation
+
+VALUE_NORMS, QUERY_NORMS, KEY_NORMS = (
+    tuple(f"{side}_{kind}" for side in sides for kind in ("norm", "layernorm"))
+    for sides in (("v", "value"), ("q", "query"), ("k", "key"))
+)
+SHARED_QUERY_KEY_NORM = "qk_norm"
+OUTPUT_NORMS = ("attn_sub_norm", "sub_norm")
+GATES = ("gate_proj", "g_proj", "g")
+SHARED_KEY_NORM = "k_rope_only_layernorm"
+"""What models call the modules beside the projections that act on values, queries, keys and heads' outputs."""
+
+LATENT_SCALES = {"Q": ("mla_scale_q_lora", "q_lora_scale"), "K": ("mla_scale_kv_lora", "kv_lora_scale")}
+VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
+"""What attention modules call the numbers that they multiply latents and values by, and at which they cut them off."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer that is being checked."""
+
+    module: AttentionModule
+    weights: LayerWeights
+    seen: Observation
+
+    def child(self, names: tuple[str, ...]) -> Any:
+        """Find a module beside the projections by one of its names, or None."""
+        children = dict(self.seen.module.named_children())
+        return next((children[name] for name in names if name in children), None)
+
+    @property
+    def clip(self) -> float:
+        """Give the size at which the module cuts queries, keys and values off; infinite where it does not."""
+        clip = getattr(self.seen.module, CLIP, None)
+        return math.inf if clip is None else float(clip)
+
+    def latent_size(self, matrix: str) -> Tensor | None:
+        """Give what a first step's norm multiplies a token's latent by, (sentences, tokens, 1), or None."""
+        latent = self.module.latents.get(matrix)
+        if latent is None:
+            return None
+        children = dict(self.seen.module.named_children())
+        down, norm = (children[name.split(".")[-2]] for name in (latent.down, latent.norm))
+        gain: Any = norm.weight
+        with torch.inference_mode():
+            written = down(self.seen.reads[matrix])[..., : len(gain)]
+            plain = written * gain
+            normed: Tensor = norm(written)
+        size: Tensor = (normed * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True)
+        scales = [getattr(self.seen.module, name, None) for name in LATENT_SCALES["Q" if matrix == "Q" else "K"]]
+        return size * next((scale for scale in scales if scale is not None), 1.0)
+
+
+def relative(difference: Tensor, whole: Tensor) -> float:
+    """Give the largest difference relative to the largest number."""
+    return float(difference.abs().max() / whole.abs().max().clamp_min(1e-30))
+
+
+def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Project (sentences, tokens, width) by head, in float64: (sentences, heads, tokens, rows)."""
+    rows = torch.einsum("btd,hrd->bhtr", x.double(), weight.to(x.device).double())
+    return rows if bias is None else rows + bias[None, :, None].to(rows)
+
+
+def call_norm(norm: nn.Module, rows: Tensor, seen: Observation) -> Tensor:
+    """Call one of the model's own norms in the dtype that it runs in."""
+    assert seen.written is not None
+    with torch.inference_mode():
+        result: Tensor = norm(rows.to(seen.written.dtype)).to(rows)
+    return result

@@ -1,0 +1,100 @@
+"""Identity (b): where a layer's heads look follows from their queries and keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.models.proof_case import (
+    KEY_NORMS,
+    QUERY_NORMS,
+    SHARED_KEY_NORM,
+    SHARED_QUERY_KEY_NORM,
+    Case,
+    call_norm,
+    rows_by_head,
+)
+from engine.models.witness import Observation
+
+
+def scores(case: Case) -> Iterator[tuple[str, float]]:
+    """Try (b): queries and keys, perhaps normed; their products scaled, capped, or with a bias of the positions."""
+    seen, weights = case.seen, case.weights
+    assert seen.probabilities is not None
+    query = rows_by_head(seen.reads["Q"], weights.query, weights.query_bias)
+    key = rows_by_head(seen.reads["K"], weights.key, weights.key_bias)
+    names = []
+    if (size := case.latent_size("Q")) is not None:
+        query = query * size[:, None].to(query)
+    if (size := case.latent_size("K")) is not None:
+        own = key.shape[-1] - weights.shared_key_rows
+        shared = key[..., own:]
+        if (norm := case.child((SHARED_KEY_NORM,))) is not None:
+            shared = call_norm(norm, shared, seen)
+        key = torch.cat([key[..., :own] * size[:, None].to(key), shared], -1)
+        names = ["latent norm"]
+    if case.clip < math.inf:
+        query, key = query.clamp(-case.clip, case.clip), key.clamp(-case.clip, case.clip)
+        names = [*names, "clipping"]
+    actual = seen.probabilities.to(query)
+    sums = actual.sum(-1, keepdim=True)
+    if bool((sums < 1 - 1e-3).any()):
+        names = [*names, "attention sink"]
+    actual = actual / sums.clamp_min(1e-30)
+    yield from _softmaxes(case, query, key, actual, names)
+    norms = case.child((*QUERY_NORMS, SHARED_QUERY_KEY_NORM)), case.child((*KEY_NORMS, SHARED_QUERY_KEY_NORM))
+    if norms != (None, None):
+        query, key = _normed(norms[0], query, seen), _normed(norms[1], key, seen)
+        yield from _softmaxes(case, query, key, actual, [*names, "query/key norm"])
+
+
+def _normed(norm: Any, rows: Tensor, seen: Observation) -> Tensor:
+    """Norm each head's rows, or all heads' rows together where the gain is as wide as that; None norms nothing."""
+    if norm is None:
+        return rows
+    gain = getattr(norm, "weight", None)
+    if not isinstance(gain, Tensor) or gain.numel() == rows.shape[-1]:
+        return call_norm(norm, rows, seen)
+    full = call_norm(norm, rows.transpose(1, 2).flatten(2), seen)
+    by_head: Tensor = full.unflatten(2, (rows.shape[1], -1))
+    return by_head.transpose(1, 2)
+
+
+def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[tuple[str, float]]:
+    """Turn products of queries and keys into probabilities in every way that models do."""
+    products = query @ key.repeat_interleave(case.weights.group, 1).mT
+    unseen = actual == 0
+
+    def residual(logits: Tensor) -> float:
+        predicted = logits.masked_fill(unseen, -torch.inf).softmax(-1)
+        return float((predicted.nan_to_num() - actual).abs().max())
+
+    usual = query.shape[-1] ** -0.5
+    yield ", ".join(names), residual(usual * products)
+    own = _fitted_scale(products, actual)
+    for scale in dict.fromkeys((1.0, own)):
+        yield ", ".join([*names, f"scale {scale:.4g}"]), residual(scale * products)
+    config: Any = getattr(case.seen.module, "config", None)
+    cap = getattr(config, "attn_logit_softcapping", None)
+    if cap:
+        for scale in (usual, getattr(case.seen.module, "scaling", usual)):
+            yield ", ".join([*names, "soft cap"]), residual(cap * torch.tanh(scale * products / cap))
+    if len(actual) > 1:  # a bias of the positions is whatever the first sentence says; the others must then follow
+        for scale in dict.fromkeys((usual, own)):
+            following = actual[:1].log() + scale * (products - products[:1])
+            yield ", ".join([*names, "bias of the positions"]), residual(following)
+
+
+def _fitted_scale(products: Tensor, actual: Tensor) -> float:
+    """Find the scale with which products differ between sentences as log-probabilities do, by least squares."""
+    both = (actual > 0).all(0, keepdim=True)
+    rise = (actual.clamp_min(1e-30).log() - actual[:1].clamp_min(1e-30).log()).where(both, 0.0)
+    run = (products - products[:1]).where(both, 0.0)
+    count = both.sum(-1, keepdim=True).clamp_min(1)
+    rise = (rise - rise.sum(-1, keepdim=True) / count).where(both, 0.0)
+    run = (run - run.sum(-1, keepdim=True) / count).where(both, 0.0)
+    return float((rise * run).sum() / run.square().sum().clamp_min(1e-30))

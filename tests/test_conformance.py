@@ -1,0 +1,40 @@
+"""The table of all types says what holds today: a part of it is made again, and the engine's own list follows it."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from engine.models.proven import PROVEN_TYPES
+from tests.architecture_cases import ARCHITECTURES
+from tests.conformance import check, table
+
+REPRESENTATIVES = [
+    "afmoe", "albert", "bitnet", "codegen", "dbrx", "deberta", "deepseek_v3", "falcon", "gemma3", "gemma4_text",
+    "gpt_oss", "jamba", "llama4", "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "nanochat", "qwen3_next",
+    "t5gemma", "xmod",
+]  # fmt: skip
+"""One type of each layout and of each thing that models do besides, and one of each way to be declined."""
+
+
+TYPES = {row.model_type: row for row in table()}
+
+
+@pytest.mark.parametrize("model_type", REPRESENTATIVES)
+def test_a_type_is_what_the_table_says(model_type: str) -> None:
+    # All but the residual of the maps, which differs between machines, and the wording of other people's errors.
+    assert astuple(check(model_type))[:7] == astuple(TYPES[model_type])[:7]
+
+
+def test_the_types_that_the_engine_calls_proven_are_those_of_the_table() -> None:
+    proven = {row.model_type for row in TYPES.values() if row.outcome == "proven"}
+    assert proven - PROVEN_TYPES == set()
+    assert PROVEN_TYPES - proven - set(ARCHITECTURES) == set()
+
+
+def test_no_type_is_cut_wrongly_and_every_other_outcome_has_its_reason() -> None:
+    rows = TYPES.values()
+    assert [row.model_type for row in rows if "WRONG" in (row.output, row.scores)] == []
+    assert [row.model_type for row in rows if row.outcome == "failed"] == []
+    assert [row.model_type for row in rows if row.outcome != "proven" and not row.reason] == []
