@@ -32,11 +32,11 @@ DTYPE_NAMES = {
 }  # fmt: skip
 """What safetensors calls a dtype, to what torch calls it."""
 
-DTYPE_EPSILONS = {
-    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
-    "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
-}  # fmt: skip
+DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
+
+STORED_EPSILONS = {**DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
+"""The same with the dtypes that stand for numbers only with a scale beside them."""
 
 DTYPE_BYTES = {"64": 8, "32": 4, "16": 2}
 

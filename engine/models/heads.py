@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.models.checkpoint import DTYPE_EPSILONS, Checkpoint
+from engine.models.checkpoint import DTYPE_EPSILONS, STORED_EPSILONS, Checkpoint
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
 from engine.models.quantised import read_weight
@@ -107,7 +107,7 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
         bias_parts.get("K"),
         bias_parts.get("V"),
         biases.get("O"),
-        {matrix: DTYPE_EPSILONS[checkpoint.entries[name].dtype] for matrix, name in module.weights.items()},
+        {matrix: STORED_EPSILONS[checkpoint.entries[name].dtype] for matrix, name in module.weights.items()},
         gates.get("gate"),
         gates.get("gate_bias"),
         0 if down is None else len(read[down.down]) - len(read[down.norm]),

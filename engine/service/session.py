@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.models.checkpoint import DTYPE_EPSILONS, Checkpoint
+from engine.models.checkpoint import STORED_EPSILONS, Checkpoint
 from engine.models.locate import Location, locate
 from engine.models.outline import Anatomy, read_anatomy
 from engine.service.assembly import BASELINE_DRAWS, assemble
@@ -104,7 +104,7 @@ class Session:
             values = self._load(file, lambda: self._compute(outline, whole_layer, breathe), rows)
             weights = self._anatomy.modules[layer.whole_layer].weights
             epsilons = {
-                matrix: DTYPE_EPSILONS.get(self._checkpoint.entries[name].dtype, 0.0)
+                matrix: STORED_EPSILONS.get(self._checkpoint.entries[name].dtype, 0.0)
                 for matrix, name in weights.items()
             }
             self._groups[key] = assemble(outline, whole_layer, values, epsilons)
