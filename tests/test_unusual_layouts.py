@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from engine.models.heads import read_layer
 from engine.models.proof import prove
 from engine.models.sentence import Reader
 from engine.values.heads import Head
 from tests import tiny_models
-from tests.opening import open_folder
+from tests.opening import open_folder, refusal
 from tests.tiny_configurations import tiny_configuration
 
 
@@ -55,6 +56,19 @@ def test_latent_attention_is_put_together_from_its_two_steps(
     proof = prove(module, weights, seen[layer])
     assert proof.output.holds
     assert proof.scores.holds
+
+
+@pytest.mark.parametrize("name", ["q_a_layernorm", "kv_a_layernorm"])
+@pytest.mark.parametrize("change", ["gone", "a matrix"])
+def test_a_latent_whose_norm_is_damaged_is_refused_by_its_name(name: str, change: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, "deepseek_v3")
+    tensors = load_file(folder / "model.safetensors")
+    (damaged, *_) = [each for each in tensors if f"layers.0.self_attn.{name}." in each]
+    gain = tensors.pop(damaged)
+    if change != "gone":
+        tensors[damaged] = gain[None].clone()
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    assert damaged in refusal(folder)
 
 
 FORMS: list[tuple[str, dict[str, Any], tuple[int, int]]] = [

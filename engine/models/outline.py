@@ -154,8 +154,15 @@ def _shapes(module: str, rule: Rule, entries: Mapping[str, TensorEntry]) -> dict
         shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
     for matrix, latent in rule.latents.items():
         for part, name in (("down", latent.down), ("norm", latent.norm)):
-            entry = entries.get(f"{_sibling(module, name)}.weight")
-            shapes[f"{part} {matrix}"] = () if entry is None else entry.shape
+            tensor = f"{_sibling(module, name)}.weight"
+            if tensor not in entries:
+                raise EngineError(f"{tensor} is not in the checkpoint; download or save the model again")
+            shape = entries[tensor].shape
+            if len(shape) != (2 if part == "down" else 1):
+                raise EngineError(
+                    f"{tensor} has shape {list(shape)}, not that of a {'matrix' if part == 'down' else 'gain'}"
+                )
+            shapes[f"{part} {matrix}"] = shape
     return shapes
 
 
