@@ -35,7 +35,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding
 from tests import tiny_models
-from tests.opening import open_folder
+from tests.opening import open_folder, open_reader
 from tests.tiny_configurations import tiny_configuration
 
 TABLE = Path(__file__).with_name("conformance.csv")
@@ -117,7 +117,7 @@ def _proven(model_type: str, folder: Path) -> Row:
         "layers": " ".join(str(len(outline.stack_layers(stack))) for stack in outline.stacks),
         "heads": f"{first.heads}/{first.key_value_heads}",
     }
-    reader = Reader(anatomy, "cpu", "auto", trust_remote_code=False)
+    reader = open_reader(folder)
     seen = reader.observe(lambda: None)
     proofs = [prove(module, read_layer(checkpoint, module), seen[name]) for name, module in anatomy.modules.items()]
     output, scores = (_worst([getattr(proof, side) for proof in proofs]) for side in ("output", "scores"))

@@ -12,20 +12,27 @@ from typing import Any
 import pytest
 
 import engine
-from engine.models.checkpoint import Checkpoint
-from engine.models.locate import Location, locate
-from engine.models.outline import Anatomy, read_anatomy
+from engine.models.checkpoint import Tensors
+from engine.models.folder import FolderSource
+from engine.models.locate import locate
+from engine.models.outline import Anatomy
+from engine.models.sentence import Reader
 from engine.values.errors import EngineError, Superseded
 
 ROOT = Path(engine.__file__).parents[1]
 """Where the packages are, installed or not."""
 
 
-def open_folder(folder: Path) -> tuple[Location, Checkpoint, Anatomy]:
+def open_folder(folder: Path) -> tuple[FolderSource, Tensors, Anatomy]:
     """Find a folder's files, read their headers, and take the model apart."""
-    location = locate(str(folder))
-    checkpoint = Checkpoint(location.directory)
-    return location, checkpoint, read_anatomy(location, checkpoint)
+    source = FolderSource(locate(str(folder)))
+    return source, source.tensors, source.anatomy
+
+
+def open_reader(folder: Path, dtype: str = "auto") -> Reader:
+    """Load a folder's model, to read sentences with."""
+    source = FolderSource(locate(str(folder)))
+    return Reader(source.anatomy, source.load("cpu", dtype))
 
 
 def refusal(folder: Path) -> str:

@@ -23,7 +23,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models.checkpoint import Checkpoint
+from engine.models.checkpoint import Tensors
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.outline import Anatomy, AttentionModule
 from engine.models.proven import PROVEN_TYPES
@@ -53,7 +53,7 @@ class Dissection:
     case: Architecture
     settings: Mapping[str, Any]
     anatomy: Anatomy
-    checkpoint: Checkpoint
+    checkpoint: Tensors
     probabilities: Mapping[str, tuple[Tensor, ...]]
     reads: Mapping[str, Tensor]
     writes: Mapping[str, Tensor]

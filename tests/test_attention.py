@@ -21,7 +21,7 @@ from engine.values.heads import Head
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
-from tests.opening import open_folder
+from tests.opening import open_folder, open_reader
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 ANOTHER = "def attend(query): return query"
@@ -32,11 +32,6 @@ Maps = dict[str, list[NDArray[np.float32]]]
 
 def no_hurry() -> None:
     """Have nothing more urgent to do."""
-
-
-def open_reader(folder: Path, dtype: str = "auto") -> Reader:
-    """Open a model for sentences, as the engine does."""
-    return Reader(open_folder(folder)[2], "cpu", dtype, trust_remote_code=False)
 
 
 def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:

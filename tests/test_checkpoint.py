@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.checkpoint import Checkpoint
+from engine.models.checkpoint import Tensors
 from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -77,8 +77,8 @@ def test_every_form_of_file_gives_the_same_heads(
     _, checkpoint, anatomy = open_folder(folder)
     _, expected_checkpoint, expected = open_folder(tiny_model("llama"))
     assert anatomy.outline.layers == expected.outline.layers
-    assert checkpoint.parameters == expected_checkpoint.parameters
-    assert checkpoint.stored_bytes == expected_checkpoint.stored_bytes
+    assert checkpoint.entries == expected_checkpoint.entries
+    assert anatomy.outline.stored_bytes == expected.outline.stored_bytes
     for name, module in anatomy.modules.items():
         ours, theirs = read_layer(checkpoint, module), read_layer(expected_checkpoint, expected.modules[name])
         for head in range(4):
@@ -102,13 +102,11 @@ def test_weights_are_read_as_they_are_stored(dtype: torch.dtype, tiny_copy: Tiny
 HUGE = """
 import resource, sys
 from pathlib import Path
-from engine.models.checkpoint import Checkpoint
+from engine.models.folder import FolderSource
 from engine.models.locate import locate
-from engine.models.outline import read_anatomy
-location = locate(sys.argv[1])
-checkpoint = Checkpoint(location.directory)
-anatomy = read_anatomy(location, checkpoint)
-print(checkpoint.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
+source = FolderSource(locate(sys.argv[1]))
+checkpoint, anatomy = source.tensors, source.anatomy
+print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
 from engine.models.heads import read_layer
 print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
@@ -251,7 +249,7 @@ def test_a_bias_of_the_wrong_size_is_named(shape: tuple[int, ...], tiny_copy: Ti
         read_layer(*_parts(folder))
 
 
-def _parts(folder: Path) -> tuple[Checkpoint, Any]:
+def _parts(folder: Path) -> tuple[Tensors, Any]:
     """Open a folder and pick its first layer."""
     _, checkpoint, anatomy = open_folder(folder)
     return checkpoint, anatomy.modules[FIRST]

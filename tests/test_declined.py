@@ -37,8 +37,15 @@ def test_a_head_count_that_does_not_fit_the_weights_is_refused(heads: int, tiny_
     assert f"{heads} heads" in line
 
 
-@pytest.mark.parametrize("heads", [None, 0, -4, "four", [4]])
-def test_a_configuration_without_a_head_count_is_refused(heads: Any, tiny_copy: TinyModel) -> None:
+def test_a_head_count_that_is_left_out_is_the_default_of_the_type_and_said_to_be(tiny_copy: TinyModel) -> None:
+    folder = with_config(tiny_copy("opt", num_attention_heads=12, hidden_size=24), num_attention_heads=None)
+    outline = open_folder(folder)[2].outline
+    assert [layer.heads for layer in outline.layers] == [12, 12]
+    assert "defaults of its type" in " ".join(outline.notes)
+
+
+@pytest.mark.parametrize("heads", [0, -4, "four", [4]])
+def test_a_configuration_without_a_usable_head_count_is_refused(heads: Any, tiny_copy: TinyModel) -> None:
     assert "how many heads" in refusal(with_config(tiny_copy("llama"), num_attention_heads=heads))
 
 

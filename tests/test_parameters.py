@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from safetensors.torch import load_file
 
-from engine.models.parameters import list_parameters
 from tests.conftest import TinyModel
 from tests.opening import open_folder
 
@@ -21,8 +20,8 @@ from tests.opening import open_folder
 def test_tied_parameters_are_listed_with_the_one_they_share(
     model_type: str, tied: str, source: str, tiny_model: TinyModel
 ) -> None:
-    location, checkpoint, _ = open_folder(tiny_model(model_type, with_head=True))
-    listed = {each.name: each for each in list_parameters(location, checkpoint)}
+    opened = open_folder(tiny_model(model_type, with_head=True))[0]
+    listed = {each.name: each for each in opened.parameters()}
     assert listed[tied].tied_to == source
     assert listed[source].tied_to == ""
     assert listed[tied].shape == listed[source].shape
@@ -30,8 +29,8 @@ def test_tied_parameters_are_listed_with_the_one_they_share(
 
 def test_parameters_are_listed_as_stored_and_in_reading_order(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama", num_hidden_layers=11, with_head=True, tie_word_embeddings=False)
-    location, checkpoint, _ = open_folder(folder)
-    listed = list_parameters(location, checkpoint)
+    source = open_folder(folder)[0]
+    listed = source.parameters()
     stored = load_file(folder / "model.safetensors")
     assert {each.name: each.shape for each in listed} == {name: tuple(each.shape) for name, each in stored.items()}
     assert not any(each.tied_to for each in listed)

@@ -14,13 +14,12 @@ import pytest
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.proof import prove
 from engine.models.rules import Layout, fused_places
-from engine.models.sentence import Reader
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding, LayerProof
 from tests.conftest import TinyModel
-from tests.opening import open_folder
+from tests.opening import open_folder, open_reader
 from tests.test_wrong_input import attn_tui, refusal
 from tui.proofs import describe_finding, run_check, summarise
 
@@ -32,7 +31,7 @@ Spoil = Callable[[LayerWeights], LayerWeights]
 def proof_of(folder: Path, layer: Head, spoil: Spoil = lambda weights: weights) -> LayerProof:
     """Check one layer, perhaps after its heads were cut in a wrong way."""
     _, checkpoint, anatomy = open_folder(folder)
-    reader = Reader(anatomy, "cpu", "auto", trust_remote_code=False)
+    reader = open_reader(folder)
     seen = reader.observe(lambda: None)
     return prove(anatomy.modules[layer], spoil(read_layer(checkpoint, anatomy.modules[layer])), seen[layer])
 
@@ -107,8 +106,9 @@ def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel
 
 
 def test_half_precision_is_judged_by_its_own_rounding(tiny_model: TinyModel) -> None:
-    _, checkpoint, anatomy = open_folder(tiny_model("llama"))
-    reader = Reader(anatomy, "cpu", "bfloat16", trust_remote_code=False)
+    folder = tiny_model("llama")
+    _, checkpoint, anatomy = open_folder(folder)
+    reader = open_reader(folder, "bfloat16")
     weights = read_layer(checkpoint, anatomy.modules[LAYER])
     proof = prove(anatomy.modules[LAYER], weights, reader.observe(lambda: None)[LAYER])
     assert proof.output.holds

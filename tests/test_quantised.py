@@ -1,10 +1,9 @@
-"""Block-scaled float8 is read as what it stands for; other ways of quantising are declined by name."""
+"""Block-scaled float8 is read as what it stands for."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import open_folder, refusal, with_config
+from tests.opening import open_folder, with_config
 from tests.test_wrong_input import attn_tui
 
 BLOCK = (12, 20)
@@ -77,10 +76,3 @@ def test_scales_that_do_not_fit_are_refused(tiny_copy: TinyModel) -> None:
     _, checkpoint, anatomy = open_folder(folder)
     with pytest.raises(EngineError, match="does not fit"):
         read_layer(checkpoint, anatomy.modules[Head("decoder", 0)])
-
-
-@pytest.mark.parametrize("method", ["gptq", "awq", "bitsandbytes"])
-def test_other_ways_are_declined_by_name(method: str, tiny_copy: TinyModel) -> None:
-    settings: dict[str, Any] = {"quant_method": method, "bits": 4}
-    line = refusal(with_config(tiny_copy("llama"), quantization_config=settings))
-    assert f"quantised with {method}" in line

@@ -12,10 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from engine.models.heads import read_layer
 from engine.models.proof import prove
-from engine.models.sentence import Reader
 from engine.values.heads import Head
 from tests import tiny_models
-from tests.opening import open_folder, refusal
+from tests.opening import open_folder, open_reader, refusal
 from tests.tiny_configurations import tiny_configuration
 
 
@@ -52,7 +51,7 @@ def test_latent_attention_is_put_together_from_its_two_steps(
         torch.testing.assert_close(value * size, whole[:, head, 6:], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(key[:, :6] * size, whole[:, head, :6], rtol=1e-5, atol=1e-6)
         torch.testing.assert_close(key[:, 6:], shared, rtol=1e-6, atol=1e-7)
-    seen = Reader(anatomy, "cpu", "auto", trust_remote_code=False).observe(lambda: None)
+    seen = open_reader(folder).observe(lambda: None)
     proof = prove(module, weights, seen[layer])
     assert proof.output.holds
     assert proof.scores.holds
@@ -95,8 +94,9 @@ FORMS: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
 def test_every_layer_of_an_unusual_layout_is_proven(
     model_type: str, settings: dict[str, Any], heads: tuple[int, int], tmp_path: Path
 ) -> None:
-    _, checkpoint, anatomy = open_folder(saved(tmp_path, model_type, **settings))
-    seen = Reader(anatomy, "cpu", "auto", trust_remote_code=False).observe(lambda: None)
+    folder = saved(tmp_path, model_type, **settings)
+    _, checkpoint, anatomy = open_folder(folder)
+    seen = open_reader(folder).observe(lambda: None)
     for layer, module in anatomy.modules.items():
         assert (module.outline.heads, module.outline.key_value_heads) == heads
         proof = prove(module, read_layer(checkpoint, module), seen[layer])
@@ -123,7 +123,7 @@ def test_layers_that_share_weights_are_layers_of_their_own(
     for layer, (group, inner) in zip(outline.layers, modules, strict=True):
         assert f"albert_layer_groups.{group}.albert_layers.{inner}." in layer.module
         assert "weights shared by layers" in layer.marks
-    reader = Reader(open_folder(folder)[2], "cpu", "auto", trust_remote_code=False)
+    reader = open_reader(folder)
     sentence = reader.read("the cat sat on the mat", lambda: None)
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
     with torch.no_grad():

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from safetensors import SafetensorError, safe_open
 
@@ -35,19 +35,22 @@ DTYPE_NAMES = {
 DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 """The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
 
-STORED_EPSILONS = {**DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2}
-"""The same with the dtypes that stand for numbers only with a scale beside them."""
+STORED_EPSILONS = {
+    **DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
+    "int8": 2.0**-7, "int4": 2.0**-3, "int2": 2.0**-1, "nf4": 2.0**-2, "fp4": 2.0**-1,
+}  # fmt: skip
+"""The same with what stands for numbers only with a scale beside it: the distance of the largest two."""
 
-DTYPE_BYTES = {"64": 8, "32": 4, "16": 2}
+DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
+"""Bits of a number, by what its dtype's name ends with; others have eight."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """What a file's header says of one tensor: its shape, its dtype as torch calls it, and the file."""
+    """What is known of one tensor before it is read: its shape, and its dtype as torch calls it."""
 
     shape: tuple[int, ...]
     dtype: str
-    file: Path
 
     @property
     def parameters(self) -> int:
@@ -57,8 +60,19 @@ class TensorEntry:
     @property
     def stored_bytes(self) -> int:
         """How many bytes it takes on disk."""
-        width = next((size for digits, size in DTYPE_BYTES.items() if self.dtype.endswith(digits)), 1)
-        return self.parameters * width
+        bits = next((bits for ending, bits in DTYPE_BITS.items() if self.dtype.endswith(ending)), 8)
+        return self.parameters * bits // 8
+
+
+class Tensors(Protocol):
+    """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way."""
+
+    @property
+    def entries(self) -> Mapping[str, TensorEntry]:
+        """Every tensor's shape and dtype."""
+
+    def read(self, name: str) -> Tensor:
+        """Give one tensor, as it is used in computing."""
 
 
 def weight_file(directory: Path) -> Path | None:
@@ -103,40 +117,33 @@ def missing_shards(weights: Path) -> tuple[Path, ...]:
 
 
 class Checkpoint:
-    """The tensors of a folder written by ``save_pretrained``, by name.
+    """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
     Opening reads the headers alone, without torch; `read` gives one tensor, memory-mapped.
     """
 
-    def __init__(self, directory: Path) -> None:
-        weights = weight_file(directory)
+    def __init__(self, place: Path) -> None:
+        weights = weight_file(place) if place.is_dir() else place
         if weights is None:
-            raise EngineError(f"{directory} has no weights")
+            raise EngineError(f"{place} has no weights")
         missing = missing_shards(weights)
         if missing:
             raise EngineError(
-                f"{weights.name} lists {missing[0].name}, which is not in {directory}; download the model again"
+                f"{weights.name} lists {missing[0].name}, which is not in {weights.parent}; download the model again"
             )
         self.files = shard_files(weights)
         self._pickled: dict[Path, Mapping[str, Tensor]] = {}
+        self._places: dict[str, Path] = {}
         self.entries: dict[str, TensorEntry] = {}
         for file in self.files:
-            self.entries |= _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
+            found = _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
+            self.entries |= found
+            self._places |= dict.fromkeys(found, file)
         lost = promised_tensors(weights) - self.entries.keys()
         if lost:
             raise EngineError(
                 f"{weights.name} lists {min(lost)}, which is in none of its files; download the model again"
             )
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers all tensors hold."""
-        return sum(entry.parameters for entry in self.entries.values())
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes all tensors take."""
-        return sum(entry.stored_bytes for entry in self.entries.values())
 
     def read(self, name: str) -> Tensor:
         """Read one tensor, as stored.
@@ -145,7 +152,7 @@ class Checkpoint:
         ------
         EngineError : when the file no longer holds what its header said.
         """
-        file = self.entries[name].file
+        file = self._places[name]
         if file.suffix != ".safetensors":
             return self._load_bin(file)[name]
         try:
@@ -176,7 +183,7 @@ class Checkpoint:
     def _bin_entries(self, file: Path) -> dict[str, TensorEntry]:
         """List the tensors of an old PyTorch file."""
         return {
-            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), file)
+            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
             for name, tensor in self._load_bin(file).items()
         }
 
@@ -189,7 +196,7 @@ def _safetensors_entries(file: Path) -> dict[str, TensorEntry]:
             for name in handle.keys():  # noqa: SIM118  # the handle is no mapping and cannot be iterated
                 part = handle.get_slice(name)
                 dtype = part.get_dtype()
-                entries[name] = TensorEntry(tuple(part.get_shape()), DTYPE_NAMES.get(dtype, dtype.lower()), file)
+                entries[name] = TensorEntry(tuple(part.get_shape()), DTYPE_NAMES.get(dtype, dtype.lower()))
             return entries
     except (SafetensorError, OSError) as error:
         raise EngineError(f"{file} is damaged or cut short ({error}); download or save the model again") from error

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.models.checkpoint import DTYPE_EPSILONS, STORED_EPSILONS, Checkpoint
+from engine.models.checkpoint import DTYPE_EPSILONS, STORED_EPSILONS, Tensors
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
-from engine.models.quantised import read_weight
 from engine.models.rules import Layout, fused_places
 from engine.values.errors import EngineError
 
@@ -68,7 +67,7 @@ class LayerWeights:
         return arrays | {name: bias for name, bias in biases.items() if bias is not None}
 
 
-def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "cpu") -> LayerWeights:
+def read_layer(tensors: Tensors, module: AttentionModule, device: str = "cpu") -> LayerWeights:
     """Read one layer's projections and cut them into heads.
 
     Raises
@@ -79,7 +78,7 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
     steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
     read: dict[str, Tensor] = {}
     for name in dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps)):
-        read[name] = _finite(name, read_weight(checkpoint, name, module.scaled_block)).to(device)
+        read[name] = _finite(name, tensors.read(name)).to(device)
     weights = {matrix: read[name] for matrix, name in module.weights.items()}
     if rule.stored_transposed:
         weights = {matrix: weight.T for matrix, weight in weights.items()}
@@ -107,7 +106,7 @@ def read_layer(checkpoint: Checkpoint, module: AttentionModule, device: str = "c
         bias_parts.get("K"),
         bias_parts.get("V"),
         biases.get("O"),
-        {matrix: STORED_EPSILONS[checkpoint.entries[name].dtype] for matrix, name in module.weights.items()},
+        {matrix: STORED_EPSILONS[tensors.entries[name].dtype] for matrix, name in module.weights.items()},
         gates.get("gate"),
         gates.get("gate_bias"),
         0 if down is None else len(read[down.down]) - len(read[down.norm]),

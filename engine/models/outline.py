@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.models.checkpoint import Checkpoint, TensorEntry
-from engine.models.configuration import context, head_count, read_config
+from engine.models.checkpoint import TensorEntry
+from engine.models.configuration import context, head_count
 from engine.models.counts import count_heads
-from engine.models.locate import Location
 from engine.models.proven import PROVEN_TYPES
-from engine.models.quantised import block_of, refuse_unreadable
 from engine.models.rules import (
     CROSS_ATTENTION,
     ENCODER_TYPES,
@@ -47,7 +45,6 @@ class AttentionModule:
     ----------
     latents : the first step of projections that take two.
     is_gated : whether a head's query is followed by an output gate.
-    scaled_block : rows and columns that share a scale, where weights are stored with scales.
     """
 
     outline: LayerOutline
@@ -56,7 +53,6 @@ class AttentionModule:
     biases: Mapping[str, str]
     latents: Mapping[str, LatentNames]
     is_gated: bool
-    scaled_block: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,37 +212,57 @@ def _attention(
         marks=tuple(dict.fromkeys([*marks, *(["output gate"] if counts.is_gated else [])])),
     )
     weights = {matrix: f"{name}.weight" for matrix, name in names.items()}
-    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated, block_of(config))
+    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated)
 
 
-def read_anatomy(location: Location, checkpoint: Checkpoint) -> Anatomy:
-    """Find every attention layer of a checkpoint.
+def read_anatomy(
+    name: str, where: str, config: Mapping[str, Any], entries: Mapping[str, TensorEntry], notes: tuple[str, ...] = ()
+) -> Anatomy:
+    """Find every attention layer among a model's tensors.
+
+    Parameters
+    ----------
+    name, where : what the person typed, and where it was found.
+    config : as ``config.json`` has it.
+    entries : the tensors by name.
+    notes : what the person should know besides.
 
     Raises
     ------
     EngineError : when the model has no attention that the rules can cut into heads, naming its type.
     """
-    config = read_config(location.directory)
     model_type = str(config.get("model_type", "unknown"))
-    refuse_unreadable(config, location.name)
-    entries = checkpoint.entries
     modules: dict[Head, AttentionModule] = {}
     for place, module, rule in _placed(entries, model_type, config):
         modules[place] = _attention(module, rule, entries, config, place)
     if not modules:
         raise EngineError(_why_none(model_type, entries))
+    if model_type not in PROVEN_TYPES:
+        notes = (*notes, _unproven(model_type))
+    return anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
+
+
+def anatomy_of(
+    name: str,
+    where: str,
+    model_type: str,
+    modules: Mapping[Head, AttentionModule],
+    entries: Mapping[str, TensorEntry],
+    longest: int | None,
+    notes: tuple[str, ...],
+) -> Anatomy:
+    """Put attention modules in reading order, and say of the whole model what there is to say."""
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
     first = next(iter(ordered.values()))
-    notes = () if model_type in PROVEN_TYPES else (_unproven(model_type),)
     outline = ModelOutline(
-        location.name,
-        str(location.directory),
+        name,
+        where,
         model_type,
         tuple(module.outline for module in ordered.values()),
         entries[first.weights["Q"]].dtype,
-        checkpoint.parameters,
-        checkpoint.stored_bytes,
-        context(config, model_type),
+        sum(entry.parameters for entry in entries.values()),
+        sum(entry.stored_bytes for entry in entries.values()),
+        longest,
         notes,
     )
     return Anatomy(outline, ordered)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from engine.models.checkpoint import Checkpoint, TensorEntry
+from engine.models.checkpoint import TensorEntry
 from engine.models.configuration import read_config
-from engine.models.locate import Location
 from engine.values.model import Parameter
 
 
-def list_parameters(location: Location, checkpoint: Checkpoint) -> tuple[Parameter, ...]:
+def list_parameters(directory: Path, entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:
     """List a checkpoint's tensors as stored, then the names that the model ties to one of them.
 
     A tied name (``lm_head.weight``) has no tensor of its own in the files; its row names the one it shares.
     """
-    entries = checkpoint.entries
     stored = [Parameter(name, entry.shape, entry.dtype) for name, entry in entries.items()]
-    ties = _ties(location, entries)
+    ties = _ties(directory, entries)
     result = [
         Parameter(each.name, each.shape, each.dtype, ties[each.name]) if ties.get(each.name) in entries else each
         for each in stored
@@ -34,7 +33,7 @@ def _reading_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]
 
 
-def _ties(location: Location, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
+def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
     """Ask the model's own class which names share one tensor; building it on the meta device allocates nothing."""
     import torch
     import transformers
@@ -42,12 +41,12 @@ def _ties(location: Location, entries: Mapping[str, TensorEntry]) -> dict[str, s
     from engine.models.tokens import silence
 
     silence()
-    names = read_config(location.directory).get("architectures") or [""]
+    names = read_config(directory).get("architectures") or [""]
     model_class: Any = getattr(transformers, str(names[0]), None)
     if model_class is None:
         return {}
     try:
-        config = transformers.AutoConfig.from_pretrained(location.directory, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
         with torch.device("meta"):
             model = model_class(config)
             model.tie_weights()

@@ -1,17 +1,17 @@
-"""Checkpoints whose weights are stored in fewer bits: block-scaled float8 is read, other ways are declined by name."""
+"""Checkpoints stored in fewer bits, read as what they stand for, without the packages that wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import Checkpoint
+from engine.models.checkpoint import TensorEntry, Tensors
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-READABLE_METHODS = frozenset({"fp8", "mxfp4"})
+PLAIN_METHODS = frozenset({"fp8", "mxfp4"})
 """Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""
 
 DEFAULT_BLOCK = (128, 128)
@@ -21,55 +21,88 @@ SCALE_SUFFIX = "_scale_inv"
 """What the tensor of a weight's scales is called, after the weight."""
 
 
-def refuse_unreadable(config: Mapping[str, Any], model: str) -> None:
-    """Refuse a checkpoint that is quantised in a way that cannot be read.
-
-    Raises
-    ------
-    EngineError : naming the way.
-    """
-    quantised = config.get("quantization_config")
-    method = str(quantised.get("quant_method", "")) if isinstance(quantised, dict) else ""
-    if method and method not in READABLE_METHODS:
-        raise EngineError(
-            f"{model} is quantised with {method}, which attn-tui cannot read; open the model it was made from"
-        )
-
-
-def block_of(config: Mapping[str, Any]) -> tuple[int, int]:
-    """Give how many rows and columns of a weight share a scale."""
-    quantised = config.get("quantization_config")
-    block = quantised.get("weight_block_size") if isinstance(quantised, dict) else None
-    return (int(block[0]), int(block[1])) if isinstance(block, list) and len(block) == 2 else DEFAULT_BLOCK
-
-
-def read_weight(checkpoint: Checkpoint, name: str, block: tuple[int, int]) -> Tensor:
-    """Read one tensor; where scales stand beside it, multiply every block by its own (DeepSeek-AI 2024, section 3.3).
+class Decoded:
+    """Tensors of which some are stored in another form than the one they stand for.
 
     Parameters
     ----------
-    checkpoint : where it is.
-    name : of the tensor.
-    block : rows and columns that share a scale.
+    stored : as they are in the files.
+    decoders : for each weight that has to be decoded, what is known of it and what reads it.
+    hidden : names that only make sense to a decoder.
+    """
 
-    Returns
-    -------
-    tensor : as stored, or float32 where it had scales.
+    def __init__(
+        self,
+        stored: Tensors,
+        decoders: Mapping[str, tuple[TensorEntry, Callable[[], Tensor]]],
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
+        self._stored = stored
+        self._decoders = decoders
+        plain = {name: entry for name, entry in stored.entries.items() if name not in hidden}
+        self.entries: dict[str, TensorEntry] = plain | {name: entry for name, (entry, _) in decoders.items()}
+
+    def read(self, name: str) -> Tensor:
+        """Give one tensor, decoded where it has to be."""
+        if name in self._decoders:
+            return self._decoders[name][1]()
+        return self._stored.read(name)
+
+
+def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
+    """See a checkpoint's tensors as what they stand for.
+
+    Parameters
+    ----------
+    stored : as they are in the files.
+    config : of the model, whose ``quantization_config`` says how.
+    model : its name, for messages.
 
     Raises
     ------
-    EngineError : when the scales do not fit the weight.
+    EngineError : when it is quantised in a way that cannot be read, naming the way.
     """
-    stored = checkpoint.read(name)
-    if f"{name}{SCALE_SUFFIX}" not in checkpoint.entries:
-        return stored
-    scale = checkpoint.read(f"{name}{SCALE_SUFFIX}").float()
-    rows, columns = stored.shape
-    if scale.ndim == 2:
-        scale = scale.repeat_interleave(block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
-    if scale.ndim not in (0, 2) or (scale.ndim == 2 and scale.shape != stored.shape):
+    quantised = config.get("quantization_config")
+    settings = quantised if isinstance(quantised, dict) else {}
+    method = str(settings.get("quant_method", ""))
+    if not method or method in PLAIN_METHODS:
+        return _block_scaled(stored, settings)
+    from engine.models.packed import FORMATS
+
+    if method not in FORMATS:
         raise EngineError(
-            f"{name}{SCALE_SUFFIX} has shape {list(checkpoint.entries[f'{name}{SCALE_SUFFIX}'].shape)}, which does not "
-            f"fit {name} of {rows}×{columns} in blocks of {block[0]}×{block[1]}; download the model again"
+            f"{model} is quantised with {method}, which attn-tui cannot read; open the model it was made from"
         )
-    return stored.float() * scale
+    return FORMATS[method](stored, settings)
+
+
+def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
+    """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
+    block = settings.get("weight_block_size")
+    rows, columns = block if isinstance(block, list) and len(block) == 2 else DEFAULT_BLOCK
+    decoders = {
+        name: (entry, _scaled(stored, name, (int(rows), int(columns))))
+        for name, entry in stored.entries.items()
+        if f"{name}{SCALE_SUFFIX}" in stored.entries
+    }
+    return Decoded(stored, decoders) if decoders else stored
+
+
+def _scaled(stored: Tensors, name: str, block: tuple[int, int]) -> Callable[[], Tensor]:
+    """Make what reads one weight: float32, every block of rows and columns multiplied by its scale."""
+
+    def read() -> Tensor:
+        weight = stored.read(name)
+        scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
+        shape = list(scale.shape)
+        rows, columns = weight.shape
+        if scale.ndim == 2:
+            scale = scale.repeat_interleave(block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
+        if scale.ndim not in (0, 2) or (scale.ndim == 2 and scale.shape != weight.shape):
+            raise EngineError(
+                f"{name}{SCALE_SUFFIX} has shape {shape}, which does not fit {name} of {rows}×{columns} in blocks of "
+                f"{block[0]}×{block[1]}; download the model again"
+            )
+        return weight.float() * scale
+
+    return read

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.load import first_line
 from engine.models.outline import Anatomy
-from engine.models.tokens import Tokenizer, visible
+from engine.models.placing import placed
+from engine.models.source import Loaded
 from engine.models.witness import Observation, find_module, observe, returned_probabilities
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
@@ -31,54 +32,27 @@ PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def _first_line(error: BaseException) -> str:
-    """Take the part of an error's text that fits one line."""
-    return visible(str(error).strip().partition("\n")[0]) or type(error).__name__
-
-
 class Reader:
     """A loaded model that reads sentences and gives attention maps.
 
     Parameters
     ----------
     anatomy : the model's layers and where their modules are.
-    device : as torch names it.
-    dtype : ``auto`` keeps the stored one.
-    trust_remote_code : whether code that comes with the model may run; never without being asked for.
+    loaded : the model itself.
     """
 
-    def __init__(self, anatomy: Anatomy, device: str, dtype: str, trust_remote_code: bool) -> None:
+    def __init__(self, anatomy: Anatomy, loaded: Loaded) -> None:
         outline = anatomy.outline
         self._outline = outline
-        self.tokenizer = Tokenizer(Path(outline.directory), trust_remote_code)
-        try:
-            model = transformers.AutoModel.from_pretrained(
-                outline.directory,
-                attn_implementation="eager",
-                dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-                local_files_only=True,
-                trust_remote_code=trust_remote_code,
-            )
-            self.model: Any = model.to(device).eval()
-        except torch.OutOfMemoryError as error:
-            raise EngineError(
-                f"{outline.name} does not fit on {device}; try --device cpu or --dtype bfloat16"
-            ) from error
-        except Exception as error:  # whatever a model's own loading code raises
-            raise EngineError(
-                f"{outline.name} cannot run a sentence: {_first_line(error)}; its spectra work all the same"
-            ) from error
-        self._anatomy = anatomy
-        self._device = device
-        self.modules: dict[Head, nn.Module] = {}
+        self.words = loaded.words
+        self.model: Any = loaded.model
+        self._device = loaded.device
+        self._placed = placed(self.model, anatomy)
         named = dict(self.model.named_modules())
-        for name, module in anatomy.modules.items():
+        self.modules: dict[Head, nn.Module] = {}
+        for name, module in self._placed.items():
             found = find_module(named, module.outline.module)
-            if found is None:
-                raise EngineError(
-                    f"{outline.name}: the loaded model has no module {module.outline.module}; "
-                    "attention maps cannot be read"
-                )
+            assert found is not None  # placed says so
             self.modules[name] = found
         self._sentence: Sentence | None = None
         self._calls: dict[Head, Call] = {}
@@ -98,7 +72,7 @@ class Reader:
         """
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
-        sentence = self.tokenizer.read(text, self._outline.context)
+        sentence = self.words.read(text, self._outline.context)
         self._sentence = None
         self._calls.clear()
         ids = torch.tensor([sentence.ids], device=self._device)
@@ -118,7 +92,7 @@ class Reader:
                 ) from error
             except (RuntimeError, ValueError, TypeError, IndexError) as error:
                 raise EngineError(
-                    f"{self._outline.name} fails on this sentence: {_first_line(error)}; try another one"
+                    f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
                 ) from error
         self._sentence = sentence
         return sentence
@@ -127,7 +101,7 @@ class Reader:
         """Let the decoder of an encoder–decoder model read the same sentence, after its start token."""
         start = getattr(self.model.config, "decoder_start_token_id", None)
         ids = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
-        self._decoder_tokens = self.tokenizer.texts(ids)
+        self._decoder_tokens = self.words.texts(ids)
         return torch.tensor([ids], device=self._device)
 
     @contextmanager
@@ -191,7 +165,7 @@ class Reader:
                 return module(*call.args, **call.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise EngineError(
-                f"{self._outline.name} cannot show this layer's maps: {_first_line(error)}; its spectra still work"
+                f"{self._outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
             ) from error
 
     def _probabilities(self, layer: Head, returned: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -213,7 +187,7 @@ class Reader:
         tokens = [token for token in range(min(count, PROBED_TOKENS)) if token != padding]
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
         ids = torch.tensor(tokens)[places].to(self._device)
-        return observe(self.model, self._anatomy.modules, ids, breathe)
+        return observe(self.model, self._placed, ids, breathe)
 
     def mean_over_layers(self, stack: str, breathe: Callable[[], None]) -> AttentionMaps:
         """Average the maps over a stack's layers, head by head, holding one layer's maps at a time.

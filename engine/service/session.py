@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.models.checkpoint import STORED_EPSILONS, Checkpoint
-from engine.models.locate import Location, locate
-from engine.models.outline import Anatomy, read_anatomy
+from engine.models.checkpoint import STORED_EPSILONS
+from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
 from engine.service.loading import collector_at_rest, load_beside
 from engine.service.options import EngineOptions, cache_directory
+from engine.service.sources import find_source
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
@@ -35,11 +35,9 @@ Breathe = Callable[[], None]
 class Session:
     """A model that is open. Every method belongs to the engine thread; none is called from another."""
 
-    def __init__(self, location: Location, options: EngineOptions) -> None:
-        self._location = location
+    def __init__(self, source: Source, options: EngineOptions) -> None:
+        self._source = source
         self._options = options
-        self._checkpoint = Checkpoint(location.directory)
-        self._anatomy: Anatomy = read_anatomy(location, self._checkpoint)
         self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
         self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
         if options.device not in ("auto", "cpu"):
@@ -48,7 +46,8 @@ class Session:
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
         self._reader: Reader | EngineError | None = None
         self._spectra_device = ""
-        self._cache = SpectraCache(cache_directory(), self._identity()) if options.use_cache else None
+        identity = source.identity if options.use_cache else None
+        self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
     @classmethod
     def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Session:
@@ -58,19 +57,12 @@ class Session:
         ------
         EngineError : when it cannot be found, read, or taken apart into heads.
         """
-        return cls(locate(name, options.revision, report), options)
+        return cls(find_source(name, options, report), options)
 
     @property
     def outline(self) -> ModelOutline:
         """What is known of the model."""
-        return self._anatomy.outline
-
-    def _identity(self) -> str:
-        """Describe the content of the weight files without reading them."""
-        known_by = (*self._checkpoint.files, self._location.directory / "config.json")  # it says how many heads
-        files = [(file.name, file.stat()) for file in known_by]
-        stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
-        return f"{self._location.identity};{stamps}"
+        return self._source.anatomy.outline
 
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, cut by head, in main memory."""
@@ -78,7 +70,7 @@ class Session:
             from engine.models.heads import read_layer
 
         self.outline.layer(layer)
-        return read_layer(self._checkpoint, self._anatomy.modules[layer.whole_layer])
+        return read_layer(self._source.tensors, self._source.anatomy.modules[layer.whole_layer])
 
     def arrays(self, layer: Head) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
         """Give every head's W_Q, W_K, W_V, W_O and biases as NumPy arrays; bfloat16 becomes float32, exactly."""
@@ -102,9 +94,9 @@ class Session:
             file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
             rows = 1 if whole_layer else outline.heads
             values = self._load(file, lambda: self._compute(outline, whole_layer, breathe), rows)
-            weights = self._anatomy.modules[layer.whole_layer].weights
+            weights = self._source.anatomy.modules[layer.whole_layer].weights
             epsilons = {
-                matrix: STORED_EPSILONS.get(self._checkpoint.entries[name].dtype, 0.0)
+                matrix: STORED_EPSILONS.get(self._source.tensors.entries[name].dtype, 0.0)
                 for matrix, name in weights.items()
             }
             self._groups[key] = assemble(outline, whole_layer, values, epsilons)
@@ -226,7 +218,7 @@ class Session:
 
                 try:
                     device = choose_device(self._options.device)
-                    self._reader = Reader(self._anatomy, device, self._options.dtype, self._options.trust_remote_code)
+                    self._reader = Reader(self._source.anatomy, self._source.load(device, self._options.dtype))
                 except EngineError as error:
                     self._reader = error
         if isinstance(self._reader, EngineError):
@@ -242,7 +234,7 @@ class Session:
         layers = self.outline.layers
         for done, layer in enumerate(layers, start=1):
             breathe()
-            module = self._anatomy.modules[layer.name]
+            module = self._source.anatomy.modules[layer.name]
             yield (
                 prove(module, self.layer_weights(layer.name), seen[layer.name]),
                 Progress("checking", done, len(layers), "layers"),
@@ -262,6 +254,4 @@ class Session:
 
     def parameters(self) -> tuple[Parameter, ...]:
         """List the checkpoint's tensors."""
-        from engine.models.parameters import list_parameters
-
-        return list_parameters(self._location, self._checkpoint)
+        return self._source.parameters()

@@ -1,0 +1,70 @@
+"""A model in a folder written by ``save_pretrained``: tensors by name, and the whole model when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from engine.models.checkpoint import Checkpoint, Tensors
+from engine.models.configuration import read_config
+from engine.models.locate import Location
+from engine.models.outline import Anatomy, read_anatomy
+from engine.models.quantised import readable
+from engine.models.source import Loaded
+from engine.values.errors import EngineError
+from engine.values.model import Parameter
+
+DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
+"""Said of a model whose heads are counted by settings that are not written down."""
+
+
+class FolderSource:
+    """A folder's checkpoint, of which no more is read than is asked for."""
+
+    def __init__(self, location: Location, trust_remote_code: bool = False) -> None:
+        self.location = location
+        self._trust_remote_code = trust_remote_code
+        self._checkpoint = Checkpoint(location.directory)
+        config = read_config(location.directory)
+        self.tensors: Tensors = readable(self._checkpoint, config, location.name)
+        self.anatomy: Anatomy = self._take_apart(config)
+
+    def _take_apart(self, config: Mapping[str, Any]) -> Anatomy:
+        """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
+        name, where = self.location.name, str(self.location.directory)
+        try:
+            return read_anatomy(name, where, config, self.tensors.entries)
+        except EngineError as by_stored_names:
+            from engine.models.renamed import complete_config, renamed
+
+            with suppress(EngineError):
+                complete = complete_config(self.location.directory)
+                with suppress(EngineError):
+                    return read_anatomy(name, where, complete, self.tensors.entries, (DEFAULTS_USED,))
+                own_names = renamed(self.tensors, self.location.directory)
+                anatomy = read_anatomy(name, where, complete, own_names.entries)
+                self.tensors = own_names
+                return anatomy
+            raise by_stored_names
+
+    @property
+    def identity(self) -> str:
+        """The files, their sizes and times; their content is not read."""
+        known_by = (*self._checkpoint.files, self.location.directory / "config.json")  # it says how many heads
+        files = [(file.name, file.stat()) for file in known_by]
+        stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
+        return f"{self.location.identity};{stamps}"
+
+    def load(self, device: str, dtype: str) -> Loaded:
+        """Load the model by transformers, with the tokenizer beside it."""
+        from engine.models.load import load_folder
+
+        return load_folder(self.location.name, Path(self.location.directory), device, dtype, self._trust_remote_code)
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List the tensors as stored, and the names that the model ties to one of them."""
+        from engine.models.parameters import list_parameters
+
+        return list_parameters(self.location.directory, self.tensors.entries)

@@ -1,0 +1,182 @@
+"""Checkpoints whose files call their tensors otherwise than the model does, seen under the model's own names.
+
+transformers renames and converts such tensors while it loads a model. The same rules are applied here to one tensor
+at a time, so that no more is read than is asked for. They are internal to transformers; where they are not as this
+module expects them, the whole model is loaded instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+
+from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.load import load_model
+from engine.models.quantised import Decoded
+from engine.models.tokens import silence
+from engine.values.errors import EngineError
+
+
+def complete_config(directory: Path) -> dict[str, Any]:
+    """Read a configuration with the defaults of its type filled in; a text model inside a larger one comes first.
+
+    Raises
+    ------
+    EngineError : when transformers knows no such type.
+    """
+    silence()
+    try:
+        config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+        return completed(config)
+    except Exception as error:  # whatever a configuration's own code raises
+        raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
+
+
+def completed(config: transformers.PretrainedConfig) -> dict[str, Any]:
+    """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
+    whole: dict[str, Any] = config.to_dict()
+    text = config.get_text_config()
+    return whole if text is config else {**whole, **text.to_dict()}
+
+
+@dataclass
+class _Group:
+    """Stored tensors that together become one tensor of the model, or several.
+
+    Attributes
+    ----------
+    converter : of transformers, or None where a tensor is only renamed.
+    first : the model's name that the converter is called with.
+    sources : stored names, each with the converter's pattern that it fits.
+    """
+
+    converter: Any
+    first: str
+    sources: list[tuple[str, str]] = field(default_factory=list)
+
+    def targets(self) -> list[str]:
+        """Name the model's tensors that come of it."""
+        if self.converter is None:
+            return [self.first]
+        patterns = self.converter.target_patterns
+        return [self.first.replace(patterns[0], pattern) for pattern in patterns]
+
+
+def renamed(stored: Tensors, directory: Path) -> Tensors:
+    """See a checkpoint's tensors under the names that they have in the loaded model.
+
+    Raises
+    ------
+    EngineError : when transformers cannot build the model.
+    """
+    try:
+        model = _empty_model(directory)
+        groups = _grouped(stored, model)
+        return Decoded(_Nothing(), _decoders(stored, model, groups))
+    except Exception:  # transformers' internals are not as they were
+        return whole(directory)
+
+
+def _empty_model(directory: Path) -> Any:
+    """Build the model without memory for its weights."""
+    silence()
+    config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    with torch.device("meta"):
+        return transformers.AutoModel.from_config(config)
+
+
+class _Nothing:
+    """No tensors: everything that is seen under another name has to be decoded."""
+
+    entries: Mapping[str, TensorEntry] = {}
+
+    def read(self, name: str) -> Tensor:
+        """Refuse: there is none."""
+        raise KeyError(name)
+
+
+def _grouped(stored: Tensors, model: Any) -> list[_Group]:
+    """Say, as transformers' loader does, which stored tensors become which of the model's."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+
+    mapping = get_model_conversion_mapping(model)
+    renamings = [each for each in mapping if isinstance(each, WeightRenaming)]
+    converters = [each for each in mapping if isinstance(each, WeightConverter)]
+    by_pattern = {pattern: converter for converter in converters for pattern in converter.source_patterns}
+    own = model.state_dict()
+    groups: dict[str, _Group] = {}
+    for name in sorted(stored.entries):
+        target, pattern = rename_source_key(name, renamings, converters, model.base_model_prefix, own)
+        if target not in own and name in own:
+            target, pattern = name, None
+        if target in own:
+            group = groups.setdefault(target, _Group(None if pattern is None else by_pattern[pattern], target))
+            group.sources.append((name, pattern or name))
+    return list(groups.values())
+
+
+def _decoders(stored: Tensors, model: Any, groups: list[_Group]) -> dict[str, tuple[TensorEntry, Callable[[], Tensor]]]:
+    """Make, for every tensor of the model that the files hold, what reads it."""
+    own: Mapping[str, Tensor] = model.state_dict()
+    decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+    for group in groups:
+        source = stored.entries[group.sources[0][0]]
+        for target in group.targets():
+            if target in own:
+                is_same = group.converter is None
+                entry = source if is_same else TensorEntry(tuple(own[target].shape), source.dtype)
+                decoders[target] = entry, _reader(stored, model, group, target)
+    return decoders
+
+
+def _reader(stored: Tensors, model: Any, group: _Group, target: str) -> Callable[[], Tensor]:
+    """Make what reads one tensor of the model, by transformers' own conversion of the stored ones."""
+
+    def read() -> Tensor:
+        if group.converter is None:
+            return stored.read(group.sources[0][0])
+        converter = deepcopy(group.converter)
+        for name, pattern in group.sources:
+            converter.add_tensor(group.first, name, pattern, stored.read(name))
+        made = converter.convert(group.first, model=model, config=model.config)
+        found = made[target]
+        tensor: Tensor = found[0] if isinstance(found, list) else found
+        if tensor.shape != model.state_dict()[target].shape:
+            raise EngineError(f"{target} comes out of its conversion as {list(tensor.shape)}; load the model whole")
+        return tensor
+
+    return read
+
+
+class ModuleTensors:
+    """The parameters and buffers of a module in memory, by name."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._tensors: Mapping[str, Tensor] = module.state_dict()
+        self.entries: dict[str, TensorEntry] = {
+            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in self._tensors.items()
+            if isinstance(tensor, Tensor)
+        }
+
+    def read(self, name: str) -> Tensor:
+        """Give one tensor as it is now."""
+        return self._tensors[name].detach()
+
+
+def whole(directory: Path, **options: Any) -> Tensors:
+    """Load a whole model into main memory and see its parameters by name; ``options`` go to ``from_pretrained``.
+
+    Raises
+    ------
+    EngineError : when it cannot be loaded.
+    """
+    return ModuleTensors(load_model(str(directory), directory, "cpu", "auto", **options))

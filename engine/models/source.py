@@ -1,0 +1,74 @@
+"""What a model is opened from: a folder, a module in memory, an adapter, a bare file; each gives the same things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.models.checkpoint import Tensors
+from engine.models.outline import Anatomy
+from engine.values.attention import Sentence
+from engine.values.model import Parameter
+
+
+class Words(Protocol):
+    """What turns text into the ids that a model reads, and ids into texts that a screen can show."""
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sentence it is made for, in tokens, or None."""
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Turn a sentence into ids."""
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Give the text of each id."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that can read sentences.
+
+    Attributes
+    ----------
+    model : the module itself, in the state in which it computes and not learns.
+    words : what makes ids of text.
+    device : where it is.
+    """
+
+    model: Any
+    words: Words
+    device: str
+
+
+class Source(Protocol):
+    """A model that is taken apart into heads, and that may read sentences."""
+
+    @property
+    def tensors(self) -> Tensors:
+        """Its tensors by name."""
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """Where among them each layer's attention is."""
+
+    @property
+    def identity(self) -> str | None:
+        """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
+
+    def load(self, device: str, dtype: str) -> Loaded:
+        """Make the model ready to read sentences.
+
+        Parameters
+        ----------
+        device : as torch names it.
+        dtype : ``auto`` keeps the stored one.
+
+        Raises
+        ------
+        EngineError : when it cannot be run, saying why.
+        """
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List its tensors."""
