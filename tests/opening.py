@@ -32,7 +32,9 @@ def open_folder(folder: Path) -> tuple[FolderSource, Tensors, Anatomy]:
 def open_reader(folder: Path, dtype: str = "auto") -> Reader:
     """Load a folder's model, to read sentences with."""
     source = FolderSource(locate(str(folder)))
-    return Reader(source.anatomy, source.load("cpu", dtype))
+    reader = source.reader("cpu", dtype)
+    assert isinstance(reader, Reader)
+    return reader
 
 
 def refusal(folder: Path) -> str:

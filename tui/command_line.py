@@ -94,6 +94,12 @@ def engine_options(command: Command) -> Command:
             click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
             click.option("--no-cache", is_flag=True, help="Neither read nor keep spectra on disk."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
+            click.option(
+                "--layout",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Describes the heads of a bare state dict.",
+            ),
             click.option("--debug", is_flag=True, help="Show the traceback of an error."),
         )
     ):
@@ -110,6 +116,7 @@ def _options(arguments: dict[str, Any]) -> EngineOptions:
         revision=arguments.pop("revision"),
         use_cache=not arguments.pop("no_cache"),
         trust_remote_code=arguments.pop("trust_remote_code"),
+        layout=arguments.pop("layout"),
     )
 
 

@@ -9,7 +9,11 @@ import click
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
+from tui.start import Start
 from tui.status_line import StatusLine
+
+NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
+"""Said where keys cannot be read, or no screen drawn."""
 
 
 def launch(
@@ -29,17 +33,29 @@ def launch(
     EngineError : when the model cannot be opened, or there is no terminal.
     click.UsageError : when the theme is unknown.
     """
-    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+    if not _has_terminal():
         _refuse_without_terminal(model, options)
+    start = Start(model=model, text=text, head=head, epsilon=epsilon)
+    run_explorer(Engine(options), start, theme=theme, ascii_only=ascii_only)
+
+
+def run_explorer(engine: Engine, start: Start, *, theme: str | None, ascii_only: bool) -> None:
+    """Run the explorer on an engine until it is left.
+
+    Raises
+    ------
+    EngineError : when the model cannot be opened, or there is no terminal.
+    click.UsageError : when the theme is unknown.
+    """
+    if not _has_terminal():
+        raise EngineError(NO_TERMINAL)
     from textual.theme import BUILTIN_THEMES
 
     if theme is not None and theme not in BUILTIN_THEMES:
         raise click.UsageError(f"there is no theme '{theme}'; choose one of {', '.join(sorted(BUILTIN_THEMES))}")
     from tui.app import Explorer
-    from tui.start import Start
 
-    start = Start(model=model, text=text, head=head, epsilon=epsilon)
-    app = Explorer(Engine(options), start, ascii_only=ascii_only)
+    app = Explorer(engine, start, ascii_only=ascii_only)
     if theme is not None:
         app.theme = theme
     app.run()
@@ -49,9 +65,14 @@ def launch(
         raise EngineError(app.failure)
 
 
+def _has_terminal() -> bool:
+    """Say whether keys can be read and a screen drawn."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+
+
 def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
     """Say what is wrong with the model, if anything is, and else that the explorer needs a terminal."""
     if model is not None:
         with StatusLine(sys.stderr) as status:
             Engine(options).open(model, status.show).result()
-    raise EngineError("the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW")
+    raise EngineError(NO_TERMINAL)

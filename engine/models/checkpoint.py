@@ -25,6 +25,9 @@ WEIGHT_FILES = (
 )
 """What holds a checkpoint's weights, in the order of preference."""
 
+WRAPPINGS = ("state_dict", "model_state_dict", "model")
+"""Under what training scripts keep a state dict beside other things."""
+
 DTYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
@@ -177,6 +180,7 @@ class Checkpoint:
                 ) from error
             if not isinstance(loaded, dict):
                 raise EngineError(f"{file} holds no dictionary of tensors; save the model with save_pretrained")
+            loaded = next((loaded[key] for key in WRAPPINGS if isinstance(loaded.get(key), dict)), loaded)
             self._pickled[file] = {name: tensor for name, tensor in loaded.items() if isinstance(tensor, torch.Tensor)}
         return self._pickled[file]
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, Tensors
 from engine.models.configuration import read_config
 from engine.models.locate import Location
 from engine.models.outline import Anatomy, read_anatomy
 from engine.models.quantised import readable
-from engine.models.source import Loaded
 from engine.values.errors import EngineError
 from engine.values.model import Parameter
+
+if TYPE_CHECKING:
+    from engine.models.maps import MapReader
 
 DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
 """Said of a model whose heads are counted by settings that are not written down."""
@@ -57,11 +58,14 @@ class FolderSource:
         stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
         return f"{self.location.identity};{stamps}"
 
-    def load(self, device: str, dtype: str) -> Loaded:
+    def reader(self, device: str, dtype: str) -> MapReader:
         """Load the model by transformers, with the tokenizer beside it."""
         from engine.models.load import load_folder
+        from engine.models.sentence import Reader
 
-        return load_folder(self.location.name, Path(self.location.directory), device, dtype, self._trust_remote_code)
+        location = self.location
+        loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
+        return Reader(self.anatomy, loaded)
 
     def parameters(self) -> tuple[Parameter, ...]:
         """List the tensors as stored, and the names that the model ties to one of them."""

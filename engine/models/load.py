@@ -25,7 +25,7 @@ def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remot
     ------
     EngineError : when either cannot be loaded, saying why.
     """
-    words = Tokenizer(directory, trust_remote_code)
+    words = Tokenizer.of_folder(directory, trust_remote_code)
     return Loaded(load_model(name, directory, device, dtype, trust_remote_code=trust_remote_code), words, device)
 
 

@@ -71,7 +71,9 @@ def locate(
         if folder.is_dir():
             return _checked(name, folder.resolve(), str(folder.resolve()))
         if folder.is_file():
-            raise EngineError(f"{name} is a file; give the folder that holds it and its config.json")
+            raise EngineError(
+                f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
+            )
     except OSError as error:
         raise EngineError(f"{name} cannot be read: {error.strerror}; check the path") from error
     if _is_path(name):

@@ -250,8 +250,13 @@ def anatomy_of(
     entries: Mapping[str, TensorEntry],
     longest: int | None,
     notes: tuple[str, ...],
+    counted: Mapping[str, TensorEntry] | None = None,
 ) -> Anatomy:
-    """Put attention modules in reading order, and say of the whole model what there is to say."""
+    """Put attention modules in reading order, and say of the whole model what there is to say.
+
+    ``counted`` are the tensors that make up its size, where they are not all ``entries``.
+    """
+    counted = entries if counted is None else counted
     ordered = dict(sorted(modules.items(), key=lambda item: (STACKS.index(item[0].stack), item[0].layer)))
     first = next(iter(ordered.values()))
     outline = ModelOutline(
@@ -260,8 +265,8 @@ def anatomy_of(
         model_type,
         tuple(module.outline for module in ordered.values()),
         entries[first.weights["Q"]].dtype,
-        sum(entry.parameters for entry in entries.values()),
-        sum(entry.stored_bytes for entry in entries.values()),
+        sum(entry.parameters for entry in counted.values()),
+        sum(entry.stored_bytes for entry in counted.values()),
         longest,
         notes,
     )

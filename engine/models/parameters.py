@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import TensorEntry
 from engine.models.configuration import read_config
 from engine.values.model import Parameter
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 def list_parameters(directory: Path, entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:
@@ -25,6 +28,17 @@ def list_parameters(directory: Path, entries: Mapping[str, TensorEntry]) -> tupl
     for name, source in ties.items():
         if name not in entries and source in entries:
             result.append(Parameter(name, entries[source].shape, entries[source].dtype, source))
+    return tuple(sorted(result, key=lambda each: _reading_order(each.name)))
+
+
+def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
+    """List the parameters of a module in memory; one that it has under two names is tied to its first."""
+    first: dict[int, str] = {}
+    result = []
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        source = first.setdefault(id(parameter), name)
+        dtype = str(parameter.dtype).removeprefix("torch.")
+        result.append(Parameter(name, tuple(parameter.shape), dtype, "" if source == name else source))
     return tuple(sorted(result, key=lambda each: _reading_order(each.name)))
 
 

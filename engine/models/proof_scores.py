@@ -90,10 +90,15 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
 
 
 def _fitted_scale(products: Tensor, actual: Tensor) -> float:
-    """Find the scale with which products differ between sentences as log-probabilities do, by least squares."""
+    """Find the scale with which products differ between sentences as log-probabilities do, by least squares.
+
+    Of one sentence they must do so between its keys, where no bias of the positions is added to them.
+    """
     both = (actual > 0).all(0, keepdim=True)
-    rise = (actual.clamp_min(1e-30).log() - actual[:1].clamp_min(1e-30).log()).where(both, 0.0)
-    run = (products - products[:1]).where(both, 0.0)
+    rise, run = actual.clamp_min(1e-30).log(), products
+    if len(actual) > 1:
+        rise, run = rise - rise[:1], run - run[:1]
+    rise, run = rise.where(both, 0.0), run.where(both, 0.0)
     count = both.sum(-1, keepdim=True).clamp_min(1)
     rise = (rise - rise.sum(-1, keepdim=True) / count).where(both, 0.0)
     run = (run - run.sum(-1, keepdim=True) / count).where(both, 0.0)

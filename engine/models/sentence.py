@@ -18,6 +18,7 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models.load import first_line
+from engine.models.maps import MapReader
 from engine.models.outline import Anatomy
 from engine.models.placing import placed
 from engine.models.source import Loaded
@@ -32,7 +33,7 @@ PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Reader:
+class Reader(MapReader):
     """A loaded model that reads sentences and gives attention maps.
 
     Parameters
@@ -42,8 +43,7 @@ class Reader:
     """
 
     def __init__(self, anatomy: Anatomy, loaded: Loaded) -> None:
-        outline = anatomy.outline
-        self._outline = outline
+        super().__init__(anatomy.outline)
         self.words = loaded.words
         self.model: Any = loaded.model
         self._device = loaded.device
@@ -188,23 +188,3 @@ class Reader:
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
         ids = torch.tensor(tokens)[places].to(self._device)
         return observe(self.model, self._placed, ids, breathe)
-
-    def mean_over_layers(self, stack: str, breathe: Callable[[], None]) -> AttentionMaps:
-        """Average the maps over a stack's layers, head by head, holding one layer's maps at a time.
-
-        Raises
-        ------
-        EngineError : when the layers differ in their number of heads, so that no head has a counterpart.
-        """
-        layers = self._outline.stack_layers(stack)
-        if len({layer.heads for layer in layers}) > 1:
-            raise EngineError("the layers differ in their number of heads, so there is no mean over layers by head")
-        total: np.ndarray[Any, np.dtype[np.float64]] | None = None
-        for layer in layers:
-            breathe()
-            maps = self.layer_maps(layer.name)
-            total = maps.weights.astype(np.float64) if total is None else total + maps.weights
-        if total is None:
-            raise EngineError(f"{self._outline.name} has no stack '{stack}'")
-        mean = (total / len(layers)).astype(np.float32)
-        return AttentionMaps(maps.sentence, stack, None, maps.query_tokens, maps.key_tokens, mean)

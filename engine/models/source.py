@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.models.checkpoint import Tensors
 from engine.models.outline import Anatomy
 from engine.values.attention import Sentence
 from engine.values.model import Parameter
+
+if TYPE_CHECKING:
+    from engine.models.maps import MapReader
 
 
 class Words(Protocol):
@@ -35,11 +38,13 @@ class Loaded:
     model : the module itself, in the state in which it computes and not learns.
     words : what makes ids of text.
     device : where it is.
+    is_borrowed : whether it belongs to somebody else, who finds it afterwards as it was.
     """
 
     model: Any
     words: Words
     device: str
+    is_borrowed: bool = False
 
 
 class Source(Protocol):
@@ -57,7 +62,7 @@ class Source(Protocol):
     def identity(self) -> str | None:
         """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
 
-    def load(self, device: str, dtype: str) -> Loaded:
+    def reader(self, device: str, dtype: str) -> MapReader:
         """Make the model ready to read sentences.
 
         Parameters

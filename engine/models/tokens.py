@@ -55,22 +55,33 @@ def silence() -> None:
 class Tokenizer:
     """A model's own tokenizer, with token texts as people read them (`` the``, not ``Ġthe`` or ``▁the``)."""
 
-    def __init__(self, directory: Path, trust_remote_code: bool = False) -> None:
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        decoder = json.loads(backend.to_str()).get("decoder") if backend is not None else None
+        self._is_byte_level = "ByteLevel" in json.dumps(decoder)
+
+    @classmethod
+    def of_folder(cls, directory: Path, trust_remote_code: bool = False, **options: Any) -> Tokenizer:
+        """Load the tokenizer in a folder; ``options`` go to ``from_pretrained``.
+
+        Raises
+        ------
+        EngineError : when there is none that opens.
+        """
         import transformers
 
         silence()
         try:
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
-                directory, local_files_only=True, trust_remote_code=trust_remote_code
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
         except Exception as error:  # whatever a damaged or missing file raises
             reason = visible(str(error).strip().partition("\n")[0])
             raise EngineError(
                 f"{directory} has no tokenizer that opens ({reason}); its spectra work, attention needs one"
             ) from error
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        decoder = json.loads(backend.to_str()).get("decoder") if backend is not None else None
-        self._is_byte_level = "ByteLevel" in json.dumps(decoder)
+        return cls(tokenizer)
 
     @property
     def limit(self) -> int | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from engine.models.hub import CachedModel
+    from engine.models.source import Source
     from engine.service.session import Session
     from engine.values.attention import AttentionMaps, Sentence
     from engine.values.heads import Head
@@ -34,10 +35,22 @@ class Engine:
     `Superseded` when a newer request for the same view came in.
     """
 
-    def __init__(self, options: EngineOptions | None = None) -> None:
+    def __init__(self, options: EngineOptions | None = None, source: Callable[[], Source] | None = None) -> None:
         self._options = options or EngineOptions()
+        self._source = source
         self._thread = EngineThread()
         self._session: Session | None = None
+
+    @classmethod
+    def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
+        """Make an engine for a PyTorch model in memory, whatever it is then asked to open."""
+
+        def source() -> Source:
+            from engine.models.live import ModuleSource
+
+            return ModuleSource(module, tokenizer, name, example)
+
+        return cls(source=source)
 
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
         """Find a model, downloading it if it must be, and read its headers; torch's library is mapped meanwhile."""
@@ -52,7 +65,10 @@ class Engine:
                 report(progress)
 
             trim(cache_directory())
-            self._session = Session.open(name, self._options, reporting)
+            if self._source is not None:
+                self._session = Session(self._source(), self._options)
+            else:
+                self._session = Session.open(name, self._options, reporting)
             return self._session.outline
 
         return self._thread.submit(work, Urgency.OPENING, "open")

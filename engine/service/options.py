@@ -22,6 +22,7 @@ class EngineOptions:
     revision : branch, tag or commit of a Hub model.
     use_cache : whether spectra are kept on disk between runs.
     trust_remote_code : whether code that comes with a model may run.
+    layout : a file that describes the heads of a bare state dict; None where the model describes itself.
     """
 
     device: str = "auto"
@@ -29,6 +30,7 @@ class EngineOptions:
     revision: str | None = None
     use_cache: bool = True
     trust_remote_code: bool = False
+    layout: Path | None = None
 
 
 def cache_directory() -> Path:

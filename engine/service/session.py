@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.heads import LayerWeights
-    from engine.models.sentence import Reader
+    from engine.models.maps import MapReader
 
 Breathe = Callable[[], None]
 
@@ -44,7 +44,7 @@ class Session:
             from engine.models.devices import choose_device
 
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
-        self._reader: Reader | EngineError | None = None
+        self._reader: MapReader | EngineError | None = None
         self._spectra_device = ""
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
@@ -207,18 +207,16 @@ class Session:
         reader.read(text, breathe)
         return reader.mean_over_layers(stack, breathe) if layer is None else reader.layer_maps(Head(stack, layer))
 
-    def _open_reader(self, breathe: Breathe) -> Reader:
+    def _open_reader(self, breathe: Breathe) -> MapReader:
         """Load the model, at the first sentence; what keeps it from loading is found out once."""
         if self._reader is None:
             with collector_at_rest():
                 from engine.models.devices import choose_device
 
                 load_beside(self._import_model_code, breathe)
-                from engine.models.sentence import Reader
-
                 try:
                     device = choose_device(self._options.device)
-                    self._reader = Reader(self._source.anatomy, self._source.load(device, self._options.dtype))
+                    self._reader = self._source.reader(device, self._options.dtype)
                 except EngineError as error:
                     self._reader = error
         if isinstance(self._reader, EngineError):

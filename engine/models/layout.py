@@ -1,0 +1,183 @@
+"""A bare state dict whose heads a person describes in a TOML file: how many there are, and how projections are called.
+
+The file has one table, or several under ``[[attention]]`` for a model of several stacks::
+
+    heads = 12
+    query = "blocks.{layer}.attn.wq.weight"
+    key = "blocks.{layer}.attn.wk.weight"
+    value = "blocks.{layer}.attn.wv.weight"
+    output = "blocks.{layer}.attn.wo.weight"
+
+``key_value_heads`` is read off the shapes unless given. Where the first three are one tensor, ``fused`` says how its
+rows belong to the heads: ``blocks``, ``grouped`` or ``quarters``. ``stored = "in_out"`` is for matrices that are kept
+transposed, ``stack`` names the stack (``decoder`` unless given), and a table ``bias`` names the biases.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
+from engine.models.counts import count_heads
+from engine.models.outline import Anatomy, AttentionModule, anatomy_of
+from engine.models.rules import Layout, Rule
+from engine.values.errors import EngineError
+from engine.values.heads import STACKS, Head
+from engine.values.model import LayerOutline, Parameter
+
+if TYPE_CHECKING:
+    from engine.models.maps import MapReader
+
+MATRICES = {"query": "Q", "key": "K", "value": "V", "output": "O"}
+"""What the file calls the projections, to what the tables call them."""
+
+FUSED = {"blocks": Layout.BLOCKS, "grouped": Layout.GROUPED, "quarters": Layout.QUARTERS}
+"""Ways in which one tensor holds queries, keys and values."""
+
+PLACE = "{layer}"
+"""What stands for a layer's number in a name."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """How a person says that one stack's attention is stored.
+
+    Attributes
+    ----------
+    heads, key_value_heads : query heads of a layer, and key/value heads; None where the shapes say.
+    names, biases : by matrix, with `PLACE` in them.
+    layout, stored_transposed : as in `Rule`.
+    stack : which of `STACKS` it is.
+    """
+
+    heads: int
+    names: Mapping[str, str]
+    key_value_heads: int | None = None
+    biases: Mapping[str, str] = field(default_factory=dict)
+    layout: Layout = Layout.SEPARATE
+    stored_transposed: bool = False
+    stack: str = "decoder"
+
+
+def read_layout(file: Path) -> tuple[Description, ...]:
+    """Read a description of a state dict.
+
+    Raises
+    ------
+    EngineError : when the file cannot be read, or says something that is not understood; it names the line to mend.
+    """
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{file} cannot be read as TOML ({error}); see the README for what it holds") from error
+    several = content.get("attention")
+    tables = several if isinstance(several, list) else [content]
+    return tuple(_described(file, table) for table in tables)
+
+
+def _described(file: Path, table: Mapping[str, Any]) -> Description:
+    """Check one table and take it over."""
+    known = {*MATRICES, "heads", "key_value_heads", "fused", "stored", "stack", "bias"}
+    if unknown := sorted(table.keys() - known):
+        raise EngineError(f"{file}: '{unknown[0]}' is not known; it may hold {', '.join(sorted(known))}")
+    for name in MATRICES:
+        if not isinstance(table.get(name), str) or PLACE not in table[name]:
+            raise EngineError(
+                f'{file}: give {name} = "…{PLACE}…", the name of its tensor with the layer\'s number left open'
+            )
+    for name in ("heads", "key_value_heads"):
+        if name in table and not (type(table[name]) is int and table[name] > 0):
+            raise EngineError(f"{file}: {name} must be a whole number above zero")
+    if "heads" not in table:
+        raise EngineError(f"{file}: give heads, the number of query heads of a layer")
+    biases = table.get("bias", {})
+    if not isinstance(biases, dict) or biases.keys() - MATRICES or not all(isinstance(x, str) for x in biases.values()):
+        raise EngineError(f"{file}: bias must be a table of names for {', '.join(MATRICES)}")
+    for name, choices in (("fused", FUSED), ("stored", ("out_in", "in_out")), ("stack", STACKS)):
+        if name in table and table[name] not in choices:
+            raise EngineError(f"{file}: {name} must be one of {', '.join(choices)}")
+    is_fused = table["query"] == table["key"] == table["value"]
+    if is_fused != ("fused" in table):
+        raise EngineError(f"{file}: fused goes with query, key and value that are one tensor, and only with those")
+    return Description(
+        heads=table["heads"],
+        names={matrix: table[name] for name, matrix in MATRICES.items()},
+        key_value_heads=table.get("key_value_heads"),
+        biases={MATRICES[name]: pattern for name, pattern in biases.items()},
+        layout=FUSED[table["fused"]] if is_fused else Layout.SEPARATE,
+        stored_transposed=table.get("stored") == "in_out",
+        stack=table.get("stack", "decoder"),
+    )
+
+
+class LayoutSource:
+    """A weight file, or a folder of them, that is described by a person."""
+
+    def __init__(self, name: str, place: Path, file: Path) -> None:
+        descriptions = read_layout(file)
+        checkpoint = Checkpoint(place)
+        self.tensors: Tensors = checkpoint
+        modules: dict[Head, AttentionModule] = {}
+        for each in descriptions:
+            modules |= _layers(each, self.tensors.entries, file)
+        self.anatomy: Anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
+        stamps = [(each, each.stat()) for each in (*checkpoint.files, file)]
+        self.identity: str | None = ";".join(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stamps)
+
+    def reader(self, device: str, dtype: str) -> MapReader:
+        """Refuse: there is no model to run."""
+        raise EngineError("a state dict has weights and no model to run; open the model in Python with tui.explore")
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List the tensors as stored."""
+        return tuple(Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self.tensors.entries.items()))
+
+
+def _layers(described: Description, entries: Mapping[str, TensorEntry], file: Path) -> dict[Head, AttentionModule]:
+    """Find a stack's layers by the numbers for which its queries are there."""
+    pattern = re.escape(described.names["Q"]).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
+    numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
+    if not numbers:
+        close = next(iter(sorted(entries)), "nothing")
+        raise EngineError(f"{file}: no tensor is called {described.names['Q']}; there is, for one, {close}")
+    return {Head(described.stack, number): _layer(described, entries, number, file) for number in numbers}
+
+
+def _layer(described: Description, entries: Mapping[str, TensorEntry], number: int, file: Path) -> AttentionModule:
+    """Describe one layer as the rules would."""
+    names, biases = (
+        {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
+        for patterns in (described.names, described.biases)
+    )
+    for name in (*names.values(), *biases.values()):
+        if name not in entries:
+            raise EngineError(f"{file}: there is no tensor {name}")
+    shapes = {matrix: entries[name].shape for matrix, name in names.items()}
+    for matrix, shape in shapes.items():
+        if len(shape) != 2:
+            raise EngineError(f"{names[matrix]} has shape {list(shape)}, not that of a matrix")
+    if described.stored_transposed:
+        shapes = {matrix: shape[::-1] for matrix, shape in shapes.items()}
+    rule = Rule(
+        described.names["Q"], described.names["K"], described.names["V"], described.names["O"],
+        described.layout, described.stored_transposed,
+    )  # fmt: skip
+    module = f"layer {number} of {file.name}"
+    counts = count_heads(module, rule, shapes, described.heads)
+    if described.key_value_heads not in (None, counts.key_value_heads):
+        raise EngineError(
+            f"{file}: {described.key_value_heads} key/value heads do not fit; the shapes say {counts.key_value_heads}"
+        )
+    for matrix, name in biases.items():
+        if entries[name].shape != (shapes[matrix][0],):
+            raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[shapes[matrix][0]]}")
+    outline = LayerOutline(
+        described.stack, number, counts.heads, counts.key_value_heads, counts.d_model, counts.d_source,
+        counts.head_dim, counts.value_head_dim, names["Q"],
+    )  # fmt: skip
+    return AttentionModule(outline, rule, names, biases, {}, counts.is_gated)

@@ -1,0 +1,142 @@
+"""A PyTorch module in memory as a source: of transformers, ``nn.MultiheadAttention``, or written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.example import Example
+from engine.models.handmade import Found, Search, layer_numbers, search
+from engine.models.maps import MapReader
+from engine.models.module_reader import ModuleReader, not_learning
+from engine.models.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
+from engine.models.parameters import module_parameters
+from engine.models.quantised import Decoded
+from engine.models.renamed import ModuleTensors, completed
+from engine.models.rules import RULES
+from engine.models.source import Loaded
+from engine.models.words import words_of
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.model import LayerOutline, Parameter
+
+IN_MEMORY = "a module in memory"
+"""Where such a model is, in place of a folder."""
+
+WATCHED = "heads were found by watching the module compute"
+"""Said of a model whose heads no rule has found."""
+
+SEPARATE = RULES[0]
+"""Its matrices are taken out with the heads one after the other, whatever the module's own layout is."""
+
+
+class ModuleSource:
+    """A module whose heads are those of its parameters as they are now; nothing of it is changed.
+
+    Parameters
+    ----------
+    module : the model.
+    tokenizer : what makes ids of text, of any make; None has sentences typed as numbers.
+    name : what the model is called on screen; its class unless given.
+    example : what the model is called with, for one sentence: one argument or a tuple; made up unless given.
+    """
+
+    identity = None
+
+    def __init__(self, module: nn.Module, tokenizer: Any = None, name: str = "", example: Any = None) -> None:
+        if not isinstance(module, nn.Module):
+            raise EngineError(f"{type(module).__name__} is no torch.nn.Module; give the model itself")
+        self.module = module
+        self._words = words_of(tokenizer)
+        self._name = name or type(module).__name__
+        self._example = _as_example(example)
+        self.search: Search | None = None
+        self._found: dict[Head, Found] = {}
+        self.tensors: Tensors = ModuleTensors(module)
+        self.anatomy: Anatomy = self._take_apart()
+
+    def _take_apart(self) -> Anatomy:
+        """Find the heads by the rules where the module is of transformers, and by watching it compute where not."""
+        config: Any = getattr(self.module, "config", None)
+        by_rules: EngineError | None = None
+        if hasattr(config, "get_text_config"):
+            try:
+                return read_anatomy(self._name, IN_MEMORY, completed(config), self.tensors.entries)
+            except EngineError as error:
+                by_rules = error
+        try:
+            with not_learning(self.module):
+                self.search = search(self.module, self._example)
+        except EngineError as error:
+            raise by_rules or error from error
+        return self._of_search(self.search)
+
+    def _of_search(self, found: Search) -> Anatomy:
+        """Describe what was found by watching as if it were stored, every projection by itself."""
+        decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+        modules: dict[Head, AttentionModule] = {}
+        by_stack: dict[str, list[Found]] = {}
+        for each in found.found:
+            by_stack.setdefault(_stack(each), []).append(each)
+        for stack, several in by_stack.items():
+            for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
+                parts = {f"{each.path}#{matrix}": part for matrix, part in each.weights.items()}
+                parts |= {f"{each.path}#{matrix}.bias": part for matrix, part in each.biases.items()}
+                decoders |= {name: (TensorEntry(part.shape, part.dtype), part.take) for name, part in parts.items()}
+                self._found[Head(stack, number)] = each
+                modules[Head(stack, number)] = _described(each, stack, number)
+        real = self.tensors.entries
+        self.tensors = Decoded(self.tensors, decoders)
+        is_watched = any(not isinstance(each.module, nn.MultiheadAttention) for each in found.found)
+        notes = [*([WATCHED] if is_watched else []), *found.reasons]
+        return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
+                          tuple(notes), counted=real)  # fmt: skip
+
+    def reader(self, device: str, dtype: str) -> MapReader:
+        """Read sentences with the module where and as it is."""
+        if self._found:
+            assert self.search is not None
+            return ModuleReader(self.module, self.anatomy.outline, self._found, self.search.example, self._words)
+        from engine.models.sentence import Reader
+
+        place = next(self.module.parameters()).device
+        return Reader(self.anatomy, Loaded(self.module, self._words, str(place), is_borrowed=True))
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List the module's parameters, with those it shares shown as tied."""
+        return module_parameters(self.module)
+
+
+def _as_example(given: Any) -> Example | None:
+    """Take one argument, a tuple of them, or a dictionary of named ones."""
+    if given is None:
+        return None
+    if isinstance(given, dict):
+        return Example((), given)
+    return Example(given if isinstance(given, tuple) else (given,), {})
+
+
+def _stack(found: Found) -> str:
+    """Say which stack a layer is in: across, where it reads elsewhere; else as its name or its mask says."""
+    if found.reads_elsewhere:
+        return "cross"
+    parts = found.path.split(".")
+    named = next((part for part in ("encoder", "decoder") if part in parts), None)
+    return named or ("encoder" if found.looks_back_only is False else "decoder")
+
+
+def _described(found: Found, stack: str, number: int) -> AttentionModule:
+    """Describe one layer."""
+    shapes = {matrix: part.shape for matrix, part in found.weights.items()}
+    outline = LayerOutline(
+        stack, number, found.heads, found.key_value_heads,
+        d_model=shapes["O"][0], d_source=shapes["K"][1],
+        head_dim=shapes["Q"][0] // found.heads, value_head_dim=shapes["O"][1] // found.heads,
+        module=found.path, marks=found.marks,
+    )  # fmt: skip
+    weights = {matrix: f"{found.path}#{matrix}" for matrix in found.weights}
+    biases = {matrix: f"{found.path}#{matrix}.bias" for matrix in found.biases}
+    return AttentionModule(outline, SEPARATE, weights, biases, {}, is_gated=False)

@@ -1,0 +1,187 @@
+"""Sentences through a module that no library wrote, and the attention that is seen while it computes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.models.attending import Attending, Call
+from engine.models.example import Example
+from engine.models.handmade import Found
+from engine.models.maps import MapReader
+from engine.models.source import Words
+from engine.models.tracing import trace
+from engine.models.witness import Observation
+from engine.values.attention import AttentionMaps, Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+
+EXAMPLE = "example"
+"""The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
+
+
+@contextmanager
+def not_learning(module: nn.Module) -> Iterator[None]:
+    """Put a module into the state in which it computes and not learns, and every part of it back afterwards."""
+    states = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, state in states.items():
+            part.training = state
+
+
+class ModuleReader(MapReader):
+    """A module in memory that reads sentences; nothing of it is changed.
+
+    Parameters
+    ----------
+    model : the module.
+    outline : what is known of it.
+    found : by layer, what computes its attention.
+    example : what it can be called with, or None.
+    words : what makes ids of text.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        outline: ModelOutline,
+        found: Mapping[Head, Found],
+        example: Example | None,
+        words: Words,
+    ) -> None:
+        super().__init__(outline)
+        self._model, self._found, self._example, self._words = model, found, example, words
+        self._sentence: Sentence | None = None
+        self._calls: dict[nn.Module, Call] = {}
+
+    def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
+        """Run the module on a sentence, unless it is the one that was read last."""
+        if self._sentence is not None and self._sentence.text == text:
+            return self._sentence
+        if self._example is None:
+            raise EngineError(f"{self._outline.name} cannot be called by itself; give example=, what to call it with")
+        self._sentence = None
+        if self._example.reads_tokens:
+            sentence = self._words.read(text, None)
+            self._run(self._example.with_ids(torch.tensor([sentence.ids])), breathe)
+        elif text.strip() == EXAMPLE:
+            self._run(self._example, breathe)
+            longest = max(self._maps_of(each).shape[1] for each in self._found.values())
+            names = tuple(str(place) for place in range(longest))
+            sentence = Sentence(text, tuple(range(longest)), names, longest)
+        else:
+            raise EngineError(
+                f"{self._outline.name} reads vectors, no tokens; type {EXAMPLE} for the maps of what it was called with"
+            )
+        self._sentence = sentence
+        return sentence
+
+    def _run(self, example: Example, breathe: Callable[[], None]) -> None:
+        """Call the model, and keep what its attention modules are called with."""
+        self._calls.clear()
+
+        def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            breathe()
+            self._calls.setdefault(module, Call(module, args, kwargs))
+
+        attention = dict.fromkeys(each.module for each in self._found.values())
+        hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
+        try:
+            with not_learning(self._model), torch.no_grad():
+                self._model(*example.args, **example.kwargs)
+        except torch.OutOfMemoryError as error:
+            raise EngineError("the sentence does not fit into memory; type a shorter one") from error
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise EngineError(
+                f"{self._outline.name} fails on this sentence: {reason[:200]}; try another one"
+            ) from error
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def layer_maps(self, layer: Head) -> AttentionMaps:
+        """See the maps of one layer by calling its attention once more."""
+        if self._sentence is None:
+            raise EngineError("no sentence has been read; type one")
+        weights = self._maps_of(self._found[layer]).float().cpu().numpy()
+        names = [self._sentence.tokens if count == len(self._sentence.tokens) else tuple(map(str, range(count)))
+                 for count in weights.shape[1:]]  # fmt: skip
+        return AttentionMaps(self._sentence, layer.stack, layer.layer, names[0], names[1], weights)
+
+    def _maps_of(self, found: Found) -> Tensor:
+        """Give a layer's probabilities, (heads, queries, keys)."""
+        if found.module not in self._calls:
+            raise EngineError(f"{found.path} took no part in reading this sentence; it has no attention map")
+        call = self._calls[found.module]
+        with not_learning(self._model), torch.no_grad():
+            if isinstance(found.module, nn.MultiheadAttention):
+                weights: Tensor = _with_weights(call)[1]
+                return weights.reshape(-1, *weights.shape[-2:])
+            attending = Attending()
+            with attending.watching(found.module):
+                call.again()
+        return attending.seen[0].weights
+
+    def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
+        """Watch every attention module while the model reads its example."""
+        if self._example is None:
+            raise EngineError(f"{self._outline.name} cannot be called by itself; give example=, what to call it with")
+        self._sentence = None
+        self._run(self._example, breathe)
+        seen: dict[Head, Observation] = {}
+        with not_learning(self._model):
+            for head, found in self._found.items():
+                breathe()
+                seen[head] = self._observed(found)
+        return seen
+
+    def _observed(self, found: Found) -> Observation:
+        """Watch one layer's attention."""
+        nothing = Observation(found.module, positions_are_held=False)
+        if found.module not in self._calls:
+            return nothing
+        call = self._calls[found.module]
+        if isinstance(found.module, nn.MultiheadAttention):
+            with torch.no_grad():
+                written, weights = _with_weights(call)
+            taken = _bound(call).arguments
+            turn = not found.module.batch_first and written.ndim == 3
+            reads = {matrix: taken[name] for matrix, name in (("Q", "query"), ("K", "key"), ("V", "value"))}
+            every = {**reads, "written": written}
+            by_sentence = {name: each.transpose(0, 1) if turn else each for name, each in every.items()}
+            if written.ndim == 2:
+                by_sentence = {name: each[None] for name, each in by_sentence.items()}
+                weights = weights[None]
+            out = by_sentence.pop("written")
+            return Observation(found.module, by_sentence, out, out, weights, positions_are_held=False)
+        traced = trace(found.module, call.again, found.path)
+        sides = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
+        reads = {matrix: rows.projection.read.detach()[None] for matrix, rows in sides.items()}
+        last = traced.output.projection
+        out = last.by_token(last.written.detach())[None]
+        if last.bias is not None and last.bias_is_apart:
+            out = out + last.bias.detach()
+        return Observation(found.module, reads, reads["O"], out, traced.weights[None], positions_are_held=False)
+
+
+def _bound(call: Call) -> inspect.BoundArguments:
+    """Name the arguments of a call."""
+    return inspect.signature(call.module.forward).bind(*call.args, **call.kwargs)
+
+
+def _with_weights(call: Call) -> tuple[Tensor, Tensor]:
+    """Call PyTorch's multi-head attention once more, and have every head's probabilities given back."""
+    bound = _bound(call)
+    bound.arguments |= {"need_weights": True, "average_attn_weights": False}
+    written, weights = call.module(*bound.args, **bound.kwargs)
+    return written, weights

@@ -1,0 +1,83 @@
+"""Turning text into ids for a model in memory, whose tokenizer may be of any make, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.models.source import Words
+from engine.models.tokens import Tokenizer, visible
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
+
+
+class TokenNumbers:
+    """Sentences written as token numbers, for a model that came without a tokenizer."""
+
+    limit: int | None = None
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Read numbers between spaces or commas.
+
+        Raises
+        ------
+        EngineError : when there are none, or something else is among them.
+        """
+        parts = text.replace(",", " ").split()
+        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+            raise EngineError("this model came without a tokenizer; type token numbers, such as 5 17 3")
+        ids = tuple(int(part) for part in parts)
+        kept = ids[:context]
+        return Sentence(text, kept, self.texts(kept), len(ids))
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Write each number."""
+        return tuple(str(each) for each in ids)
+
+
+class Codec:
+    """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
+
+    limit: int | None = None
+
+    def __init__(self, codec: Any) -> None:
+        self._codec = codec
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Encode a sentence, shortened to the model's context where it must be.
+
+        Raises
+        ------
+        EngineError : when nothing comes of it, or the codec refuses it.
+        """
+        if not text.strip():
+            raise EngineError("the sentence is empty; type some words")
+        try:
+            encoded = self._codec.encode(text)
+            ids = tuple(int(each) for each in getattr(encoded, "ids", encoded))
+        except Exception as error:  # whatever a person's own code raises
+            raise EngineError(f"the tokenizer does not read this sentence: {visible(repr(error))}") from error
+        if not ids:
+            raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
+        kept = ids[:context]
+        return Sentence(text, kept, self.texts(kept), len(ids))
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Decode each id by itself."""
+        return tuple(visible(str(self._codec.decode([each]))) for each in ids)
+
+
+def words_of(tokenizer: Any) -> Words:
+    """Take a tokenizer of transformers, anything with ``encode`` and ``decode``, or None.
+
+    Raises
+    ------
+    EngineError : when it is none of these.
+    """
+    if tokenizer is None:
+        return TokenNumbers()
+    if hasattr(tokenizer, "convert_ids_to_tokens"):
+        return Tokenizer(tokenizer)
+    if callable(getattr(tokenizer, "encode", None)) and callable(getattr(tokenizer, "decode", None)):
+        return Codec(tokenizer)
+    raise EngineError(f"{type(tokenizer).__name__} is no tokenizer: it has no encode and decode")

@@ -1,0 +1,149 @@
+"""Attention written by hand in the ways that people write it, with nothing in common but what it computes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+WIDTH, HEADS, VOCABULARY = 24, 4, 40
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """Turn (sentences, tokens, width) into (sentences, heads, tokens, width of a head)."""
+    by_head: Tensor = x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return by_head
+
+
+class FusedCausal(nn.Module):
+    """Queries, keys and values from one projection, PyTorch's fused attention: as small GPTs are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (_split(part, HEADS) for part in self.c_attn(x).split(WIDTH, -1))
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        written: Tensor = self.c_proj(mixed.transpose(1, 2).flatten(2))
+        return written
+
+
+class OddNames(nn.Module):
+    """Two query heads to a key/value head, a softmax by hand, rotations, and names that say nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alpha, self.omega = nn.Linear(WIDTH, WIDTH, bias=False), nn.Linear(WIDTH, WIDTH, bias=False)
+        self.beta, self.gamma = nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH // 2)
+        self.softening = nn.Softmax(dim=-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = _split(self.beta(x), 2), _split(self.omega(x), HEADS), _split(self.gamma(x), 2)
+        looked = _turn(query).repeat_interleave(2, 1)
+        scores = _turn(key) @ looked.mT / math.sqrt(looked.shape[-1])
+        length = x.shape[1]
+        scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
+        mixed = self.softening(scores) @ value.repeat_interleave(2, 1)
+        written: Tensor = self.alpha(mixed.transpose(1, 2).reshape(1, length, -1))
+        return written
+
+
+def _turn(x: Tensor) -> Tensor:
+    """Turn pairs of numbers by the token's place, as rotary positions do."""
+    half = x.shape[-1] // 2
+    angles = torch.arange(x.shape[-2])[:, None] * 0.3 ** torch.arange(half)
+    first, second = x[..., :half], x[..., half:]
+    return torch.cat([first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin()], -1)
+
+
+class RawParameters(nn.Module):
+    """Plain matrices, multiplied from the right, heads along the last axis but one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.into, self.out = nn.Parameter(torch.randn(WIDTH, 3 * WIDTH) / 5), nn.Parameter(torch.randn(WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        by_head = (x @ self.into).unflatten(-1, (HEADS, 3, -1))
+        query, key, value = (by_head[..., part, :].transpose(1, 2) for part in range(3))
+        weights = torch.softmax(query @ key.mT, dim=-1)
+        written: Tensor = (weights @ value).transpose(1, 2).flatten(2) @ self.out
+        return written
+
+
+class SplitInTwo(nn.Module):
+    """The projection after the heads stands outside the module that computes the softmax."""
+
+    class Inner(nn.Module):
+        """Queries, keys and values alone."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two, self.three = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            query, key, value = (_split(part(x), HEADS) for part in (self.one, self.two, self.three))
+            return (functional.softmax(query @ key.mT / 3, -1) @ value).transpose(1, 2).flatten(2)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.back = self.Inner(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        written: Tensor = self.back(self.inner(x))
+        return written
+
+
+class Block(nn.Module):
+    """Attention and a small network, each beside the residual stream."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.looking = attention
+        self.thinking = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.looking(self.first(x))
+        thought: Tensor = x + self.thinking(self.second(x))
+        return thought
+
+
+class Speaker(nn.Module):
+    """A language model of two layers around attention of any kind."""
+
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(64, WIDTH)
+        self.blocks = nn.ModuleList([Block(kind()) for _ in range(2)])
+        self.dropout = nn.Dropout(0.5)
+        self.answer = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.dropout(self.words(ids) + self.places(torch.arange(ids.shape[1])))
+        for block in self.blocks:
+            x = block(x)
+        spoken: Tensor = self.answer(x)
+        return spoken
+
+
+class SummedAxes(nn.Module):
+    """A matrix of three axes for each projection, multiplied by Einstein's notation, biases added apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        narrow = WIDTH // HEADS
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(HEADS, WIDTH, narrow) / 5) for _ in range(3))
+        self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.randn(HEADS, narrow)) for _ in range(3))
+        self.W_O, self.b_O = nn.Parameter(torch.randn(HEADS, narrow, WIDTH) / 5), nn.Parameter(torch.randn(WIDTH))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = torch.einsum("btd,hdk->bthk", x, self.W_Q) + self.b_Q
+        key = torch.einsum("btd,hdk->bthk", x, self.W_K) + self.b_K
+        value = torch.einsum("btd,hdk->bthk", x, self.W_V) + self.b_V
+        scores = torch.einsum("bthk,bshk->bhts", query, key) / math.sqrt(query.shape[-1])
+        mixed = torch.einsum("bhts,bshk->bthk", scores.softmax(-1), value)
+        return torch.einsum("bthk,hkd->btd", mixed, self.W_O) + self.b_O

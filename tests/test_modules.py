@@ -1,0 +1,262 @@
+"""A PyTorch module in memory opens with the heads that it computes with, whoever wrote it, and stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.nn import functional
+
+import engine
+from engine.values.errors import EngineError
+from tests import tiny_models
+from tests.handmade import (
+    HEADS,
+    VOCABULARY,
+    WIDTH,
+    FusedCausal,
+    OddNames,
+    RawParameters,
+    Speaker,
+    SplitInTwo,
+    SummedAxes,
+)
+
+NARROW = WIDTH // HEADS
+NUMBERS = "3 14 15 9 2 6"
+Matrices = dict[str, Tensor]
+
+
+def _rows(weight: Tensor, head: int) -> Tensor:
+    """Take a head's rows where heads follow each other."""
+    return weight[head * NARROW : (head + 1) * NARROW]
+
+
+def fused(part: Any, head: int) -> Matrices:
+    query, key, value = part.c_attn.weight.chunk(3)
+    biases = part.c_attn.bias.chunk(3)
+    heads = {"W_Q": _rows(query, head), "W_K": _rows(key, head), "W_V": _rows(value, head)}
+    heads |= {f"b_{matrix}": _rows(bias, head) for matrix, bias in zip("QKV", biases, strict=True)}
+    return heads | {"W_O": _rows(part.c_proj.weight.T, head).T, "b_O": part.c_proj.bias}
+
+
+def odd(part: Any, head: int) -> Matrices:
+    # What looks is the transposed way round: the softmax is over ``beta``'s tokens, so ``omega`` makes the queries.
+    return {
+        "W_Q": _rows(part.omega.weight, head), "W_K": _rows(part.beta.weight, head // 2),
+        "W_V": _rows(part.gamma.weight, head // 2), "W_O": _rows(part.alpha.weight.T, head).T,
+        "b_K": _rows(part.beta.bias, head // 2), "b_V": _rows(part.gamma.bias, head // 2),
+    }  # fmt: skip
+
+
+def raw(part: Any, head: int) -> Matrices:
+    by_head = part.into.T.reshape(HEADS, 3, NARROW, WIDTH)[head]
+    return {"W_Q": by_head[0], "W_K": by_head[1], "W_V": by_head[2], "W_O": _rows(part.out, head).T}
+
+
+def split(part: Any, head: int) -> Matrices:
+    inner = {"Q": part.inner.one, "K": part.inner.two, "V": part.inner.three}
+    heads = {f"W_{matrix}": _rows(each.weight, head) for matrix, each in inner.items()}
+    heads |= {f"b_{matrix}": _rows(each.bias, head) for matrix, each in inner.items()}
+    return heads | {"W_O": _rows(part.back.weight.T, head).T, "b_O": part.back.bias}
+
+
+def summed(part: Any, head: int) -> Matrices:
+    heads = {f"W_{matrix}": getattr(part, f"W_{matrix}")[head].T for matrix in "QKVO"}
+    heads |= {f"b_{matrix}": getattr(part, f"b_{matrix}")[head] for matrix in "QKV"}
+    return heads | {"b_O": part.b_O}
+
+
+KINDS: list[tuple[type[nn.Module], Callable[[Any, int], Matrices]]] = [
+    (FusedCausal, fused), (OddNames, odd), (RawParameters, raw), (SplitInTwo, split), (SummedAxes, summed),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "expected"), KINDS)
+def test_heads_written_by_hand_are_found_by_how_they_compute(
+    kind: type[nn.Module], expected: Callable[[Any, int], Matrices]
+) -> None:
+    torch.manual_seed(1)
+    model = Speaker(kind)
+    opened = engine.open_module(model)
+    assert [layer.heads for layer in opened.outline.layers] == [HEADS, HEADS]
+    for layer, block in enumerate(model.blocks):
+        for head in range(HEADS):
+            ours = opened.weights(f"L{layer}H{head}")
+            wanted = expected(block.looking, head)
+            assert ours.keys() == wanted.keys()
+            for name, matrix in wanted.items():
+                np.testing.assert_array_equal(ours[name], matrix.detach().numpy())
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in KINDS])
+def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[nn.Module]) -> None:
+    torch.manual_seed(2)
+    model = Speaker(kind)
+    opened = engine.open_module(model)
+    maps = opened.attention(NUMBERS, "L1")
+    assert maps.query_tokens == tuple(NUMBERS.split())
+    seen = []
+    real = functional.softmax
+    with torch.no_grad():
+        model.eval()
+        x = model.words(torch.tensor([[int(each) for each in NUMBERS.split()]])) + model.places.weight[:6]
+        x = model.blocks[1].first(model.blocks[0](x))
+    for head in range(HEADS):
+        arrays = {name: torch.from_numpy(array) for name, array in opened.weights(f"L1H{head}").items()}
+        query = x @ arrays["W_Q"].T + arrays.get("b_Q", 0.0)
+        key = x @ arrays["W_K"].T + arrays.get("b_K", 0.0)
+        seen.append(query @ key.mT)
+    if kind is not OddNames:  # whose rotations are not in its matrices
+        scale = {RawParameters: 1.0, SplitInTwo: 1 / 3}.get(kind, NARROW**-0.5)
+        scores = torch.cat(seen) * scale
+        if kind is FusedCausal:
+            scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
+        np.testing.assert_allclose(maps.weights, real(scores, -1).numpy(), atol=1e-5)
+    proofs = opened.check()
+    assert all(proof.output.holds for proof in proofs)
+    assert all(proof.scores.holds for proof in proofs) or kind is OddNames
+
+
+def test_nothing_of_a_module_is_changed() -> None:
+    model = Speaker(FusedCausal)
+    model.blocks[0].eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    states = [part.training for part in model.modules()]
+    opened = engine.open_module(model)
+    opened.attention(NUMBERS, "L0")
+    opened.check()
+    assert [part.training for part in model.modules()] == states
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+    assert all(each.grad is None and each.requires_grad for each in model.parameters())
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("widths", [{}, {"kdim": 10, "vdim": 10}])
+def test_attention_of_pytorch_is_taken_apart(batch_first: bool, widths: dict[str, int]) -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=batch_first, **widths)
+    nn.init.normal_(module.in_proj_bias)
+    opened = engine.open_module(module)
+    key = module.k_proj_weight if widths else module.in_proj_weight[WIDTH : 2 * WIDTH]
+    np.testing.assert_array_equal(opened.weights("L0H2")["W_K"], _rows(key, 2).detach().numpy())
+    np.testing.assert_array_equal(opened.weights("L0H2")["W_O"], module.out_proj.weight[:, 12:18].detach().numpy())
+    np.testing.assert_array_equal(opened.weights("L0H2")["b_V"], module.in_proj_bias[60:66].detach().numpy())
+    (proof,) = opened.check()
+    assert proof.output.holds
+    assert proof.scores.holds
+
+
+def test_an_encoder_decoder_of_pytorch_has_its_three_stacks() -> None:
+    model = nn.Transformer(WIDTH, HEADS, 2, 3, 32)
+    opened = engine.open_module(model)
+    assert [(layer.stack, layer.layer) for layer in opened.outline.layers] == [
+        ("encoder", 0), ("encoder", 1), ("decoder", 0), ("decoder", 1), ("decoder", 2),
+        ("cross", 0), ("cross", 1), ("cross", 2),
+    ]  # fmt: skip
+    own = model.decoder.layers[1].multihead_attn.in_proj_weight
+    np.testing.assert_array_equal(opened.weights("cross.L1H0")["W_Q"], own[:NARROW].detach().numpy())
+    assert opened.attention("example", "cross.L2").weights.shape == (HEADS, 11, 11)
+
+
+def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() -> None:
+    model = transformers.LlamaForCausalLM(tiny_models.configuration("llama", attn_implementation="sdpa")).train()
+    tokenizer = tiny_models.byte_level_tokenizer()
+    opened = engine.open_module(model, tokenizer)
+    text = "The cat sat on the mat."
+    maps = opened.attention(text, "L1")
+    np.testing.assert_array_equal(
+        opened.weights("L1H3")["W_K"], model.model.layers[1].self_attn.k_proj.weight[8:16].detach().numpy()
+    )
+    assert all(proof.output.holds and proof.scores.holds for proof in opened.check())
+    assert model.config._attn_implementation == "sdpa"
+    assert model.training
+    eager = transformers.LlamaForCausalLM(tiny_models.configuration("llama", attn_implementation="eager")).eval()
+    eager.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        expected = eager(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions[1][0]
+    np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
+
+
+def test_what_is_given_to_call_a_module_with_is_used() -> None:
+    class Asking(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = OddNames()
+
+        def forward(self, x: Tensor, *, wanted: str) -> Tensor:
+            if wanted != "yes":
+                raise ValueError("not wanted")
+            written: Tensor = self.inner(x)
+            return written
+
+    with pytest.raises(EngineError, match="give example="):
+        engine.open_module(Asking())
+    example = {"x": torch.randn(1, 7, WIDTH), "wanted": "yes"}
+    opened = engine.open_module(Asking(), example=example)
+    assert opened.outline.layers[0].key_value_heads == 2
+    assert opened.attention("example", "L0").weights.shape == (HEADS, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        (nn.Linear(8, 8), "no softmax attention"),
+        ("gpt2", "no torch.nn.Module"),
+        (nn.Sequential(nn.Linear(8, 8), nn.ReLU()), "no softmax attention"),
+    ],
+)
+def test_what_has_no_attention_is_declined(module: Any, reason: str) -> None:
+    with pytest.raises(EngineError, match=reason):
+        engine.open_module(module)
+
+
+class NormedTogether(OddNames):
+    """Queries normed over all heads at once: no head's query is a product of its own rows alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(WIDTH)
+        self.omega = nn.Sequential(self.omega, self.norm)  # type: ignore[assignment]
+
+
+def test_heads_that_cannot_be_told_apart_are_declined_with_the_reason() -> None:
+    with pytest.raises(EngineError, match="norm over all heads"):
+        engine.open_module(Speaker(NormedTogether))
+
+
+def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
+    opened = engine.open_module(Speaker(FusedCausal))
+    with pytest.raises(EngineError, match="token numbers"):
+        opened.attention("some words", "L0")
+    with pytest.raises(EngineError, match="fails on this sentence"):
+        opened.attention(f"1 2 {VOCABULARY}", "L0")
+
+    class Letters:
+        def encode(self, text: str) -> list[int]:
+            return [ord(letter) % VOCABULARY for letter in text]
+
+        def decode(self, ids: list[int]) -> str:
+            return "".join(chr(each + 2 * VOCABULARY) for each in ids)
+
+    spelled = engine.open_module(Speaker(FusedCausal), Letters())
+    assert len(spelled.attention("cat", "L0").query_tokens) == 3
+    with pytest.raises(EngineError, match="no tokenizer"):
+        engine.open_module(Speaker(FusedCausal), object())
+
+
+def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
+    opened = engine.open_module(Speaker(FusedCausal), name="mine")
+    rows = list(opened.ranks())
+    assert len(rows) == 2 * (HEADS + 1) * 6
+    query = torch.from_numpy(opened.weights("L0H1")["W_Q"]).double()
+    row = next(each for each in rows if each[:4] == ("decoder", 0, 1, "Q"))
+    assert row[opened.ranks().columns.index("spectral_norm")] == pytest.approx(float(torch.linalg.svdvals(query)[0]))
+    assert opened.outline.name == "mine"
+    with pytest.raises(EngineError, match="no head"):
+        opened.weights("L0H9")
