@@ -25,7 +25,6 @@ import numpy as np
 import torch
 import transformers
 from torch import nn
-from transformers.models.auto import modeling_auto
 
 from engine.models.heads import read_layer
 from engine.models.proof import prove
@@ -36,6 +35,7 @@ from engine.values.heads import Head
 from engine.values.proof import Finding
 from tests import tiny_models
 from tests.opening import open_folder, open_reader
+from tests.tiny_classes import all_types, base_class
 from tests.tiny_configurations import tiny_configuration
 
 TABLE = Path(__file__).with_name("conformance.csv")
@@ -55,7 +55,8 @@ class Row:
     Attributes
     ----------
     outcome : proven, or how far it came: unproven, declined, not built.
-    stacks, layers, heads : as the engine shows them; heads of the first layer, with its key/value heads.
+    stacks, layers, heads : as the engine shows them, also of a model that it cannot run; heads of the first layer, with
+        its key/value heads.
     output, scores : identities (a) and (b): the worst verdict over the layers, and modifiers.
     maps : the largest difference between the engine's maps and the model's own probabilities, or why there are none.
     reason : of a type that is not proven.
@@ -72,13 +73,6 @@ class Row:
     reason: str = ""
 
 
-def all_types() -> list[str]:
-    """Name every type that reads text: causal, masked and sequence-to-sequence language models, and text encoders."""
-    mappings = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "TEXT_ENCODING")
-    names = [getattr(modeling_auto, f"MODEL_FOR_{mapping}_MAPPING_NAMES", {}) for mapping in mappings]
-    return sorted(set().union(*names))
-
-
 def check(model_type: str) -> Row:
     """Build, save, open and prove one type."""
     with tempfile.TemporaryDirectory() as name:
@@ -86,7 +80,7 @@ def check(model_type: str) -> Row:
         try:
             config = tiny_configuration(model_type)
             with torch.device("meta"):
-                size = sum(each.numel() for each in transformers.AutoModel.from_config(config).parameters())
+                size = sum(each.numel() for each in base_class(config)._from_config(config).parameters())
             if size > LARGEST:
                 return Row(model_type, "not built", reason=f"its smallest known form has {size:,} parameters")
             model = tiny_models.build(config)
@@ -97,7 +91,7 @@ def check(model_type: str) -> Row:
         try:
             return _proven(model_type, folder)
         except EngineError as error:
-            return Row(model_type, "declined", reason=" ".join(str(error).replace(name, "FOLDER").split()))
+            return Row(model_type, "declined", reason=_said(error, folder))
         except Exception as error:
             return Row(model_type, "failed", reason=one_line(error))
 
@@ -105,6 +99,11 @@ def check(model_type: str) -> Row:
 def one_line(error: BaseException) -> str:
     """Give the kind and the beginning of an error's text."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+def _said(error: EngineError, folder: Path) -> str:
+    """Give the text with which the engine refuses, the same wherever the folder is."""
+    return " ".join(str(error).replace(str(folder), "FOLDER").split())
 
 
 def _proven(model_type: str, folder: Path) -> Row:
@@ -117,8 +116,11 @@ def _proven(model_type: str, folder: Path) -> Row:
         "layers": " ".join(str(len(outline.stack_layers(stack))) for stack in outline.stacks),
         "heads": f"{first.heads}/{first.key_value_heads}",
     }
-    reader = open_reader(folder)
-    seen = reader.observe(lambda: None)
+    try:
+        reader = open_reader(folder)
+        seen = reader.observe(lambda: None)
+    except EngineError as error:
+        return Row(model_type, "declined", **described, reason=_said(error, folder))
     proofs = [prove(module, read_layer(checkpoint, module), seen[name]) for name, module in anatomy.modules.items()]
     output, scores = (_worst([getattr(proof, side) for proof in proofs]) for side in ("output", "scores"))
     maps = _maps(reader, list(anatomy.modules))

@@ -15,6 +15,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import nn
 
+from tests.tiny_classes import base_class
+
 VOCABULARY = 320
 """Rows of the embeddings, a few more than the tokenizers have tokens."""
 
@@ -145,9 +147,9 @@ def build(config: transformers.PretrainedConfig, with_head: bool = False, seed: 
             )
             if type(config) in auto._model_mapping
         )
+        model: Any = mapping.from_config(config, attn_implementation="eager").eval()
     else:
-        mapping = transformers.AutoModel
-    model: Any = mapping.from_config(config, attn_implementation="eager").eval()
+        model = base_class(config)._from_config(config, attn_implementation="eager").eval()
     randomise(model, seed)
     return model
 

@@ -1,0 +1,87 @@
+"""Which types of transformers read text, and which class is the model of a configuration."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import transformers
+from transformers.models.auto import modeling_auto
+
+TEXT_MAPPINGS = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "TEXT_ENCODING")
+"""Transformers' own lists of types that read text; there are more that do."""
+
+NOT_TEXT = frozenset({"imagegpt"})
+"""Types whose ``input_ids`` are something else: clusters of colours."""
+
+
+def base_class(config: transformers.PretrainedConfig) -> Any:
+    """Find the class to build: the base class, else one with a head, else that of a part of a larger model.
+
+    Raises
+    ------
+    ValueError : when there is none.
+    """
+    autos: tuple[Any, ...] = (
+        transformers.AutoModel,
+        transformers.AutoModelForSeq2SeqLM,
+        transformers.AutoModelForCausalLM,
+        transformers.AutoModelForMaskedLM,
+    )
+    for auto in autos:
+        found = auto._model_mapping.get(type(config), None)
+        first = found[0] if isinstance(found, (tuple, list)) else found
+        is_of_another = first is not None and _folder(first) != _folder(type(config))  # llama's, of a type like it
+        if first is not None and (is_of_another or isinstance(config, first.config_class)):
+            return first
+    parts = _parts(type(config))
+    if not parts:
+        raise ValueError(f"no class of transformers is made from a {type(config).__name__}")
+    return parts[0]
+
+
+def _folder(each: type) -> str:
+    """Name the package that a class is in."""
+    return each.__module__.rpartition(".")[0]
+
+
+def _parts(config_class: type) -> list[Any]:
+    """List the models that are made from a configuration, those first that read text and have no head."""
+    module = importlib.import_module(config_class.__module__.replace(".configuration_", ".modeling_"))
+    models = [
+        each
+        for each in vars(module).values()
+        if inspect.isclass(each)
+        and issubclass(each, transformers.PreTrainedModel)
+        and each.config_class is config_class
+        and not each.__name__.endswith("PreTrainedModel")
+    ]
+    return sorted(models, key=lambda each: (not _reads_ids(each), not each.__name__.endswith("Model")))
+
+
+def _reads_ids(model_class: Any) -> bool:
+    """Say whether token ids are what a model reads, and all that it asks for.
+
+    A pair of towers gives the features of its text apart, and reads text only together with something else.
+    """
+    first, *others = [
+        each for name, each in inspect.signature(model_class.forward).parameters.items() if name != "self"
+    ]
+    asked = [each for each in others if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    return first.name == "input_ids" and not asked and not hasattr(model_class, "get_text_features")
+
+
+def all_types() -> list[str]:
+    """Name every type that reads text: those of transformers' lists, and those whose model reads token ids."""
+    listed = [getattr(modeling_auto, f"MODEL_FOR_{mapping}_MAPPING_NAMES", {}) for mapping in TEXT_MAPPINGS]
+    found = set().union(*listed)
+    for model_type in list(transformers.CONFIG_MAPPING):
+        if model_type not in found | NOT_TEXT:
+            config_class: Any = transformers.CONFIG_MAPPING[model_type]
+            try:
+                if _reads_ids(base_class(config_class.__new__(config_class))):
+                    found.add(model_type)
+            except (ImportError, ValueError):  # a model of another library, or a part that is no model
+                continue
+    return sorted(found)
