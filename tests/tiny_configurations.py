@@ -89,7 +89,9 @@ OWN: dict[str, dict[str, Any]] = {
     "mistral4": {"head_dim": 10},
     "molmo2_adapter": {"vision_feature_layer": [0, 1]},
     "muse_spark_audio": {"num_hidden_layers": 4, "hidden_sizes": [32] * 4},
-    "nemotron3_5_transcribe_word_timestamp": {"blank_token_id": 3},
+    "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},  # saved as a third of one projection each
+    "nemotron3_5_transcribe_word_timestamp": {"num_key_value_heads": 4, "blank_token_id": 3},
+    "nemotron3_diarization_audio": {"num_key_value_heads": 4},
     "neomme": {"head_dim": 16},
     "paddleocr_vl_text": {
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
