@@ -106,7 +106,8 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
     with torch.no_grad():
         model.eval()
         x = model.words(torch.tensor([[int(each) for each in NUMBERS.split()]])) + model.places.weight[:6]
-        x = model.blocks[1].first(model.blocks[0](x))
+        second: Any = model.blocks[1]
+        x = second.first(model.blocks[0](x))
     for head in range(HEADS):
         arrays = {name: torch.from_numpy(array) for name, array in opened.weights(f"L1H{head}").items()}
         query = x @ arrays["W_Q"].T + arrays.get("b_Q", 0.0)
@@ -165,7 +166,8 @@ def test_an_encoder_decoder_of_pytorch_has_its_three_stacks() -> None:
 
 
 def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() -> None:
-    model = transformers.LlamaForCausalLM(tiny_models.configuration("llama", attn_implementation="sdpa")).train()
+    config: Any = tiny_models.configuration("llama", attn_implementation="sdpa")
+    model = transformers.LlamaForCausalLM(config).train()
     tokenizer = tiny_models.byte_level_tokenizer()
     opened = engine.open_module(model, tokenizer)
     text = "The cat sat on the mat."
@@ -176,7 +178,8 @@ def test_a_model_of_transformers_opens_by_its_rules_and_keeps_its_attention() ->
     assert all(proof.output.holds and proof.scores.holds for proof in opened.check())
     assert model.config._attn_implementation == "sdpa"
     assert model.training
-    eager = transformers.LlamaForCausalLM(tiny_models.configuration("llama", attn_implementation="eager")).eval()
+    config = tiny_models.configuration("llama", attn_implementation="eager")
+    eager = transformers.LlamaForCausalLM(config).eval()
     eager.load_state_dict(model.state_dict())
     with torch.no_grad():
         expected = eager(**tokenizer(text, return_tensors="pt"), output_attentions=True).attentions[1][0]
@@ -255,7 +258,7 @@ def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
     rows = list(opened.ranks())
     assert len(rows) == 2 * (HEADS + 1) * 6
     query = torch.from_numpy(opened.weights("L0H1")["W_Q"]).double()
-    row = next(each for each in rows if each[:4] == ("decoder", 0, 1, "Q"))
+    row = next(each for each in rows if each[:4] == ("decoder", 0, "1", "Q"))
     assert row[opened.ranks().columns.index("spectral_norm")] == pytest.approx(float(torch.linalg.svdvals(query)[0]))
     assert opened.outline.name == "mine"
     with pytest.raises(EngineError, match="no head"):

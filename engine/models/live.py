@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from engine.models.checkpoint import TensorEntry, Tensors
 from engine.models.example import Example
 from engine.models.handmade import Found, Search, layer_numbers, search
+from engine.models.lent import not_learning
 from engine.models.maps import MapReader
-from engine.models.module_reader import ModuleReader, not_learning
+from engine.models.module_reader import ModuleReader
 from engine.models.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
 from engine.models.parameters import module_parameters
 from engine.models.quantised import Decoded

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from engine.models.attending import Attending, Call
 from engine.models.example import Example
 from engine.models.handmade import Found
+from engine.models.lent import not_learning
 from engine.models.maps import MapReader
 from engine.models.source import Words
 from engine.models.tracing import trace
@@ -24,18 +24,6 @@ from engine.values.model import ModelOutline
 
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
-
-
-@contextmanager
-def not_learning(module: nn.Module) -> Iterator[None]:
-    """Put a module into the state in which it computes and not learns, and every part of it back afterwards."""
-    states = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, state in states.items():
-            part.training = state
 
 
 class ModuleReader(MapReader):

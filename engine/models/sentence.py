@@ -1,28 +1,31 @@
 """A sentence through a model, and the attention probabilities of any of its layers.
 
 The model runs once, keeping what each attention module was called with; a layer's maps are then recomputed by calling
-just that module again. So memory holds one layer's maps, not all layers'. Eager attention is asked for, because
-only it returns the probabilities; the masks it is handed are explicit, so that a second call sees what the first saw.
+just that module again. So memory holds one layer's maps, not all layers'. The run makes no maps where kernels can read
+(`engine.models.kernels`). The second call is eager, because only that returns the probabilities; the masks are explicit
+in both, so that a second call sees what the first saw.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.kernels import kernels_can_read, reading_with_kernels
+from engine.models.lent import lent
 from engine.models.load import first_line
 from engine.models.maps import MapReader
 from engine.models.outline import Anatomy
 from engine.models.placing import placed
 from engine.models.source import Loaded
-from engine.models.witness import Observation, find_module, observe, returned_probabilities
+from engine.models.unusual_maps import attend_in_full, longest_in_full, probabilities, reason_without_map
+from engine.models.witness import Observation, find_module, observe
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -47,6 +50,9 @@ class Reader(MapReader):
         self.words = loaded.words
         self.model: Any = loaded.model
         self._device = loaded.device
+        self._lent = lent if loaded.is_borrowed else nullcontext
+        if not loaded.is_borrowed:
+            attend_in_full(self.model)
         self._placed = placed(self.model, anatomy)
         named = dict(self.model.named_modules())
         self.modules: dict[Head, nn.Module] = {}
@@ -54,6 +60,8 @@ class Reader(MapReader):
             found = find_module(named, module.outline.module)
             assert found is not None  # placed says so
             self.modules[name] = found
+        with self._lent(self.model):
+            self.reads_with_kernels = kernels_can_read(self.model)
         self._sentence: Sentence | None = None
         self._calls: dict[Head, Call] = {}
         self._decoder_tokens: tuple[str, ...] = ()
@@ -73,6 +81,12 @@ class Reader(MapReader):
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
         sentence = self.words.read(text, self._outline.context)
+        limit = longest_in_full(self.model)
+        if limit is not None and len(sentence.ids) > limit:
+            raise EngineError(
+                f"{self._outline.name} reads more than {limit} tokens in sparse blocks, which have no maps; "
+                f"type a shorter sentence than these {len(sentence.ids)} tokens; its spectra still work"
+            )
         self._sentence = None
         self._calls.clear()
         ids = torch.tensor([sentence.ids], device=self._device)
@@ -83,17 +97,21 @@ class Reader(MapReader):
         }
         if getattr(self.model.config, "is_encoder_decoder", False):
             inputs["decoder_input_ids"] = self._decoder_ids(sentence)
-        with self._keeping_calls(breathe), torch.inference_mode():
-            try:
+        kernels = reading_with_kernels(self.model) if self.reads_with_kernels else nullcontext()
+        try:
+            with self._lent(self.model), kernels, self._keeping_calls(breathe), torch.inference_mode():
                 self.model(**inputs)
-            except torch.OutOfMemoryError as error:
-                raise EngineError(
-                    f"{len(sentence.ids)} tokens do not fit on {self._device}; type a shorter sentence"
-                ) from error
-            except (RuntimeError, ValueError, TypeError, IndexError) as error:
-                raise EngineError(
-                    f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
-                ) from error
+        except torch.OutOfMemoryError as error:
+            raise EngineError(
+                f"{len(sentence.ids)} tokens do not fit on {self._device}; type a shorter sentence"
+            ) from error
+        except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+            if self.reads_with_kernels:
+                self.reads_with_kernels = False  # what kernels fail on, the model's own functions may not
+                return self.read(text, breathe)
+            raise EngineError(
+                f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
+            ) from error
         self._sentence = sentence
         return sentence
 
@@ -139,16 +157,20 @@ class Reader(MapReader):
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
-            raise EngineError(f"{layer} took no part in reading this sentence; it has no attention map")
-        returned = self._call_again(self.modules[layer], *self._calls[layer])
-        weights = self._probabilities(layer, returned)
+            raise EngineError(
+                f"{layer} took no part in reading this sentence, so it has no map to show; its spectra still work"
+            )
+        module, heads = self.modules[layer], self._outline.layer(layer).heads
         queries = self._sentence.tokens if layer.stack == "encoder" else self._decoder_tokens or self._sentence.tokens
         keys = self._sentence.tokens if layer.stack == "cross" else queries
-        if weights.shape[1:] != (len(queries), len(keys)):
+        returned = self._call_again(module, *self._calls[layer])
+        found = probabilities(module, returned, heads, len(keys))
+        if found is None or found.shape[2:] != (len(queries), len(keys)):
+            reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
             raise EngineError(
-                f"{self._outline.model_type}: {layer} returns maps of {weights.shape[1]}×{weights.shape[2]} "
-                f"for {len(queries)}×{len(keys)} tokens; attn-tui cannot show them"
+                f"{layer} of '{self._outline.model_type}' has no map to show: {reason}; its spectra still work"
             )
+        weights = found[0].float().cpu().numpy()
         return AttentionMaps(self._sentence, layer.stack, layer.layer, queries, keys, weights)
 
     def _call_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -161,30 +183,33 @@ class Reader(MapReader):
         if "output_attentions" in signature.parameters:
             call.arguments["output_attentions"] = True
         try:
-            with torch.inference_mode():
+            with self._lent(self.model), torch.inference_mode():
                 return module(*call.args, **call.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise EngineError(
                 f"{self._outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
             ) from error
 
-    def _probabilities(self, layer: Head, returned: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """Pick the attention probabilities (heads, queries, keys) out of what an attention module returns."""
-        found = returned_probabilities(returned, 1, self._outline.layer(layer).heads)
-        if found is not None:
-            weights: np.ndarray[Any, np.dtype[np.float32]] = found[0].float().cpu().numpy()
-            return weights
-        raise EngineError(
-            f"attention of type '{self._outline.model_type}' does not return its probabilities; "
-            "its spectra work, its maps cannot be shown"
-        )
-
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
         generator = torch.Generator().manual_seed(0)
-        count = self.model.get_input_embeddings().weight.shape[0]
+        count = _vocabulary(self.model)
         padding = getattr(self.model.config, "pad_token_id", None)
         tokens = [token for token in range(min(count, PROBED_TOKENS)) if token != padding]
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
         ids = torch.tensor(tokens)[places].to(self._device)
-        return observe(self.model, self._placed, ids, breathe)
+        with self._lent(self.model):
+            return observe(self.model, self._placed, ids, breathe)
+
+
+def _vocabulary(model: Any) -> int:
+    """Say how many tokens a model knows; no more than it can be asked for, where it does not say."""
+    try:
+        table = model.get_input_embeddings()
+    except (NotImplementedError, AttributeError):  # models of several towers, which have no one table
+        table = None
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings
+    weight = getattr(table, "weight", None)
+    sizes = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return int(weight.shape[0]) if isinstance(weight, Tensor) else min(sizes, default=1)

@@ -98,14 +98,20 @@ class Tokenizer:
         """
         if not text.strip():
             raise EngineError("the sentence is empty; type some words")
-        ids = self._tokenizer(text)["input_ids"]
+        ids = self._ids(text)
         full_length = len(ids)
         limits = [length for length in (context, self.limit) if length is not None]
         if limits and full_length > min(limits):
-            ids = self._tokenizer(text, truncation=True, max_length=min(limits))["input_ids"][: min(limits)]
+            ids = self._ids(text, truncation=True, max_length=min(limits))[: min(limits)]
         if not ids:
             raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
         return Sentence(text, tuple(ids), self.texts(ids), full_length)
+
+    def _ids(self, text: str, **settings: Any) -> list[int]:
+        """Tokenize without padding, which a tokenizer of the model's own may add unasked."""
+        encoded = self._tokenizer(text, **settings)
+        ids: list[int] = list(encoded["input_ids"])
+        return [each for each, kept in zip(ids, encoded.get("attention_mask") or [1] * len(ids), strict=True) if kept]
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give each token's text, with what cannot be shown escaped."""
