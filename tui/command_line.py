@@ -91,6 +91,7 @@ def engine_options(command: Command) -> Command:
                 help="In which the model runs a sentence; spectra are float64 always.",
             ),
             click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
+            click.option("--base", metavar="MODEL", help="The model that an adapter changes, if not the one it names."),
             click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
             click.option("--no-cache", is_flag=True, help="Neither read nor keep spectra on disk."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
@@ -116,6 +117,7 @@ def _options(arguments: dict[str, Any]) -> EngineOptions:
         revision=arguments.pop("revision"),
         use_cache=not arguments.pop("no_cache"),
         trust_remote_code=arguments.pop("trust_remote_code"),
+        base=arguments.pop("base"),
         layout=arguments.pop("layout"),
     )
 
@@ -181,7 +183,7 @@ def explore(
 @click.argument("view", type=click.Choice(VIEWS))
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
-@click.option("--stack", type=click.Choice(STACKS), help="One stack of a model that has several.")
+@click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence (attention).")
 @click.option("--energy", type=float, callback=_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")

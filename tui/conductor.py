@@ -164,7 +164,8 @@ class Conductor:
             spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
             self.learn(layer, whole_layer, spectra)
             baseline = await asyncio.wrap_future(engine.baseline(layer, whole_layer, view))
-            knowledge.learn_baseline(knowledge.outline.layer(layer), whole_layer, baseline)
+            if baseline is not None:
+                knowledge.learn_baseline(knowledge.outline.layer(layer), whole_layer, baseline)
             self._redraw(layer, whole_layer)
         except Superseded:
             raise

@@ -220,10 +220,11 @@ class Export:
         """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
         text = self._request.text or ""
         selection = self._selection
+        attending = [layer for layer in selection.layers if not layer.is_change] or list(selection.layers)
         places: list[tuple[str, int | None]] = (
-            [(stack, None) for stack in selection.stacks]
+            [(stack, None) for stack in dict.fromkeys(layer.stack for layer in attending)]
             if selection.layer_mean
-            else [(layer.stack, layer.layer) for layer in selection.layers]
+            else [(layer.stack, layer.layer) for layer in attending]
         )
         for done, (stack, layer) in enumerate(places):
             self._status.show(Progress("attention", done, len(places), "layers"))

@@ -33,7 +33,9 @@ class Knowledge:
     def learn_baseline(self, layer: LayerOutline, whole_layer: bool, baseline: Baseline) -> None:
         """Keep a baseline for every layer of the same shape."""
         for each in self.outline.layers:
-            if all(each.shape(matrix, whole_layer) == layer.shape(matrix, whole_layer) for matrix in baseline.draws):
+            if not each.is_change and all(
+                each.shape(matrix, whole_layer) == layer.shape(matrix, whole_layer) for matrix in baseline.draws
+            ):
                 self._baselines[each.name, whole_layer] = baseline
 
     def has(self, layer: Head, whole_layer: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ class LayerWeights:
     epsilons : by projection, the relative spacing of the stored dtype.
     gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
     shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
+    circuits : the factors of QK and OV where these are not products of the four projections, with more rows to a head.
     """
 
     query: Tensor
@@ -43,6 +44,7 @@ class LayerWeights:
     gate: Tensor | None = None
     gate_bias: Tensor | None = None
     shared_key_rows: int = 0
+    circuits: LayerWeights | None = None
 
     @property
     def group(self) -> int:
@@ -74,6 +76,33 @@ def read_layer(tensors: Tensors, module: AttentionModule, device: str = "cpu") -
     ------
     EngineError : when a tensor cannot be read, is not of a floating type, or holds NaN or infinite numbers.
     """
+    weights = _read(tensors, module, device)
+    if module.change_of is None:
+        return weights
+    return replace(weights, circuits=_changed_circuits(weights, _read(tensors, module.change_of, device)))
+
+
+def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
+    """Write the changes of both circuits as products of factors.
+
+    With ``W' = W + Δ`` they are ``W_Q'ᵀ W_K' − W_Qᵀ W_K = [Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, and likewise for V and O: exactly,
+    where the difference of two nearly equal products would lose what is small.
+    """
+
+    def pair(first: Tensor, second: Tensor, dim: int = 1) -> Tensor:
+        return torch.cat([first.double(), second.double()], dim)
+
+    return replace(
+        delta,
+        query=pair(delta.query, now.query.double() - delta.query.double()),
+        key=pair(now.key, delta.key),
+        value=pair(delta.value, now.value.double() - delta.value.double()),
+        output=pair(now.output, delta.output, 2),
+    )
+
+
+def _read(tensors: Tensors, module: AttentionModule, device: str) -> LayerWeights:
+    """Read one layer's projections and cut them into heads."""
     rule, outline = module.rule, module.outline
     steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
     read: dict[str, Tensor] = {}

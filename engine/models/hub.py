@@ -27,7 +27,7 @@ from huggingface_hub.errors import (
 from tqdm.auto import tqdm
 
 from engine.models.checkpoint import missing_shards, weight_file
-from engine.models.locate import DEMO
+from engine.models.locate import ADAPTER_CONFIG, ADAPTER_FILES, DEMO, adapter_file
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 else:
     Bar = tqdm  # at run time it takes no parameter
 
-WEIGHTS = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
+WEIGHTS = re.compile(r"(model|pytorch_model|adapter_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 """What weight files and the lists of several are called; other precisions (``model.fp16.safetensors``) are not."""
 
 ANSWER_SECONDS = 8.0
@@ -88,12 +88,14 @@ def find_in_cache(name: str, revision: str | None) -> Path | None:
     """
     try:
         config = try_to_load_from_cache(name, "config.json", revision=revision)
+        if not isinstance(config, str):
+            config = try_to_load_from_cache(name, ADAPTER_CONFIG, revision=revision)
     except HFValidationError as error:
         raise EngineError(f"{name!r} is no folder and cannot be a Hub id; try: attn-tui {DEMO}") from error
     if not isinstance(config, str):
         return None
     directory = Path(config).parent
-    weights = weight_file(directory)
+    weights = weight_file(directory) or adapter_file(directory)
     return None if weights is None or missing_shards(weights) else directory
 
 
@@ -179,10 +181,13 @@ def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
 def _needed(name: str, sizes: dict[str, int]) -> dict[str, int]:
     """Choose the files to fetch: settings, tokenizer, and one form of the weights."""
     top = {file: size for file, size in sizes.items() if "/" not in file}
-    if "config.json" not in top:
-        raise EngineError(f"{name} has no config.json on the Hub; it is not a transformers model")
     small = (".json", ".txt", ".model", ".tiktoken", ".jinja")
     chosen = {file: size for file, size in top.items() if file.endswith(small) and not file.endswith(".index.json")}
+    adapter = next((file for file in ADAPTER_FILES if file in top), None)
+    if "config.json" not in top and ADAPTER_CONFIG in top and adapter is not None:
+        return chosen | {adapter: top[adapter]}
+    if "config.json" not in top:
+        raise EngineError(f"{name} has no config.json on the Hub; it is not a transformers model")
     for ending in (".safetensors", ".bin"):
         stem = "model" if ending == ".safetensors" else "pytorch_model"
         weights = {

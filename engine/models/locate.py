@@ -15,6 +15,22 @@ DEMO = "demo"
 """The name of the model that is shipped with the program."""
 
 
+ADAPTER_CONFIG = "adapter_config.json"
+"""What an adapter's folder has in the place of ``config.json``."""
+
+ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
+"""What holds an adapter's weights, in the order of preference."""
+
+
+def adapter_file(directory: Path) -> Path | None:
+    """Find the weights of an adapter in a folder that is one, and no model of its own."""
+    if (directory / "config.json").is_file() and weight_file(directory) is not None:
+        return None
+    if not (directory / ADAPTER_CONFIG).is_file():
+        return None
+    return next((directory / name for name in ADAPTER_FILES if (directory / name).is_file()), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """Where a model was found.
@@ -32,7 +48,11 @@ class Location:
 
 
 def _checked(name: str, directory: Path, identity: str) -> Location:
-    """Make sure that a folder holds a model."""
+    """Make sure that a folder holds a model, or an adapter to one."""
+    if adapter_file(directory) is not None:
+        return Location(name, directory, identity)
+    if (directory / ADAPTER_CONFIG).is_file() and not (directory / "config.json").is_file():
+        raise EngineError(f"{directory} is an adapter without weights: none of {', '.join(ADAPTER_FILES)}")
     if not (directory / "config.json").is_file():
         raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
     if weight_file(directory) is None:

@@ -45,6 +45,7 @@ class AttentionModule:
     ----------
     latents : the first step of projections that take two.
     is_gated : whether a head's query is followed by an output gate.
+    change_of : the layer whose change by an adapter this is, or None where it is a layer itself.
     """
 
     outline: LayerOutline
@@ -53,6 +54,7 @@ class AttentionModule:
     biases: Mapping[str, str]
     latents: Mapping[str, LatentNames]
     is_gated: bool
+    change_of: AttentionModule | None = None
 
 
 @dataclass(frozen=True, slots=True)

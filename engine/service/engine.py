@@ -77,8 +77,8 @@ class Engine:
         """Ask for the spectra of all heads of a layer, or of the layer as a whole."""
         return self._ask(lambda session, breathe: session.spectra(layer, whole_layer, breathe), Urgency.SELECTED, view)
 
-    def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline]:
-        """Ask for what chance gives for a layer's shapes."""
+    def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
+        """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
         return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), Urgency.SELECTED, view)
 
     def attention(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:

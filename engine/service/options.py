@@ -22,6 +22,7 @@ class EngineOptions:
     revision : branch, tag or commit of a Hub model.
     use_cache : whether spectra are kept on disk between runs.
     trust_remote_code : whether code that comes with a model may run.
+    base : the model that an adapter changes; None takes the one that the adapter names.
     layout : a file that describes the heads of a bare state dict; None where the model describes itself.
     """
 
@@ -30,6 +31,7 @@ class EngineOptions:
     revision: str | None = None
     use_cache: bool = True
     trust_remote_code: bool = False
+    base: str | None = None
     layout: Path | None = None
 
 

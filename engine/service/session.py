@@ -17,7 +17,7 @@ from engine.service.options import EngineOptions, cache_directory
 from engine.service.sources import find_source
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.model import LayerOutline, ModelOutline, Parameter
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
@@ -114,10 +114,20 @@ class Session:
     def _compute(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:
         """Compute the singular values of a layer from its weights."""
         weights = self.layer_weights(layer.name)
-        return self._singular_values((weights.query, weights.key, weights.value, weights.output), whole_layer, breathe)
+        factors = weights.query, weights.key, weights.value, weights.output
+        values = self._singular_values(factors, MATRICES, whole_layer, breathe)
+        if weights.circuits is not None:
+            own = weights.circuits
+            factors = own.query, own.key, own.value, own.output
+            values |= self._singular_values(factors, ("QK", "OV"), whole_layer, breathe)
+        return values
 
     def _singular_values(
-        self, factors: tuple[Tensor, Tensor, Tensor, Tensor], whole_layer: bool, breathe: Breathe
+        self,
+        factors: tuple[Tensor, Tensor, Tensor, Tensor],
+        matrices: tuple[str, ...],
+        whole_layer: bool,
+        breathe: Breathe,
     ) -> dict[str, FloatArray]:
         """Compute on the chosen device, and on the CPU where that runs out of memory."""
         import torch
@@ -129,9 +139,10 @@ class Session:
         try:
             placed = [factor.to(self._spectra_device) for factor in factors]
             if not whole_layer:
-                return {matrix: sigma.cpu().numpy() for matrix, sigma in head_singular_values(*placed).items()}
+                of_heads = head_singular_values(*placed)
+                return {matrix: of_heads[matrix].cpu().numpy() for matrix in matrices}
             values: dict[str, FloatArray] = {}
-            for matrix in MATRICES:
+            for matrix in matrices:
                 breathe()
                 values[matrix] = layer_matrix(matrix, *placed).cpu().numpy()[None]
             return values
@@ -139,11 +150,13 @@ class Session:
             if self._spectra_device == "cpu":
                 raise
             self._spectra_device = "cpu"
-            return self._singular_values(factors, whole_layer, breathe)
+            return self._singular_values(factors, matrices, whole_layer, breathe)
 
-    def baseline(self, layer: Head, whole_layer: bool, breathe: Breathe) -> Baseline:
-        """Give what Gaussian factors of a layer's shapes yield; layers of one shape share it."""
+    def baseline(self, layer: Head, whole_layer: bool, breathe: Breathe) -> Baseline | None:
+        """Give what Gaussian factors of a layer's shapes yield; layers of one shape share it, and changes have none."""
         outline = self.outline.layer(layer)
+        if outline.is_change:
+            return None
         shape = (
             outline.heads, outline.key_value_heads, outline.head_dim, outline.value_head_dim,
             outline.d_model, outline.d_source,
@@ -174,7 +187,7 @@ class Session:
             draw(shared, layer.value_head_dim, layer.d_source),
             draw(heads, layer.d_model, layer.value_head_dim),
         )
-        return self._singular_values(factors, whole_layer, breathe)
+        return self._singular_values(factors, MATRICES, whole_layer, breathe)
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
         """Go through the whole model: the heads of every layer first, then every layer as a whole.
@@ -201,6 +214,8 @@ class Session:
 
     def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
+        if stack.endswith(DELTA):
+            raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
         if layer is not None:
             self.outline.layer(Head(stack, layer))
         reader = self._open_reader(breathe)
@@ -229,7 +244,7 @@ class Session:
         from engine.models.proof import prove
 
         seen = reader.observe(breathe)
-        layers = self.outline.layers
+        layers = self.outline.attending_layers
         for done, layer in enumerate(layers, start=1):
             breathe()
             module = self._source.anatomy.modules[layer.name]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
+from engine.models.locate import adapter_file, locate
 from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
@@ -27,4 +27,16 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
         if not place.exists():
             raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
         return LayoutSource(name, place, options.layout)
-    return FolderSource(locate(name, options.revision, report), options.trust_remote_code)
+    location = locate(name, options.revision, report)
+    if adapter_file(location.directory) is None:
+        return FolderSource(location, options.trust_remote_code)
+    from engine.models.adapter import AdapterSource, read_settings
+
+    base = options.base or read_settings(location.directory).get("base_model_name_or_path")
+    if not base:
+        raise EngineError(f"{name} is an adapter that does not say of which model; name it with --base")
+    try:
+        found = locate(str(base), None, report)
+    except EngineError as error:
+        raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
+    return AdapterSource(location, FolderSource(found, options.trust_remote_code))

@@ -10,10 +10,17 @@ from engine.values.errors import EngineError
 MATRICES = ("Q", "K", "V", "O", "QK", "OV")
 """The four projections of a head and the two circuits they form, in the order every table has them."""
 
-STACKS = ("encoder", "decoder", "cross")
+DELTA = "-delta"
+"""What stands after a stack's name where the change that an adapter makes to it is meant."""
+
+_PLAIN_STACKS = ("encoder", "decoder", "cross")
+
+STACKS = (*_PLAIN_STACKS, *(f"{stack}{DELTA}" for stack in _PLAIN_STACKS))
 """A model's stacks in reading order; ``cross`` has the decoder's queries and the encoder's keys."""
 
-_HEAD_PATTERN = re.compile(r"(?:(?P<stack>[a-z]+)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE)
+_HEAD_PATTERN = re.compile(
+    r"(?:(?P<stack>[a-z]+(?:-[a-z]+)?)[.:])?L?(?P<layer>\d+)(?:(?:H|\.)(?P<head>\d+|all))?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, order=True, slots=True)

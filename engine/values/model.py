@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import DELTA, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class LayerOutline:
     value_head_dim: int
     module: str
     marks: tuple[str, ...] = ()
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it is the change that an adapter makes to a layer, which has no attention of its own."""
+        return self.stack.endswith(DELTA)
 
     @property
     def name(self) -> Head:
@@ -90,6 +95,11 @@ class ModelOutline:
     def stacks(self) -> tuple[str, ...]:
         """The stacks that the model has, in reading order."""
         return tuple(dict.fromkeys(layer.stack for layer in self.layers))
+
+    @property
+    def attending_layers(self) -> tuple[LayerOutline, ...]:
+        """The layers that have attention maps: all but changes that an adapter makes."""
+        return tuple(layer for layer in self.layers if not layer.is_change)
 
     @property
     def number_of_heads(self) -> int:

@@ -1,0 +1,49 @@
+"""Adding an adapter's changes to a loaded base model, so that sentences are read with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import nn
+
+from engine.models.adapter import Change
+from engine.models.checkpoint import Tensors
+from engine.models.maps import MapReader
+from engine.models.sentence import Reader
+from engine.models.witness import find_module
+from engine.values.errors import EngineError
+
+
+def adapt(
+    reader: MapReader,
+    changes: Sequence[Change],
+    replaced: Mapping[str, str],
+    adapter: Tensors,
+    is_transposed: bool,
+    name: str,
+) -> None:
+    """Change the weights of a reader's model in their place.
+
+    Raises
+    ------
+    EngineError : when the model has no such module, or keeps its weight in a form that nothing can be added to.
+    """
+    assert isinstance(reader, Reader)
+    named = dict(reader.model.named_modules())
+    for change in changes:
+        module = find_module(named, change.module)
+        weight = getattr(module, "weight", None)
+        if module is None and "lm_head" in change.module:
+            continue  # a head after the layers, which the maps do not need
+        if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
+            raise EngineError(f"{name} changes {change.module}, which the loaded base model does not keep as numbers")
+        with torch.no_grad():
+            weight.copy_(weight.double() + change.of(adapter, weight.detach(), is_transposed))
+    for wanted, stored in replaced.items():
+        path, _, kind = wanted.rpartition(".")
+        module = find_module(named, path)
+        parameter = getattr(module, kind, None)
+        if isinstance(parameter, nn.Parameter):
+            with torch.no_grad():
+                parameter.copy_(adapter.read(stored))

@@ -1,0 +1,244 @@
+"""A LoRA adapter as PEFT saves it: the base model with its change added, and the change by itself.
+
+An adapter changes ``W`` by ``ΔW = s · B A`` with ``s = α / r``, or ``α / √r`` where it says so (Hu et al. 2021;
+Kalajdzievski 2023). One with magnitudes has ``m · (W + ΔW) / ‖W + ΔW‖`` row by row (DoRA, Liu et al. 2024).
+The change by itself is shown as stacks of its own, ``decoder-delta`` beside ``decoder``: their Q, K, V and O are those
+of ``W' − W``, their QK and OV the changes of the circuits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
+from engine.models.folder import FolderSource
+from engine.models.locate import ADAPTER_CONFIG, Location, adapter_file
+from engine.models.outline import Anatomy, AttentionModule
+from engine.models.quantised import Decoded
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, Head
+from engine.values.model import Parameter
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.maps import MapReader
+
+PREFIX = "base_model.model."
+"""What PEFT puts before the names that modules have in the model that was trained."""
+
+CHANGED = "delta:"
+"""What stands before a tensor's name where its change is meant."""
+
+_PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an adapter does to one module's weight.
+
+    Attributes
+    ----------
+    module : its name in the model that was trained.
+    parts : the names of its tensors in the adapter's file: ``A`` (r, in), ``B`` (out, r), ``magnitude_vector`` (out,).
+    scale : of the product.
+    """
+
+    module: str
+    parts: Mapping[str, str]
+    scale: float
+
+    def of(self, adapter: Tensors, weight: Tensor, is_transposed: bool) -> Tensor:
+        """Give the change of a weight, in its own shape and in float64."""
+        kind = "embedding_" if self.is_embedding else ""
+        down, up = (adapter.read(self.parts[f"{kind}{side}"]).double() for side in "AB")
+        product: Tensor = self.scale * (up @ down)  # (out, in); of an embedding (d_model, vocabulary)
+        flipped = self.is_embedding or is_transposed
+        delta = (product.T if flipped else product).to(weight.device)
+        if delta.shape != weight.shape:
+            raise EngineError(
+                f"the adapter changes {self.module} by {list(delta.shape)}, the base model has {list(weight.shape)}; "
+                "give the base model that it was trained on: --base"
+            )
+        if "magnitude_vector" not in self.parts:
+            return delta
+        size = adapter.read(self.parts["magnitude_vector"]).double().flatten().to(weight.device)
+        changed = weight.double() + delta
+        factor = size / changed.norm(dim=0 if flipped else 1)
+        difference: Tensor = changed * (factor if flipped else factor[:, None]) - weight.double()
+        return difference
+
+    @property
+    def is_embedding(self) -> bool:
+        """Whether it changes a table of embeddings."""
+        return "embedding_A" in self.parts
+
+
+class AdapterSource:
+    """An adapter's folder and the base model that it changes."""
+
+    def __init__(self, location: Location, base: FolderSource) -> None:
+        self.location, self._base = location, base
+        self._settings = read_settings(location.directory)
+        self._adapter = Checkpoint(adapter_file(location.directory) or location.directory)
+        self._changes, self._replaced = _taken_apart(self._adapter, self._settings, location.name)
+        self._by_tensor: dict[str, Change] = {}
+        for change in self._changes:
+            name = _find(base.tensors.entries, f"{change.module}.weight")
+            if name is not None:
+                self._by_tensor[name] = change
+        self._replacements = {
+            name: stored
+            for wanted, stored in self._replaced.items()
+            if (name := _find(base.tensors.entries, wanted)) is not None
+        }
+        self.tensors: Tensors = self._changed_tensors()
+        self.anatomy: Anatomy = self._with_deltas(base.anatomy)
+
+    @property
+    def identity(self) -> str:
+        """The base model's identity and the adapter's files."""
+        files = [*self._adapter.files, self.location.directory / ADAPTER_CONFIG]
+        stamps = ";".join(f"{each}:{each.stat().st_size}:{each.stat().st_mtime_ns}" for each in files)
+        return f"{self._base.identity};{stamps}"
+
+    @property
+    def _is_transposed(self) -> bool:
+        """Whether the changed weights are stored ``[in, out]``."""
+        return bool(self._settings.get("fan_in_fan_out"))
+
+    def _changed_tensors(self) -> Tensors:
+        """See the base model's tensors with the adapter's changes, and each change by itself."""
+        stored = self._base.tensors
+        decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+        for name, source in self._replacements.items():
+            decoders[name] = self._adapter.entries[source], partial(self._adapter.read, source)
+        for name in self._by_tensor:
+            decoders[name] = stored.entries[name], partial(self._changed, name)
+        for module in self._base.anatomy.modules.values():
+            for name in (*module.weights.values(), *module.biases.values()):
+                entry = TensorEntry(stored.entries[name].shape, "float32")
+                decoders[f"{CHANGED}{name}"] = entry, partial(self._delta, name)
+        return Decoded(stored, decoders)
+
+    def _changed(self, name: str) -> Tensor:
+        """Give a weight as the adapter leaves it, in float64."""
+        weight = self._base.tensors.read(name)
+        return weight.double() + self._by_tensor[name].of(self._adapter, weight, self._is_transposed)
+
+    def _delta(self, name: str) -> Tensor:
+        """Give the change of a tensor; zeros where the adapter leaves it alone."""
+        stored = self._base.tensors.read(name)
+        if name in self._by_tensor:
+            return self._by_tensor[name].of(self._adapter, stored, self._is_transposed)
+        return self.tensors.read(name).double() - stored.double()
+
+    def _with_deltas(self, base: Anatomy) -> Anatomy:
+        """Put a stack of changes beside every stack of which some layer is changed."""
+        touched = {*self._by_tensor, *self._replacements}
+        changed: dict[Head, AttentionModule] = {}
+        notes = [f"adapter of {self._base.location.name}"]
+        for place, module in base.modules.items():
+            names = {*module.weights.values(), *module.biases.values()}
+            if module.latents and touched & {*names, *(each.down for each in module.latents.values())}:
+                notes.append("projections in two steps are shown with their change, the change itself is not")
+            elif touched & names:
+                changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
+        outside = [each.module for each in self._changes if each not in self._by_tensor.values()]
+        if outside:
+            notes.append(f"{len(outside)} changes have no place in the base model, such as that of {outside[0]}")
+        layers = (*base.outline.layers, *(module.outline for module in changed.values()))
+        outline = replace(base.outline, name=self.location.name, directory=str(self.location.directory), layers=layers,
+                          notes=(*base.outline.notes, *dict.fromkeys(notes)))  # fmt: skip
+        return Anatomy(outline, {**base.modules, **changed})
+
+    def reader(self, device: str, dtype: str) -> MapReader:
+        """Load the base model and add the adapter's changes to its weights."""
+        from engine.models.adapted import adapt
+
+        reader = self._base.reader(device, dtype)
+        adapt(reader, self._changes, self._replaced, self._adapter, self._is_transposed, self.location.name)
+        return reader
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """List the base model's tensors and then the adapter's own."""
+        own = [Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self._adapter.entries.items())]
+        return (*self._base.parameters(), *own)
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """Read ``adapter_config.json``.
+
+    Raises
+    ------
+    EngineError : when it cannot be read, or the adapter is of a kind that is no change of weights.
+    """
+    path = directory / ADAPTER_CONFIG
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise EngineError(f"{path} is not readable JSON ({error}); download or save the adapter again") from error
+    kind = settings.get("peft_type") if isinstance(settings, dict) else None
+    if kind != "LORA":
+        raise EngineError(f"{directory} is an adapter of kind {kind}; attn-tui reads LORA, whose changes are matrices")
+    return dict(settings)
+
+
+def _taken_apart(
+    adapter: Checkpoint, settings: Mapping[str, Any], name: str
+) -> tuple[tuple[Change, ...], dict[str, str]]:
+    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's."""
+    parts: dict[str, dict[str, str]] = {}
+    replaced: dict[str, str] = {}
+    for stored in adapter.entries:
+        plain = stored.removeprefix(PREFIX)
+        found = _PART.fullmatch(plain)
+        if found is not None:
+            parts.setdefault(found["module"], {})[found["part"]] = stored
+        elif ".lora_" in plain:
+            raise EngineError(f"{name} keeps {stored}, which attn-tui cannot add to a weight; merge the adapter first")
+        else:
+            replaced[plain] = stored
+    if not parts and not replaced:
+        raise EngineError(f"{name} changes nothing: there are no tensors in its file")
+    changes = []
+    for module, names in parts.items():
+        rank = adapter.entries[names.get("A", names.get("embedding_A", ""))].shape[0]
+        alpha = _of_pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha", rank))
+        root = math.sqrt(rank) if settings.get("use_rslora") else rank
+        changes.append(Change(module, names, float(alpha) / root))
+    return tuple(changes), replaced
+
+
+def _of_pattern(patterns: Any, module: str, otherwise: Any) -> Any:
+    """Look a module up in settings by the ends of names, as PEFT does."""
+    for pattern, value in (patterns or {}).items():
+        if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", module):
+            return value
+    return otherwise
+
+
+def _find(entries: Mapping[str, TensorEntry], wanted: str) -> str | None:
+    """Find a tensor whose name may begin otherwise, because the model was saved with a head or without."""
+    tail = wanted
+    while tail and tail not in entries:
+        tail = tail.partition(".")[2]
+    if tail.count("."):
+        return tail
+    longer = [name for name in entries if name.endswith(f".{wanted}")]
+    return longer[0] if len(longer) == 1 else None
+
+
+def _delta_module(module: AttentionModule) -> AttentionModule:
+    """Describe a layer's change as a layer of its own."""
+    outline = replace(module.outline, stack=f"{module.outline.stack}{DELTA}")
+    weights = {matrix: f"{CHANGED}{name}" for matrix, name in module.weights.items()}
+    biases = {matrix: f"{CHANGED}{name}" for matrix, name in module.biases.items()}
+    return replace(module, outline=outline, weights=weights, biases=biases, change_of=module)

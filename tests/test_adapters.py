@@ -1,0 +1,232 @@
+"""An adapter opens as its base model with the change added, and shows the change by itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.sources import find_source
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.test_wrong_input import attn_tui
+
+RANK = 3
+PREFIX = "base_model.model."
+SENTENCE = "The cat sat on the mat."
+
+
+def write_adapter(folder: Path, base: str, tensors: dict[str, Tensor], **settings: Any) -> Path:
+    """Write an adapter as PEFT does."""
+    folder.mkdir()
+    known = {"peft_type": "LORA", "base_model_name_or_path": base, "r": RANK, "lora_alpha": 2 * RANK}
+    (folder / "adapter_config.json").write_text(json.dumps(known | settings))
+    save_file({f"{PREFIX}{name}": tensor.contiguous() for name, tensor in tensors.items()},
+              folder / "adapter_model.safetensors")  # fmt: skip
+    return folder
+
+
+def low_rank(module: str, out: int, into: int, rank: int = RANK) -> dict[str, Tensor]:
+    """Make the two factors of a module's change."""
+    generator = torch.Generator().manual_seed(len(module))
+    return {
+        f"{module}.lora_A.weight": torch.randn(rank, into, generator=generator),
+        f"{module}.lora_B.weight": torch.randn(out, rank, generator=generator),
+    }
+
+
+def product(tensors: dict[str, Tensor], module: str) -> Tensor:
+    """Multiply a module's factors out."""
+    return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
+
+
+def opened(folder: Path, **options: Any) -> Session:
+    """Open an adapter as the program does."""
+    settings = EngineOptions(use_cache=False, **options)
+    return Session(find_source(str(folder), settings, lambda progress: None), settings)
+
+
+LAYER = "model.layers.1.self_attn"
+
+
+@pytest.fixture
+def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, Tensor]]:
+    """Give a tiny Llama, an adapter that changes the queries and outputs of its layer 1, and the factors."""
+    base = tiny_model("llama")
+    factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.o_proj", 32, 32)}
+    return base, write_adapter(tmp_path / "adapter", str(base), factors), factors
+
+
+def test_heads_are_those_of_the_base_with_the_change_added(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
+    base, folder, factors = llama
+    session = opened(folder)
+    stored = load_file(base / "model.safetensors")
+    weight = stored["layers.1.self_attn.q_proj.weight"] + 2 * product(factors, f"{LAYER}.q_proj")
+    arrays = session.arrays(Head("decoder", 1))
+    np.testing.assert_allclose(arrays[Head("decoder", 1, 2)]["W_Q"], weight[16:24].numpy(), rtol=1e-6, atol=1e-7)
+    key = stored["layers.1.self_attn.k_proj.weight"]
+    np.testing.assert_array_equal(arrays[Head("decoder", 1, 2)]["W_K"], key[8:16].numpy())
+    untouched = stored["layers.0.self_attn.q_proj.weight"]
+    np.testing.assert_array_equal(
+        session.arrays(Head("decoder", 0))[Head("decoder", 0, 0)]["W_Q"], untouched[:8].numpy()
+    )
+
+
+def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Tensor]]) -> None:
+    base, folder, factors = llama
+    session = opened(folder)
+    assert session.outline.stacks == ("decoder", "decoder-delta")
+    assert [layer.layer for layer in session.outline.stack_layers("decoder-delta")] == [1]
+    before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
+    change = {name: 2 * product(factors, f"{LAYER}.{name}_proj").double() for name in "qo"}
+    weights = {name: before[f"layers.1.self_attn.{name}_proj.weight"] for name in "qkvo"}
+    group = session.spectra(Head("decoder-delta", 1), False, lambda: None)
+    for head in range(4):
+        own, shared = slice(8 * head, 8 * head + 8), slice(8 * (head // 2), 8 * (head // 2) + 8)
+        expected = {
+            "Q": change["q"][own],
+            "K": torch.zeros(8, 32),
+            "O": change["o"][:, own],
+            "QK": change["q"][own].T @ weights["k"][shared],
+            "OV": weights["v"][shared].T @ change["o"][:, own].T,
+        }
+        for matrix, dense in expected.items():
+            sigma = torch.linalg.svdvals(dense.double()).numpy()
+            ours = group.spectra[head][matrix].singular_values
+            np.testing.assert_allclose(ours[: len(sigma)], sigma[: len(ours)], atol=1e-10 * max(1.0, sigma[0]))
+    whole = session.spectra(Head("decoder-delta", 1), True, lambda: None).spectra[-1]
+    numerical = {name: int((whole[name].singular_values > 1e-9).sum()) for name in ("Q", "K", "O", "QK", "OV")}
+    assert numerical["Q"] == numerical["O"] == RANK
+    assert numerical["K"] == 0
+    change_of_qk = torch.zeros(32, 32, dtype=torch.float64)
+    for head in range(4):
+        shared = slice(8 * (head // 2), 8 * (head // 2) + 8)
+        change_of_qk += change["q"][8 * head : 8 * head + 8].T @ weights["k"][shared]
+    sigma = torch.linalg.svdvals(change_of_qk).numpy()
+    np.testing.assert_allclose(whole["QK"].singular_values[:20], sigma[:20], atol=1e-9 * sigma[0])
+
+
+def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
+    llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path
+) -> None:
+    base, folder, factors = llama
+    merged: Any = transformers.AutoModel.from_pretrained(base, attn_implementation="eager")
+    with torch.no_grad():
+        for name in ("q_proj", "o_proj"):
+            getattr(merged.layers[1].self_attn, name).weight += 2 * product(factors, f"{LAYER}.{name}")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    with torch.no_grad():
+        expected = merged(**tokenizer(SENTENCE, return_tensors="pt"), output_attentions=True).attentions[1][0]
+    session = opened(folder)
+    maps = session.attention(SENTENCE, "decoder", 1, lambda: None)
+    np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
+    proofs = [proof for proof, _ in session.proofs(lambda: None)]
+    assert [proof.layer.stack for proof in proofs] == ["decoder", "decoder"]
+    assert all(proof.output.holds and proof.scores.holds for proof in proofs)
+    with pytest.raises(EngineError, match="look at the stack decoder"):
+        session.attention(SENTENCE, "decoder-delta", 1, lambda: None)
+
+
+def test_scales_are_read_as_they_are_meant(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("llama")
+    modules = [f"model.layers.{layer}.self_attn.q_proj" for layer in (0, 1)]
+    factors = {**low_rank(modules[0], 32, 32), **low_rank(modules[1], 32, 32, rank=2)}
+    folder = write_adapter(
+        tmp_path / "adapter", str(base), factors, use_rslora=True,
+        rank_pattern={"layers.1.self_attn.q_proj": 2}, alpha_pattern={"layers.1.self_attn.q_proj": 5},
+    )  # fmt: skip
+    session = opened(folder)
+    for layer, scale in ((0, 6 / math.sqrt(3)), (1, 5 / math.sqrt(2))):
+        delta = scale * product(factors, modules[layer])
+        arrays = session.arrays(Head("decoder-delta", layer))
+        np.testing.assert_allclose(
+            arrays[Head("decoder-delta", layer, 3)]["W_Q"], delta[24:].numpy(), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("llama")
+    module = "model.layers.0.self_attn.v_proj"
+    factors = low_rank(module, 16, 32)
+    size = torch.rand(16) + 0.5
+    folder = write_adapter(
+        tmp_path / "adapter", str(base), {**factors, f"{module}.lora_magnitude_vector": size}, use_dora=True
+    )
+    weight = load_file(base / "model.safetensors")["layers.0.self_attn.v_proj.weight"] + 2 * product(factors, module)
+    expected = torch.stack([row / row.norm() * length for row, length in zip(weight, size, strict=True)])
+    arrays = opened(folder).arrays(Head("decoder", 0))
+    np.testing.assert_allclose(arrays[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    base = tiny_model("gpt2")
+    module = "transformer.h.1.attn.c_attn"
+    factors = low_rank(module, 96, 32)
+    folder = write_adapter(tmp_path / "adapter", str(base), factors, fan_in_fan_out=True)
+    session = opened(folder)
+    delta = 2 * product(factors, module)
+    arrays = session.arrays(Head("decoder-delta", 1))[Head("decoder-delta", 1, 2)]
+    for order, matrix in enumerate("QKV"):
+        rows = delta[32 * order + 16 : 32 * order + 24]
+        np.testing.assert_allclose(arrays[f"W_{matrix}"], rows.numpy(), rtol=1e-4, atol=1e-5)
+    assert session.attention(SENTENCE, "decoder", 1, lambda: None).weights.shape[0] == 4
+    assert all(proof.output.holds for proof, _ in session.proofs(lambda: None))
+
+
+def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("opt")
+    module = "model.decoder.layers.0.self_attn.q_proj"
+    bias = torch.randn(32)
+    folder = write_adapter(
+        tmp_path / "adapter", str(base), {**low_rank(module, 32, 32), f"{module}.bias": bias}, bias="lora_only"
+    )
+    session = opened(folder)
+    np.testing.assert_array_equal(session.arrays(Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"], bias[8:16].numpy())
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs(lambda: None))
+
+
+def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path) -> None:
+    base, folder, _ = llama
+    done = attn_tui("export", folder, "ranks", "--stack", "decoder-delta", "--head", "all", "--matrix", "Q")
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    assert (row["stack"], row["head"], row["numerical_rank"]) == ("decoder-delta", "all", str(RANK))
+    gone = write_adapter(tmp_path / "gone", "/no/such/model", {})
+    done = attn_tui("export", gone, "ranks")
+    assert done.returncode == 1
+    assert "/no/such/model" in done.stderr
+    assert "--base" in done.stderr
+    moved = write_adapter(tmp_path / "moved", "/no/such/model", low_rank(f"{LAYER}.q_proj", 32, 32))
+    assert attn_tui("export", moved, "ranks", "--base", base, "--layer", "1").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("tensors", "settings", "reason"),
+    [
+        ({}, {"peft_type": "IA3"}, "kind IA3"),
+        ({}, {}, "changes nothing"),
+        (low_rank(f"{LAYER}.q_proj", 32, 40), {}, "--base"),
+        ({f"{LAYER}.q_proj.lora_C.weight": torch.ones(3, 3)}, {}, "merge the adapter"),
+    ],
+)
+def test_an_adapter_that_cannot_be_added_is_declined_with_the_reason(
+    tensors: dict[str, Tensor], settings: dict[str, Any], reason: str, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)
+    with pytest.raises(EngineError, match=reason):
+        opened(folder).arrays(Head("decoder", 1))
