@@ -193,7 +193,10 @@ def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_mod
     module = "model.decoder.layers.0.self_attn.q_proj"
     bias = torch.randn(32)
     folder = write_adapter(
-        tmp_path / "adapter", str(base), {**low_rank(module, 32, 32), f"{module}.bias": bias}, bias="lora_only"
+        tmp_path / "adapter",
+        str(base),
+        {**low_rank(module, 32, 32), f"{module}.base_layer.bias": bias},
+        bias="lora_only",
     )
     session = opened(folder)
     np.testing.assert_array_equal(session.arrays(Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"], bias[8:16].numpy())

@@ -32,7 +32,7 @@ def adapt(
     assert isinstance(reader, Reader)
     named = dict(reader.model.named_modules())
     for change in changes:
-        module = find_module(named, change.module)
+        module = _module(named, change.module)
         weight = getattr(module, "weight", None)
         if module is None and "lm_head" in change.module:
             continue  # a head after the layers, which the maps do not need
@@ -42,8 +42,17 @@ def adapt(
             weight.copy_(weight.double() + change.of(adapter, weight.detach(), is_transposed))
     for wanted, stored in replaced.items():
         path, _, kind = wanted.rpartition(".")
-        module = find_module(named, path)
-        parameter = getattr(module, kind, None)
+        parameter = getattr(_module(named, path), kind, None)
         if isinstance(parameter, nn.Parameter):
             with torch.no_grad():
                 parameter.copy_(adapter.read(stored))
+
+
+def _module(named: Mapping[str, nn.Module], path: str) -> nn.Module | None:
+    """Find a module whose name may begin otherwise, because the model was trained with a head and is loaded without."""
+    tail = path
+    while tail:
+        if tail in named:
+            return named[tail]
+        tail = tail.partition(".")[2]
+    return find_module(named, path)

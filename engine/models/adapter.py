@@ -198,7 +198,7 @@ def _taken_apart(
     parts: dict[str, dict[str, str]] = {}
     replaced: dict[str, str] = {}
     for stored in adapter.entries:
-        plain = stored.removeprefix(PREFIX)
+        plain = stored.removeprefix(PREFIX).replace(".base_layer.", ".")
         found = _PART.fullmatch(plain)
         if found is not None:
             parts.setdefault(found["module"], {})[found["part"]] = stored
