@@ -27,6 +27,11 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
         if not place.exists():
             raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
         return LayoutSource(name, place, options.layout)
+    from engine.models.gguf import GgufSource, gguf_file
+
+    found_file = gguf_file(Path(name).expanduser())
+    if found_file is not None:
+        return GgufSource(name, found_file)
     location = locate(name, options.revision, report)
     if adapter_file(location.directory) is None:
         return FolderSource(location, options.trust_remote_code)

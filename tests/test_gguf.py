@@ -1,0 +1,126 @@
+"""A GGUF file opens with the heads of the model that it was made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import transformers
+from safetensors.torch import load_file
+from torch import Tensor
+
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.sources import find_source
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+
+HEADS, SHARED = 4, 2
+WIDTH = 64
+
+NAMES = {
+    "attn_norm": "input_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj",
+}  # fmt: skip
+"""What the format calls a layer's tensors, to what transformers calls them."""
+
+
+def interleaved(weight: Tensor, heads: int) -> Tensor:
+    """Reorder rows as the format's own rotation wants them: a pair's two numbers beside each other."""
+    return weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+
+
+def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
+    """Write a tiny Llama's folder as a GGUF file."""
+    config: Any = transformers.AutoConfig.from_pretrained(folder)
+    tensors = load_file(folder / "model.safetensors")
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    vocabulary += [f"▁{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    vocabulary += [f"[{each}]" for each in range(config.vocab_size - len(vocabulary))]
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(vocabulary)
+    writer.add_token_scores([0.0] * len(vocabulary))
+    writer.add_token_types([3, 3, 3, *[6] * 256, *[1] * (len(vocabulary) - 259)])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+    def put(name: str, tensor: Tensor) -> None:
+        array = tensor.float().contiguous().numpy()
+        kind = gguf.GGMLQuantizationType.Q8_0 if quantised and array.ndim == 2 else None
+        writer.add_tensor(name, array if kind is None else gguf.quants.quantize(array, kind), raw_dtype=kind)
+
+    put("token_embd.weight", tensors["embed_tokens.weight"])
+    put("output_norm.weight", tensors["norm.weight"])
+    put("output.weight", tensors["embed_tokens.weight"])
+    for layer in range(config.num_hidden_layers):
+        for theirs, ours in NAMES.items():
+            tensor = tensors[f"layers.{layer}.{ours}.weight"]
+            heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}.get(theirs)
+            put(f"blk.{layer}.{theirs}.weight", tensor if heads is None else interleaved(tensor, heads))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+def opened(place: Path) -> Session:
+    """Open a file as the program does."""
+    options = EngineOptions(use_cache=False)
+    return Session(find_source(str(place), options, lambda progress: None), options)
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
+    session = opened(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
+    stored = load_file(folder / "model.safetensors")
+    assert [(layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [(HEADS, SHARED)] * 2
+    arrays = session.arrays(Head("decoder", 1))
+    rounding = 0.0 if not quantised else 0.02
+    for head in range(HEADS):
+        own, shared = slice(16 * head, 16 * head + 16), slice(16 * (head // 2), 16 * (head // 2) + 16)
+        expected = {
+            "W_Q": stored["layers.1.self_attn.q_proj.weight"][own],
+            "W_K": stored["layers.1.self_attn.k_proj.weight"][shared],
+            "W_V": stored["layers.1.self_attn.v_proj.weight"][shared],
+            "W_O": stored["layers.1.self_attn.o_proj.weight"][:, own],
+        }
+        for name, weight in expected.items():
+            largest = float(weight.abs().max())
+            np.testing.assert_allclose(arrays[Head("decoder", 1, head)][name], weight, atol=rounding * largest)
+    assert any("GGUF" in note for note in session.outline.notes)
+
+
+def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
+    write_gguf(folder, tmp_path / "tiny.gguf")
+    session = opened(tmp_path)  # the only one in its folder
+    maps = session.attention("a b c", "decoder", 0, lambda: None)
+    assert maps.weights.shape[0] == HEADS
+    np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs(lambda: None))
+
+
+def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF" + b"\0" * 40)
+    with pytest.raises(EngineError, match=r"broken\.gguf"):
+        opened(tmp_path / "broken.gguf")
+    (tmp_path / "other.gguf").write_bytes(b"")
+    with pytest.raises(EngineError, match="2 GGUF files"):
+        opened(tmp_path)
