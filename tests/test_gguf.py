@@ -32,7 +32,8 @@ NAMES = {
 
 def interleaved(weight: Tensor, heads: int) -> Tensor:
     """Reorder rows as the format's own rotation wants them: a pair's two numbers beside each other."""
-    return weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+    rows: Tensor = weight.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+    return rows
 
 
 def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,31 @@ def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remot
     return Loaded(load_model(name, directory, device, dtype, trust_remote_code=trust_remote_code), words, device)
 
 
+def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
+    """Choose the class to load: the one of a type's bare model, or, where a type has none, the one it was saved from.
+
+    Code that comes with a model names its own classes, and a GGUF file has no configuration beside it.
+    """
+    if "gguf_file" in options or options.get("trust_remote_code"):
+        return transformers.AutoModel
+    config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    if type(config) in transformers.AutoModel._model_mapping:
+        return transformers.AutoModel
+    found = [_class_named(name, config) for name in config.architectures or ()]
+    return next((each for each in found if each is not None), transformers.AutoModel)
+
+
+def _class_named(name: str, config: Any) -> Any:
+    """Find a class of transformers, which may be one that it does not offer by itself; None where there is none."""
+    if hasattr(transformers, name):
+        return getattr(transformers, name)
+    try:
+        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
+    return getattr(module, name, None)
+
+
 def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
     """Load a folder's model alone; ``options`` go to ``from_pretrained``.
 
@@ -38,7 +65,7 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
     """
     silence()
     try:
-        model = transformers.AutoModel.from_pretrained(
+        model = model_class(directory, options).from_pretrained(
             directory,
             attn_implementation="eager",
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),

@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models.checkpoint import TensorEntry, Tensors
-from engine.models.load import load_model
+from engine.models.load import load_model, model_class
 from engine.models.quantised import Decoded
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
@@ -88,8 +88,9 @@ def _empty_model(directory: Path) -> Any:
     """Build the model without memory for its weights."""
     silence()
     config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    kind = model_class(directory, {})
     with torch.device("meta"):
-        return transformers.AutoModel.from_config(config)
+        return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
 class _Nothing:
