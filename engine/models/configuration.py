@@ -10,8 +10,17 @@ from typing import Any
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
-HEAD_COUNT_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
+HEAD_COUNT_KEYS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "num_query_heads")
 """What configurations call the number of query heads."""
+
+SLIDING_HEAD_COUNT_KEYS = ("swa_num_attention_heads", "num_sliding_attention_heads")
+"""What they call that of layers with a sliding window, where those have another."""
+
+HEAD_DIM_KEYS = (
+    "head_dim", "v_head_dim", "global_head_dim", "swa_head_dim", "swa_v_head_dim", "attention_head_dim", "d_kv",
+    "d_head", "dim_head",
+)  # fmt: skip
+"""What they call the width of a head, of whatever part or layer."""
 
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 """What configurations call the longest sentence."""
@@ -41,24 +50,61 @@ def read_config(directory: Path) -> dict[str, Any]:
     return {**config, **nested} if isinstance(nested, dict) else config
 
 
-def head_count(config: Mapping[str, Any], place: Head) -> int:
-    """Read the number of a layer's query heads.
+def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: str = "") -> int:
+    """Read the number of a layer's query heads, from the part of the configuration that is the module's own.
+
+    Parameters
+    ----------
+    config : of the model.
+    place : the layer.
+    module : its dotted name; a configuration inside is read where a component is called like it.
+    ratio : the setting that the number is divided by, if any.
 
     Raises
     ------
     EngineError : when the configuration does not say it.
     """
     side = "encoder" if place.stack == "encoder" else "decoder"
-    own = config.get(side)
-    nested = own.get("text_config") if isinstance(own, dict) else None
-    settings = {**config, **(own if isinstance(own, dict) else {}), **(nested if isinstance(nested, dict) else {})}
-    for key in (f"{side}_attention_heads", f"num_{side}_attention_heads", *HEAD_COUNT_KEYS):
+    settings = dict(config)
+    for component in dict.fromkeys((side, *module.split("."))):
+        for name in (component, f"{component}_config"):
+            inner = settings.get(name)
+            nested = inner.get("text_config") if isinstance(inner, dict) else None
+            settings |= {**(inner if isinstance(inner, dict) else {}), **(nested if isinstance(nested, dict) else {})}
+    settings |= _of_layer(settings, place)
+    kinds = settings.get("layer_types")
+    is_sliding = isinstance(kinds, list) and place.layer < len(kinds) and "sliding" in str(kinds[place.layer])
+    keys = [f"{side}_attention_heads", f"num_{side}_attention_heads", *HEAD_COUNT_KEYS]
+    per_layer = [f"{key}_per_layer" for key in keys]
+    for key in (*per_layer, *(SLIDING_HEAD_COUNT_KEYS if is_sliding else ()), *keys):
         count = settings.get(key)
         if isinstance(count, list):
             count = count[place.layer] if place.layer < len(count) else None
         if isinstance(count, int) and count > 0:
-            return count
+            divisor = settings.get(ratio) if ratio else 1
+            return max(1, count // divisor) if isinstance(divisor, int) and divisor > 0 else count
     raise EngineError(f"config.json does not say how many heads there are (none of {', '.join(HEAD_COUNT_KEYS)})")
+
+
+def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
+    """Collect every width that the configuration names for a head, of whatever part or layer.
+
+    There are none where it is one of several models, whose widths could be another's.
+    """
+    text = config.get("text_config")
+    parts = [name for name, value in config.items() if name.endswith("_config") and isinstance(value, dict)]
+    several = set(parts) - {"text_config", "quantization_config", "per_layer_config"}
+    if not isinstance(text, dict) and (several or isinstance(config.get("encoder"), dict)):
+        return frozenset()
+    settings = {**(text if isinstance(text, dict) else config), **_of_layer(config, place)}
+    return frozenset(settings[name] for name in HEAD_DIM_KEYS if isinstance(settings.get(name), int))
+
+
+def _of_layer(config: Mapping[str, Any], place: Head) -> dict[str, Any]:
+    """Read the settings that one layer has for itself."""
+    layers = config.get("per_layer_config")
+    own = layers.get(str(place.layer)) if isinstance(layers, dict) else None
+    return own if isinstance(own, dict) else {}
 
 
 def context(config: Mapping[str, Any], model_type: str) -> int | None:

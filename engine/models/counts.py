@@ -24,8 +24,19 @@ class Counts:
     key_value_heads: int
     d_model: int
     d_source: int
+    d_values: int
+    d_output: int
     head_dim: int
     value_head_dim: int
+    is_gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Widths:
+    """What one layout says of a layer: its key/value heads, the rows of a query's head, and whether a gate follows."""
+
+    key_value_heads: int
+    head_dim: int
     is_gated: bool = False
 
 
@@ -45,24 +56,32 @@ def count_heads(module: str, rule: Rule, shapes: Mapping[str, Shape], heads: int
     ------
     EngineError : when the shapes do not fit each other.
     """
-    d_model, output_width = shapes["O"]
-    reads = {matrix: shapes[f"down {matrix}" if matrix in rule.latents else matrix][1] for matrix in "QKV"}
-    if reads["Q"] != d_model or reads["K"] != reads["V"]:
-        raise EngineError(f"{module}: its projections read several widths; attn-tui does not know this form")
-    value_head_dim, rest = divmod(output_width, heads)
-    if rest:
-        raise EngineError(f"{module}: {heads} heads do not divide the output projection's width {output_width}")
-    count = {Layout.SEPARATE: _separate, Layout.LATENT: _latent}.get(rule.layout, _fused)
-    counts = count(shapes, heads, value_head_dim)
-    if counts is None or counts.key_value_heads < 1 or counts.heads % counts.key_value_heads:
-        widths = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
+    width = heads * (shapes["V"][0] // heads) if rule.has_tail else shapes["O"][1]
+    value_head_dim, rest = divmod(width, heads)
+    if rest or not value_head_dim:
+        raise EngineError(f"{module}: {heads} heads do not divide the output projection's width {width}")
+    count = {Layout.SEPARATE: _separate, Layout.PAIRED: _paired, Layout.LATENT: _latent}.get(rule.layout, _fused)
+    widths = count(shapes, heads, value_head_dim)
+    if widths is None or widths.key_value_heads < 1 or heads % widths.key_value_heads:
+        sizes = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
         raise EngineError(
-            f"{module}: projections of {widths} cannot be cut into {heads} heads; attn-tui does not know this form"
+            f"{module}: projections of {sizes} cannot be cut into {heads} heads; attn-tui does not know this form"
         )
-    return counts
+    reads = {matrix: shapes[f"down {matrix}" if matrix in rule.latents else matrix][1] for matrix in "QKV"}
+    return Counts(
+        heads,
+        widths.key_value_heads,
+        reads["Q"],
+        reads["K"],
+        reads["V"],
+        shapes["O"][0],
+        widths.head_dim,
+        value_head_dim,
+        widths.is_gated,
+    )
 
 
-def _separate(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+def _separate(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> _Widths | None:
     """Count the heads of three projections; the queries' may be twice as high, for an output gate."""
     shared = max(1, shapes["V"][0] // value_head_dim)
     head_dim = shapes["K"][0] // shared
@@ -72,18 +91,22 @@ def _separate(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> C
         and shapes["K"][0] == shared * head_dim
         and shapes["V"][0] == shared * value_head_dim
     )
-    counts = Counts(heads, shared, shapes["O"][0], shapes["K"][1], head_dim, value_head_dim, gated)
-    return counts if fits else None
+    return _Widths(shared, head_dim, gated) if fits else None
 
 
-def _fused(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+def _fused(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> _Widths | None:
     """Count the heads of one projection, whose queries, keys and values are equally wide."""
     shared = (shapes["Q"][0] // value_head_dim - heads) // 2
-    fits = (heads + 2 * shared) * value_head_dim == shapes["Q"][0]
-    return Counts(heads, shared, shapes["O"][0], shapes["Q"][1], value_head_dim, value_head_dim) if fits else None
+    return _Widths(shared, value_head_dim) if (heads + 2 * shared) * value_head_dim == shapes["Q"][0] else None
 
 
-def _latent(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Counts | None:
+def _paired(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> _Widths | None:
+    """Count the heads of queries apart and one projection of keys and values, all equally wide."""
+    shared, rest = divmod(shapes["K"][0], 2 * value_head_dim)
+    return _Widths(shared, value_head_dim) if not rest and shapes["Q"][0] == heads * value_head_dim else None
+
+
+def _latent(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> _Widths | None:
     """Count the heads of multi-head latent attention (DeepSeek-AI 2024): a key ends in a part all share."""
     rank, shared_rows = shapes["K"][1], shapes["down K"][0] - shapes["K"][1]
     own_rows, rest = divmod(shapes["K"][0] - heads * value_head_dim, heads)
@@ -91,4 +114,4 @@ def _latent(shapes: Mapping[str, Shape], heads: int, value_head_dim: int) -> Cou
     fits = rest == 0 and own_rows > 0 and shared_rows >= 0 and shapes["norm K"] == (rank,)
     fits = fits and shapes["Q"][0] == heads * head_dim
     fits = fits and ("down Q" not in shapes or shapes["down Q"][0] == shapes["Q"][1] == shapes["norm Q"][0])
-    return Counts(heads, heads, shapes["O"][0], shapes["down K"][1], head_dim, value_head_dim) if fits else None
+    return _Widths(heads, head_dim) if fits else None

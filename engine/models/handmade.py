@@ -148,9 +148,6 @@ def _as_found(path: str, call: Call, traced: Traced) -> Found:
         weights[matrix] = _part(partial(_taken, weight, int(matrix == "O"), places))
         if bias is not None:
             biases[matrix] = _part(bias.detach if matrix == "O" else partial(_taken, bias, 0, places))
-    d_model = weights["O"].shape[0]
-    if weights["Q"].shape[1] != d_model or weights["K"].shape[1] != weights["V"].shape[1]:
-        raise EngineError(f"{path}: its projections read {weights['Q'].shape[1]} wide and write {d_model} wide")
     read, other = traced.query.projection.read, traced.key.projection.read
     later = traced.weights.triu(1) if traced.weights.shape[-1] == traced.weights.shape[-2] else traced.weights
     marks = ("attention sink",) if bool((traced.weights.sum(-1) < 1 - 1e-3).any()) else ()

@@ -22,10 +22,10 @@ class LayerWeights:
     ----------
     query : (heads, head_dim, d_model)
     key : (key_value_heads, head_dim, d_source)
-    value : (key_value_heads, value_head_dim, d_source)
-    output : (heads, d_model, value_head_dim)
+    value : (key_value_heads, value_head_dim, d_values)
+    output : (heads, d_output, value_head_dim)
     query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None where the model has none.
-    output_bias : (d_model,), of the layer and not of any head, or None.
+    output_bias : (d_output,), of the layer and not of any head, or None.
     epsilons : by projection, the relative spacing of the stored dtype.
     gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
     shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
@@ -103,15 +103,14 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
 
 def _read(tensors: Tensors, module: AttentionModule, device: str) -> LayerWeights:
     """Read one layer's projections and cut them into heads."""
-    rule, outline = module.rule, module.outline
+    outline = module.outline
     steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
+    steps += [module.output_first] if module.output_first else []
     read: dict[str, Tensor] = {}
     for name in dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps)):
         read[name] = _finite(name, tensors.read(name)).to(device)
-    weights = {matrix: read[name] for matrix, name in module.weights.items()}
-    if rule.stored_transposed:
-        weights = {matrix: weight.T for matrix, weight in weights.items()}
-    biases = {matrix: read[name] for matrix, name in module.biases.items()}
+    weights = {matrix: _matrix(module, read[name], matrix) for matrix, name in module.weights.items()}
+    biases = {matrix: read[name].flatten() for matrix, name in module.biases.items()}
     parts = {matrix: _rows(module, weights[matrix], matrix) for matrix in "QKV"}
     bias_parts = {matrix: _rows(module, biases[matrix], matrix) for matrix in "QKV" if matrix in biases}
     for matrix, names in module.latents.items():
@@ -125,7 +124,11 @@ def _read(tensors: Tensors, module: AttentionModule, device: str) -> LayerWeight
         if module.is_gated and "Q" in stored
     }
     down = module.latents.get("K")
-    output = weights["O"].unflatten(1, (outline.heads, outline.value_head_dim)).permute(1, 0, 2)
+    if module.output_first:
+        width = outline.heads * outline.value_head_dim
+        weights["O"] = weights["O"].double() @ _in_groups(read[module.output_first], width).double()
+    columns = weights["O"][:, : outline.heads * outline.value_head_dim]
+    output = columns.unflatten(1, (outline.heads, outline.value_head_dim)).permute(1, 0, 2)
     return LayerWeights(
         parts["Q"],
         parts["K"],
@@ -142,14 +145,29 @@ def _read(tensors: Tensors, module: AttentionModule, device: str) -> LayerWeight
     )
 
 
+def _matrix(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
+    """Bring a projection into the form (out, in), whatever it is stored as."""
+    if module.rule.is_by_head:
+        return stored.flatten(1) if matrix == "O" else stored.flatten(1).T
+    if stored.ndim == 3:  # a convolution over one token, in groups that read their own part of the width
+        return _in_groups(stored.squeeze(-1), module.outline.shape(matrix, True)[1])
+    return stored.T if module.rule.stored_transposed else stored
+
+
+def _in_groups(stored: Tensor, width: int) -> Tensor:
+    """Lay groups of rows, each of which reads its own part of the width, out in one matrix: (rows, width)."""
+    dense: Tensor = torch.block_diag(*stored.chunk(width // stored.shape[1]))
+    return dense
+
+
 def _rows(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
     """Take the rows of the queries, keys or values, by head: (rows, ...) to (heads, head_dim, ...)."""
     outline, layout = module.outline, module.rule.layout
     heads = outline.heads if matrix == "Q" else outline.key_value_heads
     width = outline.value_head_dim if matrix == "V" else outline.head_dim
-    is_alone = layout is Layout.SEPARATE or (stored.ndim == 1 and matrix in module.rule.biases)
+    is_alone = layout is Layout.SEPARATE or (matrix in module.rule.biases and len(stored) == heads * width)
     by_head: Tensor
-    if is_alone or (layout is Layout.LATENT and matrix == "Q"):
+    if is_alone or (layout in (Layout.LATENT, Layout.PAIRED) and matrix == "Q"):
         by_head = stored.unflatten(0, (heads, -1))
         return by_head[:, :width]  # what comes after is an output gate
     if layout is Layout.LATENT:

@@ -177,7 +177,8 @@ def _layer(described: Description, entries: Mapping[str, TensorEntry], number: i
         if entries[name].shape != (shapes[matrix][0],):
             raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[shapes[matrix][0]]}")
     outline = LayerOutline(
-        described.stack, number, counts.heads, counts.key_value_heads, counts.d_model, counts.d_source,
+        described.stack, number, counts.heads, counts.key_value_heads,
+        counts.d_model, counts.d_source, counts.d_values, counts.d_output,
         counts.head_dim, counts.value_head_dim, names["Q"],
     )  # fmt: skip
-    return AttentionModule(outline, rule, names, biases, {}, counts.is_gated)
+    return AttentionModule(outline, rule, names, biases, {}, None, names["K"], counts.is_gated)

@@ -17,7 +17,7 @@ from engine.models.outline import Anatomy, AttentionModule, anatomy_of, read_ana
 from engine.models.parameters import module_parameters
 from engine.models.quantised import Decoded
 from engine.models.renamed import ModuleTensors, completed
-from engine.models.rules import RULES
+from engine.models.rules import Rule
 from engine.models.source import Loaded
 from engine.models.words import words_of
 from engine.values.errors import EngineError
@@ -30,7 +30,7 @@ IN_MEMORY = "a module in memory"
 WATCHED = "heads were found by watching the module compute"
 """Said of a model whose heads no rule has found."""
 
-SEPARATE = RULES[0]
+SEPARATE = Rule("Q", "K", "V", "O")
 """Its matrices are taken out with the heads one after the other, whatever the module's own layout is."""
 
 
@@ -134,10 +134,10 @@ def _described(found: Found, stack: str, number: int) -> AttentionModule:
     shapes = {matrix: part.shape for matrix, part in found.weights.items()}
     outline = LayerOutline(
         stack, number, found.heads, found.key_value_heads,
-        d_model=shapes["O"][0], d_source=shapes["K"][1],
+        d_model=shapes["Q"][1], d_source=shapes["K"][1], d_values=shapes["V"][1], d_output=shapes["O"][0],
         head_dim=shapes["Q"][0] // found.heads, value_head_dim=shapes["O"][1] // found.heads,
         module=found.path, marks=found.marks,
     )  # fmt: skip
     weights = {matrix: f"{found.path}#{matrix}" for matrix in found.weights}
     biases = {matrix: f"{found.path}#{matrix}.bias" for matrix in found.biases}
-    return AttentionModule(outline, SEPARATE, weights, biases, {}, is_gated=False)
+    return AttentionModule(outline, SEPARATE, weights, biases, {}, None, found.path, is_gated=False)

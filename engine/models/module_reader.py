@@ -135,7 +135,7 @@ class ModuleReader(MapReader):
 
     def _observed(self, found: Found) -> Observation:
         """Watch one layer's attention."""
-        nothing = Observation(found.module, positions_are_held=False)
+        nothing = Observation(found.module, found.module, positions_are_held=False)
         if found.module not in self._calls:
             return nothing
         call = self._calls[found.module]
@@ -151,7 +151,7 @@ class ModuleReader(MapReader):
                 by_sentence = {name: each[None] for name, each in by_sentence.items()}
                 weights = weights[None]
             out = by_sentence.pop("written")
-            return Observation(found.module, by_sentence, out, out, weights, positions_are_held=False)
+            return Observation(found.module, found.module, {}, by_sentence, out, out, weights, positions_are_held=False)
         traced = trace(found.module, call.again, found.path)
         sides = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
         reads = {matrix: rows.projection.read.detach()[None] for matrix, rows in sides.items()}
@@ -159,7 +159,9 @@ class ModuleReader(MapReader):
         out = last.by_token(last.written.detach())[None]
         if last.bias is not None and last.bias_is_apart:
             out = out + last.bias.detach()
-        return Observation(found.module, reads, reads["O"], out, traced.weights[None], positions_are_held=False)
+        return Observation(
+            found.module, found.module, {}, reads, reads["O"], out, traced.weights[None], positions_are_held=False
+        )
 
 
 def _bound(call: Call) -> inspect.BoundArguments:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from engine.models.checkpoint import TensorEntry
-from engine.models.configuration import context, head_count
-from engine.models.counts import count_heads
+from engine.models.configuration import context, head_count, head_widths
+from engine.models.counts import Counts, count_heads
+from engine.models.places import Places, place_modules
+from engine.models.projections import sibling, tensor_of
 from engine.models.proven import PROVEN_TYPES
 from engine.models.rules import (
-    CROSS_ATTENTION,
-    ENCODER_TYPES,
+    CONVOLUTION_GROUPS,
     NEIGHBOUR_MARKS,
-    OTHER_TOWERS,
     REFUSED_TENSORS,
-    RULES,
     SETTING_MARKS,
     SHARING_TYPES,
     TYPE_MARKS,
+    TYPES_WITHOUT_ONE_MATRIX,
+    Layout,
     Rule,
 )
 from engine.values.errors import EngineError
@@ -44,6 +44,8 @@ class AttentionModule:
     Attributes
     ----------
     latents : the first step of projections that take two.
+    output_first : the first step of an output projection that takes two.
+    key_value_module : the module that keys and values are of; another one's where layers share them.
     is_gated : whether a head's query is followed by an output gate.
     change_of : the layer whose change by an adapter this is, or None where it is a layer itself.
     """
@@ -53,6 +55,8 @@ class AttentionModule:
     weights: Mapping[str, str]
     biases: Mapping[str, str]
     latents: Mapping[str, LatentNames]
+    output_first: str | None
+    key_value_module: str
     is_gated: bool
     change_of: AttentionModule | None = None
 
@@ -65,103 +69,86 @@ class Anatomy:
     modules: Mapping[Head, AttentionModule]
 
 
-def _sibling(module: str, name: str) -> str:
-    """Join a module's dotted name and a name relative to it."""
-    while name.startswith("../"):
-        module, name = module.rpartition(".")[0], name[3:]
-    return f"{module}.{name}" if module else name
-
-
-def _modules(
-    entries: Mapping[str, TensorEntry], model_type: str, config: Mapping[str, Any]
-) -> Iterator[tuple[str, Rule]]:
-    """Find every attention module's dotted name and the first rule that fits all of its projections."""
-    found: set[str] = set()
-    for rule in RULES:
-        if not rule.suits(model_type, config):
-            continue
-        needed = {*rule.projections.values(), *(latent.down for latent in rule.latents.values())}
-        ending = f"{rule.query}.weight"
-        for name in entries:
-            module = name.removesuffix(ending).removesuffix(".")
-            if not name.endswith(f".{ending}") or any(part in OTHER_TOWERS for part in module.split(".")):
-                continue
-            if module not in found and all(f"{_sibling(module, each)}.weight" in entries for each in needed):
-                found.add(module)
-                yield module, rule
-
-
-def _placed(
-    entries: Mapping[str, TensorEntry], model_type: str, config: Mapping[str, Any]
-) -> Iterator[tuple[Head, str, Rule]]:
-    """Say which layer of which stack every attention module is; one that layers share is several."""
-    found = list(_modules(entries, model_type, config))
-    kinds = config.get("layer_types")
-    if model_type in SHARING_TYPES:
-        found.sort(key=lambda each: [int(number) for number in re.findall(r"\d+", each[0])])
-        yield from _shared(found, config.get("num_hidden_layers"), config.get(SHARING_TYPES[model_type], 1))
-        return
-    layers: dict[Head, list[tuple[str, Rule]]] = {}
-    for module, rule in found:
-        number = re.search(r"(?:^|\.)(\d+)(?:\.|$)", module)
-        place = Head(_stack(module, model_type, config), int(number[1]) if number else 0)
-        if isinstance(kinds, list) and place.layer < len(kinds) and kinds[place.layer] == "linear_attention":
-            continue
-        layers.setdefault(place, []).append((module, rule))
-    for place, several in layers.items():
-        for order, (module, rule) in enumerate(several):
-            if len({re.sub(r"\d+", "", each) for each, _ in several}) > 1:
-                raise EngineError(
-                    f"{model_type}: both {several[0][0]} and {several[1][0]} look like the attention of "
-                    f"layer {place.layer}; attn-tui does not know this form"
-                )
-            yield Head(place.stack, place.layer * len(several) + order), module, rule
-
-
-def _shared(found: list[tuple[str, Rule]], layers: object, groups: object) -> Iterator[tuple[Head, str, Rule]]:
-    """Lay modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
-    if not (isinstance(layers, int) and isinstance(groups, int) and 0 < groups <= min(layers, len(found))):
-        raise EngineError("config.json does not say how its layers share their weights")
-    inner = len(found) // groups
-    place = 0
-    for layer in range(layers):
-        group = layer * groups // layers
-        for module, rule in found[group * inner : (group + 1) * inner]:
-            yield Head("encoder", place), module, rule
-            place += 1
-
-
-def _stack(module: str, model_type: str, config: Mapping[str, Any]) -> str:
-    """Say which stack a module belongs to, from its path, or from the type where the path is silent."""
-    parts = module.split(".")
-    if any(part in CROSS_ATTENTION for part in parts):
-        return "cross"
-    is_decoder = bool(config.get("is_decoder"))
-    if "decoder" in parts or (is_decoder and "encoder" in parts):
-        return "decoder"
-    return "encoder" if "encoder" in parts or model_type in ENCODER_TYPES else "decoder"
-
-
-def _shapes(module: str, rule: Rule, entries: Mapping[str, TensorEntry]) -> dict[str, tuple[int, ...]]:
-    """Collect the shapes of a module's projections and of their first steps, ``[out, in]``, as `count_heads` asks."""
+def _shapes(
+    owners: Mapping[str, str], rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Collect the shapes of a layer's projections and first steps, ``[out, in]``, and the projections' tensors."""
     shapes: dict[str, tuple[int, ...]] = {}
+    weights: dict[str, str] = {}
     for matrix, name in rule.projections.items():
-        shape = entries[f"{_sibling(module, name)}.weight"].shape
-        if len(shape) != 2:
-            raise EngineError(f"{_sibling(module, name)}.weight has shape {list(shape)}, not that of a matrix")
-        shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
+        weights[matrix] = tensor = _tensor(entries, owners[matrix], name)
+        shape = entries[tensor].shape
+        if len(shape) == 3 and rule.is_by_head:
+            across = shape[1] * shape[2]
+            shapes[matrix] = (shape[0], across) if matrix == "O" else (across, shape[0])
+        elif len(shape) == 3 and shape[2] == 1:
+            groups = config.get(CONVOLUTION_GROUPS[matrix], 1)
+            shapes[matrix] = (shape[0], shape[1] * (groups if isinstance(groups, int) else 1))
+        elif len(shape) == 2:
+            shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
+        else:
+            raise EngineError(f"{tensor} has shape {list(shape)}, not that of a matrix")
+    if rule.output_first:
+        groups = config.get(rule.output_groups, 1)
+        rows, columns = entries[_tensor(entries, owners["O"], rule.output_first)].shape
+        if shapes["O"][1] != rows or not isinstance(groups, int):
+            raise EngineError(f"{owners['O']}: the two steps of its output projection do not fit each other")
+        shapes["O"] = (shapes["O"][0], columns * groups)
     for matrix, latent in rule.latents.items():
         for part, name in (("down", latent.down), ("norm", latent.norm)):
-            tensor = f"{_sibling(module, name)}.weight"
-            if tensor not in entries:
-                raise EngineError(f"{tensor} is not in the checkpoint; download or save the model again")
+            tensor = _tensor(entries, owners[matrix], name)
             shape = entries[tensor].shape
             if len(shape) != (2 if part == "down" else 1):
                 raise EngineError(
                     f"{tensor} has shape {list(shape)}, not that of a {'matrix' if part == 'down' else 'gain'}"
                 )
             shapes[f"{part} {matrix}"] = shape
-    return shapes
+    return shapes, weights
+
+
+def _tensor(entries: Mapping[str, TensorEntry], module: str, name: str) -> str:
+    """Find a tensor that a rule names.
+
+    Raises
+    ------
+    EngineError : when it is missing.
+    """
+    tensor = tensor_of(entries, module, name)
+    if tensor is None:
+        raise EngineError(f"{sibling(module, name)}.weight is not in the checkpoint; download or save the model again")
+    return tensor
+
+
+def _biases(
+    owners: Mapping[str, str],
+    rule: Rule,
+    entries: Mapping[str, TensorEntry],
+    shapes: Mapping[str, tuple[int, ...]],
+    counts: Counts,
+) -> dict[str, str]:
+    """Find the biases of a layer's projections, by matrix.
+
+    Raises
+    ------
+    EngineError : when one has another length than its projection, or than all heads of its matrix.
+    """
+    found: dict[str, str] = {}
+    for matrix, name in rule.projections.items():
+        beside = f"{_tensor(entries, owners[matrix], name).removesuffix('.weight')}.bias"
+        bias = sibling(owners[matrix], rule.biases[matrix]) if matrix in rule.biases else beside
+        if bias not in entries:
+            continue
+        rows = {
+            "Q": counts.heads * counts.head_dim,
+            "K": counts.key_value_heads * counts.head_dim,
+            "V": counts.key_value_heads * counts.value_head_dim,
+            "O": shapes["O"][0],
+        }[matrix]
+        length = entries[bias].parameters
+        if length not in ({rows, shapes[matrix][0]} if matrix in rule.biases else {shapes[matrix][0]}):
+            raise EngineError(f"{bias} has shape {list(entries[bias].shape)}, not {[shapes[matrix][0]]}")
+        found[matrix] = bias
+    return found
 
 
 def _marks(module: str, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], is_cross: bool) -> list[str]:
@@ -175,32 +162,38 @@ def _marks(module: str, entries: Mapping[str, TensorEntry], config: Mapping[str,
 
 
 def _attention(
-    module: str, rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], place: Head
+    module: str,
+    rule: Rule,
+    lender: str | None,
+    entries: Mapping[str, TensorEntry],
+    config: Mapping[str, Any],
+    place: Head,
 ) -> AttentionModule:
-    """Describe one attention module.
+    """Describe one attention module, whose keys and values may be another one's.
 
     Raises
     ------
     EngineError : when its shapes do not fit each other or the number of heads.
     """
-    shapes = _shapes(module, rule, entries)
-    counts = count_heads(module, rule, shapes, head_count(config, place))
-    names = {matrix: _sibling(module, name) for matrix, name in rule.projections.items()}
-    biases = {matrix: f"{name}.bias" for matrix, name in names.items()}
-    biases |= {matrix: _sibling(module, name) for matrix, name in rule.biases.items()}
-    biases = {matrix: name for matrix, name in biases.items() if name in entries}
-    for matrix, name in biases.items():
-        rows = shapes[matrix][0] // (3 if matrix in rule.biases else 1)
-        if entries[name].shape != (rows,):
-            raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[rows]}")
+    owners = {"Q": module, "K": lender or module, "V": lender or module, "O": module}
+    shapes, weights = _shapes(owners, rule, entries, config)
+    counts = count_heads(module, rule, shapes, head_count(config, place, module, rule.head_ratio))
+    widths = head_widths(config, place)
+    if widths and rule.layout is not Layout.LATENT and not widths & {counts.head_dim, counts.value_head_dim}:
+        raise EngineError(
+            f"{module}: {counts.heads} heads would be {counts.head_dim} wide, but config.json has heads of "
+            f"{' or '.join(map(str, sorted(widths)))}; attn-tui does not know this form"
+        )
     latents = {}
     for matrix, latent in rule.latents.items():
-        down = _sibling(module, latent.down)
+        down = sibling(owners[matrix], latent.down)
         bias = f"{down}.bias" if f"{down}.bias" in entries else None
-        latents[matrix] = LatentNames(f"{down}.weight", f"{_sibling(module, latent.norm)}.weight", bias)
+        latents[matrix] = LatentNames(f"{down}.weight", f"{sibling(owners[matrix], latent.norm)}.weight", bias)
     marks = _marks(module, entries, config, place.stack == "cross")
     if str(config.get("model_type")) in SHARING_TYPES:
         marks.append("weights shared by layers")
+    if lender is not None:
+        marks.append("keys and values of another layer")
     outline = LayerOutline(
         stack=place.stack,
         layer=place.layer,
@@ -208,13 +201,24 @@ def _attention(
         key_value_heads=counts.key_value_heads,
         d_model=counts.d_model,
         d_source=counts.d_source,
+        d_values=counts.d_values,
+        d_output=counts.d_output,
         head_dim=counts.head_dim,
         value_head_dim=counts.value_head_dim,
         module=module,
         marks=tuple(dict.fromkeys([*marks, *(["output gate"] if counts.is_gated else [])])),
     )
-    weights = {matrix: f"{name}.weight" for matrix, name in names.items()}
-    return AttentionModule(outline, rule, weights, biases, latents, counts.is_gated)
+    biases = _biases(owners, rule, entries, shapes, counts)
+    return AttentionModule(
+        outline=outline,
+        rule=rule,
+        weights=weights,
+        biases=biases,
+        latents=latents,
+        output_first=_tensor(entries, module, rule.output_first) if rule.output_first else None,
+        key_value_module=owners["K"],
+        is_gated=counts.is_gated,
+    )
 
 
 def read_anatomy(
@@ -235,12 +239,14 @@ def read_anatomy(
     """
     model_type = str(config.get("model_type", "unknown"))
     modules: dict[Head, AttentionModule] = {}
-    for place, module, rule in _placed(entries, model_type, config):
-        modules[place] = _attention(module, rule, entries, config, place)
+    if model_type in TYPES_WITHOUT_ONE_MATRIX:
+        raise EngineError(f"models of type '{model_type}' have {TYPES_WITHOUT_ONE_MATRIX[model_type]}")
+    places = place_modules(entries, model_type, config)
+    for place, (module, rule) in places.modules.items():
+        modules[place] = _attention(module, rule, places.lenders.get(place), entries, config, place)
     if not modules:
         raise EngineError(_why_none(model_type, entries))
-    if model_type not in PROVEN_TYPES:
-        notes = (*notes, _unproven(model_type))
+    notes = (*notes, *_notes(model_type, places))
     return anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
 
 
@@ -275,9 +281,16 @@ def anatomy_of(
     return Anatomy(outline, ordered)
 
 
-def _unproven(model_type: str) -> str:
-    """Say that the heads were found by name alone."""
-    return f"heads of type '{model_type}' were found by their names; no test proves this type yet"
+def _notes(model_type: str, places: Places) -> tuple[str, ...]:
+    """Say what was left out, and where the heads were found by name alone."""
+    notes = []
+    if model_type not in PROVEN_TYPES:
+        notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")
+    if places.left_out:
+        notes.append(f"only the heads that read text are here; left out: {', '.join(places.left_out)}")
+    if places.unknown:
+        notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
+    return tuple(notes)
 
 
 def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:

@@ -36,7 +36,7 @@ BEYOND = frozenset(
         "short convolution",
         "output scaled by a sink",
         "relative position terms",
-        "rotary positions that cannot be held still",
+        "hashed attention",
     }
 )
 """Marks of what depends on the sentence in ways that the identities do not cover."""

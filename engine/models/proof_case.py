@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,10 @@ from engine.models.heads import LayerWeights
 from engine.models.outline import AttentionModule
 from engine.models.witness import Observation
 
-VALUE_NORMS, QUERY_NORMS, KEY_NORMS = (
-    tuple(f"{side}_{kind}" for side in sides for kind in ("norm", "layernorm"))
-    for sides in (("v", "value"), ("q", "query"), ("k", "key"))
-)
+VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")
+QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_norm")
+KEY_NORMS = ("k_norm", "k_layernorm", "key_norm", "key_layernorm", "kv_norm")
+KEY_CONVOLUTION, VALUE_CONVOLUTION = ("k_sconv",), ("v_sconv",)
 SHARED_QUERY_KEY_NORM = "qk_norm"
 OUTPUT_NORMS = ("attn_sub_norm", "sub_norm")
 GATES = ("gate_proj", "g_proj", "g")
@@ -38,7 +39,9 @@ class Case:
 
     def child(self, names: tuple[str, ...]) -> Any:
         """Find a module beside the projections by one of its names, or None."""
-        children = dict(self.seen.module.named_children())
+        is_of_keys = names in (KEY_NORMS, VALUE_NORMS)
+        owner = self.seen.key_value_module if is_of_keys else self.seen.module
+        children = dict(owner.named_children())
         return next((children[name] for name in names if name in children), None)
 
     @property
@@ -52,8 +55,7 @@ class Case:
         latent = self.module.latents.get(matrix)
         if latent is None:
             return None
-        children = dict(self.seen.module.named_children())
-        down, norm = (children[name.split(".")[-2]] for name in (latent.down, latent.norm))
+        down, norm = self.seen.projections[matrix], self.seen.projections[f"norm {matrix}"]
         gain: Any = norm.weight
         with torch.inference_mode():
             written = down(self.seen.reads[matrix])[..., : len(gain)]
@@ -62,6 +64,19 @@ class Case:
         size: Tensor = (normed * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True)
         scales = [getattr(self.seen.module, name, None) for name in LATENT_SCALES["Q" if matrix == "Q" else "K"]]
         return size * next((scale for scale in scales if scale is not None), 1.0)
+
+
+def takes_rows_alone(module: nn.Module) -> bool:
+    """Say whether a module can be called with nothing but rows."""
+    given = list(inspect.signature(module.forward).parameters.values())[1:]
+    return all(each.default is not each.empty or each.kind is each.VAR_KEYWORD for each in given)
+
+
+def convolve(convolution: nn.Module, rows: Tensor, seen: Observation) -> Tensor:
+    """Call one of the model's own convolutions over tokens on all heads' rows together."""
+    written: Tensor = call_norm(convolution, rows.transpose(1, 2).flatten(2), seen)
+    by_head: Tensor = written.unflatten(2, (rows.shape[1], -1))
+    return by_head.transpose(1, 2)
 
 
 def relative(difference: Tensor, whole: Tensor) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,17 @@ from torch import Tensor, nn
 from engine.models.proof_case import (
     GATES,
     OUTPUT_NORMS,
+    VALUE_CONVOLUTION,
     VALUE_NORMS,
     VALUE_SCALE,
     Case,
     call_norm,
+    convolve,
     relative,
     rows_by_head,
+    takes_rows_alone,
 )
+from engine.models.proof_mixing import remixed
 
 
 def outputs(case: Case) -> Iterator[tuple[str, float]]:
@@ -31,7 +36,11 @@ def outputs(case: Case) -> Iterator[tuple[str, float]]:
         value, names = value * size[:, None].to(value), ["latent norm"]
     if case.clip < math.inf:
         value, names = value.clamp(-case.clip, case.clip), [*names, "clipping"]
+    if (convolution := case.child(VALUE_CONVOLUTION)) is not None and takes_rows_alone(convolution):
+        value, names = convolve(convolution, value, seen), [*names, "short convolution"]
     yield from _written(case, _mix(case, value), names)
+    for name, mixed in remixed(case, value, _mix(case, value)):
+        yield from _written(case, mixed, [*names, name])
     scale = getattr(seen.module, VALUE_SCALE, None)
     if isinstance(scale, float):
         yield from _written(case, _mix(case, value * scale), [*names, "value scale"])
@@ -50,6 +59,8 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[tuple[str,
     seen, weights = case.seen, case.weights
     assert seen.written is not None
     written = seen.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
+    if (tail := _tail(case)) is not None:
+        written, names = written - tail.to(mixed), [*names, "what is beside the heads"]
 
     def residual(heads: Tensor) -> float:
         total = torch.einsum("bhtr,hdr->btd", heads, weights.output.to(heads))
@@ -62,6 +73,17 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[tuple[str,
         yield ", ".join([*names, "output norm"]), residual(normed.unflatten(2, (mixed.shape[1], -1)).transpose(1, 2))
     for gate in _gates(case, mixed):
         yield ", ".join([*names, "output gate"]), residual(mixed * gate)
+
+
+def _tail(case: Case) -> Tensor | None:
+    """Write what the output projection reads after the heads, in columns that are no head's."""
+    outline, mixed = case.module.outline, case.seen.mixed
+    own = outline.heads * outline.value_head_dim
+    if not case.module.rule.has_tail or mixed is None:
+        return None
+    weight: Any = case.seen.projections["O"].weight
+    tail: Tensor = mixed[..., own:].double() @ weight[:, own:].double().T
+    return tail
 
 
 def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:

@@ -10,15 +10,21 @@ import torch
 from torch import Tensor
 
 from engine.models.proof_case import (
+    KEY_CONVOLUTION,
     KEY_NORMS,
     QUERY_NORMS,
     SHARED_KEY_NORM,
     SHARED_QUERY_KEY_NORM,
     Case,
     call_norm,
+    convolve,
     rows_by_head,
+    takes_rows_alone,
 )
 from engine.models.witness import Observation
+
+TELLING = 1e-12
+"""Probabilities below this say more about rounding than about a score."""
 
 
 def scores(case: Case) -> Iterator[tuple[str, float]]:
@@ -40,13 +46,16 @@ def scores(case: Case) -> Iterator[tuple[str, float]]:
     if case.clip < math.inf:
         query, key = query.clamp(-case.clip, case.clip), key.clamp(-case.clip, case.clip)
         names = [*names, "clipping"]
+    if (convolution := case.child(KEY_CONVOLUTION)) is not None and takes_rows_alone(convolution):
+        key, names = convolve(convolution, key, seen), [*names, "short convolution"]
     actual = seen.probabilities.to(query)
     sums = actual.sum(-1, keepdim=True)
-    if bool((sums < 1 - 1e-3).any()):
+    if bool(((sums > 0) & (sums < 1 - 1e-3)).any()):
         names = [*names, "attention sink"]
     actual = actual / sums.clamp_min(1e-30)
     yield from _softmaxes(case, query, key, actual, names)
-    norms = case.child((*QUERY_NORMS, SHARED_QUERY_KEY_NORM)), case.child((*KEY_NORMS, SHARED_QUERY_KEY_NORM))
+    shared_norm = case.child((SHARED_QUERY_KEY_NORM,))
+    norms = case.child(QUERY_NORMS) or shared_norm, case.child(KEY_NORMS) or shared_norm
     if norms != (None, None):
         query, key = _normed(norms[0], query, seen), _normed(norms[1], key, seen)
         yield from _softmaxes(case, query, key, actual, [*names, "query/key norm"])
@@ -59,6 +68,8 @@ def _normed(norm: Any, rows: Tensor, seen: Observation) -> Tensor:
     gain = getattr(norm, "weight", None)
     if not isinstance(gain, Tensor) or gain.numel() == rows.shape[-1]:
         return call_norm(norm, rows, seen)
+    if gain.ndim == 2:  # each head has a gain of its own
+        return call_norm(norm, rows.transpose(1, 2), seen).transpose(1, 2)
     full = call_norm(norm, rows.transpose(1, 2).flatten(2), seen)
     by_head: Tensor = full.unflatten(2, (rows.shape[1], -1))
     return by_head.transpose(1, 2)
@@ -76,7 +87,8 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
     usual = query.shape[-1] ** -0.5
     yield ", ".join(names), residual(usual * products)
     own = _fitted_scale(products, actual)
-    for scale in dict.fromkeys((1.0, own)):
+    stated = getattr(case.seen.module, "scaling", None)
+    for scale in dict.fromkeys((1.0, *([stated] if isinstance(stated, float) else []), own)):
         yield ", ".join([*names, f"scale {scale:.4g}"]), residual(scale * products)
     config: Any = getattr(case.seen.module, "config", None)
     cap = getattr(config, "attn_logit_softcapping", None)
@@ -84,7 +96,7 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
         for scale in (usual, getattr(case.seen.module, "scaling", usual)):
             yield ", ".join([*names, "soft cap"]), residual(cap * torch.tanh(scale * products / cap))
     if len(actual) > 1:  # a bias of the positions is whatever the first sentence says; the others must then follow
-        for scale in dict.fromkeys((usual, own)):
+        for scale in dict.fromkeys((usual, 1.0, own)):
             following = actual[:1].log() + scale * (products - products[:1])
             yield ", ".join([*names, "bias of the positions"]), residual(following)
 
@@ -94,7 +106,7 @@ def _fitted_scale(products: Tensor, actual: Tensor) -> float:
 
     Of one sentence they must do so between its keys, where no bias of the positions is added to them.
     """
-    both = (actual > 0).all(0, keepdim=True)
+    both = (actual > TELLING).all(0, keepdim=True)
     rise, run = actual.clamp_min(1e-30).log(), products
     if len(actual) > 1:
         rise, run = rise - rise[:1], run - run[:1]

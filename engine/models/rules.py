@@ -6,6 +6,7 @@ the module: ``../output.dense`` goes one level up first. Layouts and names were 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,6 +20,7 @@ class Layout(Enum):
     BLOCKS = "one projection: all queries, then all keys, then all values"
     GROUPED = "one projection: for each key/value head the queries that share it, its key and its value"
     QUARTERS = "one projection in four parts: a quarter of the queries, of the values, of the keys"
+    PAIRED = "queries apart, and one projection of all keys, then all values"
     LATENT = "keys and values by way of a latent: for each head the part of its key without positions and its value"
 
 
@@ -48,6 +50,11 @@ class Rule:
     settings : of the configuration that it is for: what each must be, beside what it is when left out.
     query_latent, key_value_latent : the first steps of projections that take two.
     biases : names of biases that are not called like their projections.
+    is_by_head : whether all four are parameters ``[d_model, heads, head_dim]``, as XLNet has them.
+    head_ratio : the setting that the configured number of heads is divided by, if any.
+    output_first : the first step of an output projection that takes two, each of whose groups reads its own heads.
+    output_groups : the setting that says how many groups there are.
+    has_tail : whether the output projection reads something else after the heads, in columns that no head owns.
     """
 
     query: str
@@ -61,6 +68,11 @@ class Rule:
     query_latent: Latent | None = None
     key_value_latent: Latent | None = None
     biases: Mapping[str, str] = field(default_factory=dict)
+    is_by_head: bool = False
+    head_ratio: str = ""
+    output_first: str = ""
+    output_groups: str = ""
+    has_tail: bool = False
 
     @property
     def projections(self) -> dict[str, str]:
@@ -72,6 +84,16 @@ class Rule:
         """The first steps by matrix."""
         by_matrix = {"Q": self.query_latent, "K": self.key_value_latent, "V": self.key_value_latent}
         return {matrix: latent for matrix, latent in by_matrix.items() if latent is not None}
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of everything that must be there for the rule to fit."""
+        steps = (*(latent.down for latent in self.latents.values()), *filter(None, [self.output_first]))
+        return tuple(dict.fromkeys((*self.projections.values(), *steps)))
+
+    def first_step(self, matrix: str) -> str:
+        """Name what reads the residual stream for a matrix: its projection, or the first step of two."""
+        return self.latents[matrix].down if matrix in self.latents else self.projections[matrix]
 
     def suits(self, model_type: str, config: Mapping[str, Any]) -> bool:
         """Say whether a model of this type and configuration can follow the rule."""
@@ -88,7 +110,9 @@ def fused_places(layout: Layout, heads: int, key_value_heads: int) -> dict[str, 
     >>> fused_places(Layout.GROUPED, 4, 2)
     {'Q': [0, 1, 4, 5], 'K': [2, 6], 'V': [3, 7]}
     """
-    if layout is Layout.BLOCKS:
+    if layout is Layout.PAIRED:
+        order = "K" * key_value_heads + "V" * key_value_heads
+    elif layout is Layout.BLOCKS:
         order = "Q" * heads + "K" * key_value_heads + "V" * key_value_heads
     elif layout is Layout.GROUPED:
         order = ("Q" * (heads // key_value_heads) + "KV") * key_value_heads
@@ -105,52 +129,94 @@ def _fused(
 
 
 _COMPRESSED = Latent("kv_a_proj_with_mqa", "kv_a_layernorm")
+_COMPRESSED_QUERY = Latent("q_a_proj", "q_a_layernorm")
+
+SEPARATE_NAMES = (
+    ("q_proj", "k_proj", "v_proj"),                # llama and most since; bart, opt, phi
+    ("query", "key", "value"),                     # bert and its kin, albert
+    ("query_proj", "key_proj", "value_proj"),      # deberta-v2, prophetnet
+    ("q_lin", "k_lin", "v_lin"),                   # distilbert, xlm, flaubert
+    ("q", "k", "v"),                               # t5 and its kin
+    ("Wq", "Wk", "Wv"), ("wq", "wk", "wv"),        # ctrl
+    ("W_q", "W_k", "W_v"), ("w_q", "w_k", "w_v"),
+    ("project_q", "project_k", "project_v"),       # cpmant
+    ("q_head", "k_head", "v_head"),                # funnel
+    ("wq_du", "wk_dv", "wv_dv"),                   # inkling
+    ("to_q", "to_k", "to_v"), ("proj_q", "proj_k", "proj_v"),
+    ("linear_q", "linear_k", "linear_v"), ("q_linear", "k_linear", "v_linear"),
+)  # fmt: skip
+"""What separate projections are called; any of them may go with any of `OUTPUT_NAMES`."""
+
+FUSED_NAMES = {
+    "qkv_proj": Layout.BLOCKS, "Wqkv": Layout.BLOCKS, "wqkv": Layout.BLOCKS, "qkv": Layout.BLOCKS,
+    "att_proj": Layout.BLOCKS, "W_pack": Layout.BLOCKS, "to_qkv": Layout.BLOCKS, "qkv_linear": Layout.BLOCKS,
+    "query_key_value": Layout.GROUPED,
+}  # fmt: skip
+"""What fused projections are called, and how they are mostly laid out; rows for types come before them."""
+
+OUTPUT_NAMES = (
+    "o_proj", "out_proj", "output_proj", "dense", "Wo", "wo", "W_o", "w_o", "o", "out_lin", "out_linear", "linear_out",
+    "to_out", "to_out.0", "attention_out", "attn_out", "post_proj", "wo_ud", "proj_o", "project_o", "proj", "c_proj",
+    "output_projection.o_proj", "output", "../output.dense", "../post_attention", "../output",
+)  # fmt: skip
+"""What output projections are called."""
 
 RULES: tuple[Rule, ...] = (
-    Rule("q_proj", "k_proj", "v_proj", "o_proj"),            # llama and most decoders since
-    Rule("q_proj", "k_proj", "v_proj", "out_proj"),          # bart, opt, gpt_neo, gptj, marian
-    Rule("q_proj", "k_proj", "v_proj", "dense"),             # phi
-    Rule("q_proj", "k_proj", "v_proj", "Wo"),                # modernbert-decoder
-    Rule("query", "key", "value", "../output.dense"),        # bert and its kin: roberta, electra, camembert
-    Rule("query", "key", "value", "dense"),                  # albert
-    Rule("query_proj", "key_proj", "value_proj", "../output.dense"),  # deberta-v2
-    Rule("query_proj", "key_proj", "value_proj", "out_proj"),         # prophetnet
-    Rule("q_lin", "k_lin", "v_lin", "out_lin"),              # distilbert, xlm, flaubert
-    Rule("q", "k", "v", "o"),                                # t5 and its kin
-    Rule("Wq", "Wk", "Wv", "dense"),                         # ctrl
-    Rule("project_q", "project_k", "project_v", "attention_out"),  # cpmant
-    Rule("q_head", "k_head", "v_head", "post_proj"),         # funnel
     Rule("q_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT, key_value_latent=_COMPRESSED),
+    Rule("q_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT, key_value_latent=_COMPRESSED),  # bailing_hybrid
     Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "o_proj", Layout.LATENT,
-         query_latent=Latent("q_a_proj", "q_a_layernorm"), key_value_latent=_COMPRESSED),  # deepseek
+         query_latent=_COMPRESSED_QUERY, key_value_latent=_COMPRESSED),  # deepseek
+    Rule("q_b_proj", "kv_b_proj", "kv_b_proj", "dense", Layout.LATENT,
+         query_latent=_COMPRESSED_QUERY, key_value_latent=_COMPRESSED),
+    Rule("wq_b", "wkv", "wkv", "wo_b", query_latent=Latent("wq_a", "q_norm"),
+         output_first="wo_a", output_groups="o_groups"),  # deepseek_v4
+    Rule("q_b_proj", "kv_proj", "kv_proj", "o_b_proj", query_latent=Latent("q_a_proj", "q_a_norm"),
+         output_first="o_a_proj", output_groups="o_groups"),  # the same as transformers calls it
+    Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED, True, frozenset({"gpt2", "decision_transformer"})),
+    Rule("q_attn", "c_attn", "c_attn", "c_proj", Layout.PAIRED),  # gpt_bigcode's attention to an encoder
     _fused("c_attn", "c_proj", Layout.BLOCKS, "gpt_bigcode", multi_query=(True, True)),
     _fused("c_attn", "c_proj", Layout.GROUPED, "gpt_bigcode", multi_query=(False, True)),
+    _fused("c_attn", "c_proj", Layout.BLOCKS, "qwen"),
     _fused("c_attn", "c_proj", Layout.BLOCKS, transposed=True),  # gpt2
     _fused("qkv_proj", "out_proj", Layout.QUARTERS, "codegen"),
-    _fused("qkv_proj", "o_proj", Layout.BLOCKS),             # phi3
-    _fused("Wqkv", "Wo", Layout.BLOCKS),                     # modernbert
-    _fused("Wqkv", "out_proj", Layout.BLOCKS),               # mpt, dbrx
     _fused("query_key_value", "dense", Layout.GROUPED, "falcon", new_decoder_architecture=(True, False)),
     _fused("query_key_value", "dense", Layout.BLOCKS, "falcon", multi_query=(True, True)),
-    _fused("query_key_value", "dense", Layout.GROUPED),      # gpt_neox, bloom, persimmon
+    _fused("query_key_value", "dense", Layout.BLOCKS, "chatglm", "bailing_moe"),
+    _fused("wqkv", "wo", Layout.GROUPED, "internlm2"),
     Rule("in_proj", "in_proj", "in_proj", "../output.dense", Layout.GROUPED, biases={"Q": "q_bias", "V": "v_bias"},
          model_types=frozenset({"deberta"})),
+    Rule("in_proj_weight", "in_proj_weight", "in_proj_weight", "out_proj", Layout.BLOCKS,
+         biases=dict.fromkeys("QKV", "in_proj_bias")),  # torch.nn.MultiheadAttention
+    Rule("q", "k", "v", "o", is_by_head=True, biases={"Q": "r_w_bias"}, model_types=frozenset({"xlnet"})),
+    Rule("query", "key", "value", "../output.dense", model_types=frozenset({"convbert"}), head_ratio="head_ratio",
+         has_tail=True),
+    Rule("q_head", "k_head", "v_head", "post_proj", biases={"Q": "r_w_bias"}, model_types=frozenset({"funnel"})),
+    Rule("query_key", "query_key", "value", "../output.dense", model_types=frozenset({"reformer"})),
+    Rule("q_proj", "k_proj", "v_proj", "o_proj"),
+    Rule("q_proj", "k_proj", "k_proj", "o_proj", model_types=frozenset(
+        {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"})),  # attention_k_eq_v
+    *(Rule(*names, output) for output, names in itertools.product(OUTPUT_NAMES, SEPARATE_NAMES)),
+    *(Rule("q_proj", "kv_proj", "kv_proj", output, Layout.PAIRED) for output in OUTPUT_NAMES),
+    *(_fused(name, output, layout) for output, (name, layout) in itertools.product(OUTPUT_NAMES, FUSED_NAMES.items())),
 )  # fmt: skip
 """The first that fits a module's names, and suits the type and its configuration, cuts it."""
+
+ENDINGS = (".weight", ".linear.weight", ".conv1d.weight", ".base_layer.weight", "")
+"""What comes after a projection's name in its tensor's: of itself, of the one module inside it, or nothing."""
 
 SHARING_TYPES = {"albert": "num_hidden_groups"}
 """Types whose layers share modules, and the setting that says how many there are to share."""
 
-CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "cross_attn", "cross_attention")
-"""Path components that mark attention from a decoder to an encoder."""
+CONVOLUTION_GROUPS = {"Q": "q_groups", "K": "k_groups", "V": "v_groups", "O": "post_attention_groups"}
+"""Settings of how many groups a projection has that is a convolution over one token, by matrix."""
 
-ENCODER_TYPES = frozenset(
-    {"esmc", "eurobert", "ultrabert", "ultravbert", "distilbert", "modernbert", "xlm", "flaubert"}
-)
-"""Types whose tensors do not say in their names that the stack is an encoder."""
-
-OTHER_TOWERS = frozenset({"vision_tower", "vision_model", "visual", "audio_tower", "audio_model", "image_encoder"})
-"""Path components of stacks that read no text."""
+TYPES_WITHOUT_ONE_MATRIX = {
+    "jetmoe": "queries and outputs that experts make, chosen for every token, so that no head has one W_Q and one W_O",
+    "zaya": "queries and keys that convolutions over several tokens make, so that no head has one W_Q and one W_K",
+    "axk2": "queries that read one latent twice, with its norm and without, so that no head has one W_Q",
+    "hrm_text": "two stacks that are run in turns, which have no common order of layers",
+}  # fmt: skip
+"""Types with attention that cannot be cut into heads, and what they have instead."""
 
 REFUSED_TENSORS = {"kv_a_proj_with_mqa": "multi-head latent attention", "kv_b_proj": "multi-head latent attention"}
 """Projections that stand for attention that no rule can cut into heads, and what they are."""
@@ -159,11 +225,14 @@ NEIGHBOUR_MARKS = {
     "q_norm": "query/key norm", "k_norm": "query/key norm",
     "q_layernorm": "query/key norm", "k_layernorm": "query/key norm",
     "query_layernorm": "query/key norm", "key_layernorm": "query/key norm",
-    "sinks": "attention sink", "gate_proj": "output gate", "g_proj": "output gate",
+    "kv_norm": "query/key norm", "compressor": "compressed keys",
+    "sinks": "attention sink", "attn_sink": "attention sink", "gate_proj": "output gate", "g_proj": "output gate",
     "relative_attention_bias": "relative position bias",
     "q_a_layernorm": "latent norm", "kv_a_layernorm": "latent norm",
     "attn_sub_norm": "output norm", "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
+    "r_kernel": "relative position terms", "r_r_bias": "relative position terms",
     "k_sconv": "short convolution", "v_sconv": "short convolution", "conv": "residual convolution",
+    "conv_kernel_layer": "convolution beside the heads", "linear_q_adapter_list": "low-rank adapters",
     "lambda_q1": "differential pairs",
 }  # fmt: skip
 """Tensors beside the projections that change the circuit, and the mark that the heads then carry."""
@@ -175,7 +244,7 @@ TYPE_MARKS = {
     "diffllama": "differential pairs", "doge": "dynamic mask", "llama4_text": "query/key norm",
     "mimo_v2_flash": "value scale", "nanochat": "query/key norm", "nystromformer": "landmarks",
     "granite_swa": "output scaled by a sink", "granitemoe_swa": "output scaled by a sink",
-    "roformer": "rotary positions that cannot be held still",
+    "reformer": "hashed attention",
 }  # fmt: skip
 """What a type adds to the scores of every layer, and no tensor beside the projections tells."""
 

@@ -17,14 +17,14 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.held import attend_in_full
 from engine.models.kernels import kernels_can_read, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
 from engine.models.maps import MapReader
 from engine.models.outline import Anatomy
-from engine.models.placing import placed
 from engine.models.source import Loaded
-from engine.models.unusual_maps import attend_in_full, longest_in_full, probabilities, reason_without_map
+from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, find_module, observe
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
@@ -53,12 +53,16 @@ class Reader(MapReader):
         self._lent = lent if loaded.is_borrowed else nullcontext
         if not loaded.is_borrowed:
             attend_in_full(self.model)
-        self._placed = placed(self.model, anatomy)
+        self._anatomy = anatomy
         named = dict(self.model.named_modules())
         self.modules: dict[Head, nn.Module] = {}
-        for name, module in self._placed.items():
+        for name, module in anatomy.modules.items():
             found = find_module(named, module.outline.module)
-            assert found is not None  # placed says so
+            if found is None:
+                raise EngineError(
+                    f"{anatomy.outline.name}: the loaded model has no module {module.outline.module}; "
+                    "attention maps cannot be read"
+                )
             self.modules[name] = found
         with self._lent(self.model):
             self.reads_with_kernels = kernels_can_read(self.model)
@@ -165,6 +169,8 @@ class Reader(MapReader):
         keys = self._sentence.tokens if layer.stack == "cross" else queries
         returned = self._call_again(module, *self._calls[layer])
         found = probabilities(module, returned, heads, len(keys))
+        if found is not None and found.shape[3] == len(queries) + len(self._sentence.tokens):
+            keys = (*queries, *self._sentence.tokens)  # one softmax over the decoder's own tokens and the encoder's
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
             raise EngineError(
@@ -199,7 +205,7 @@ class Reader(MapReader):
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
         ids = torch.tensor(tokens)[places].to(self._device)
         with self._lent(self.model):
-            return observe(self.model, self._placed, ids, breathe)
+            return observe(self.model, self._anatomy.modules, ids, breathe)
 
 
 def _vocabulary(model: Any) -> int:

@@ -126,17 +126,6 @@ _CONVERSIONS: Mapping[str, Callable[[list[Tensor], int], Tensor | None]] = {
 }
 
 
-def attend_in_full(model: Any) -> None:
-    """Turn sparse blocks into full attention, as transformers' BigBird itself does for every sentence that is short.
-
-    It exchanges its attention modules then, so this comes before they are looked for.
-    """
-    if longest_in_full(model) is not None:
-        switching: Any = next((module for module in model.modules() if hasattr(module, "set_attention_type")), None)
-        if switching is not None:
-            switching.set_attention_type("original_full")
-
-
 def longest_in_full(model: Any) -> int | None:
     """Say up to how many tokens BigBird attends in full though it is made for sparse blocks; None is without limit.
 

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
+from engine.models.held import (
+    POSITION_TABLES,
+    arguments,
+    attend_in_full,
+    rotations,
+    rotations_held,
+    tables_held,
+    takes_positions,
+)
 from engine.models.outline import AttentionModule
-from engine.models.rules import OTHER_TOWERS
+from engine.models.places import numbers_of, stack_named, tower_of
+from engine.models.projections import attention_modules, sibling
+from engine.models.returned import four_dimensional
+from engine.models.returned import returned_probabilities as returned_probabilities
+from engine.models.rules import ENDINGS, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+
+RETURNING_SCORES = frozenset({"squeezebert"})
+"""Types whose attention modules return scores from before the softmax."""
 
 
 @dataclass
@@ -25,14 +41,18 @@ class Observation:
     Attributes
     ----------
     module : the module itself, whose norms can be called.
+    key_value_module : the module that keys and values are of, another one's where layers share them.
+    projections : the modules of its projections by matrix, and of first steps as ``down Q`` and ``norm Q``.
     reads : by matrix, what its projection (the first step of two) read, (sentences, tokens, width).
     mixed : what the output projection read, (sentences, tokens, heads · value_head_dim).
-    written : what the output projection wrote, (sentences, tokens, d_model).
+    written : what the output projection wrote, (sentences, tokens, d_output).
     probabilities : (sentences, heads, queries, keys), or None where the module does not return them.
     positions_are_held : whether all positions were zero, or the model has no rotations.
     """
 
     module: nn.Module
+    key_value_module: nn.Module
+    projections: dict[str, nn.Module] = field(default_factory=dict)
     reads: dict[str, Tensor] = field(default_factory=dict)
     mixed: Tensor | None = None
     written: Tensor | None = None
@@ -41,38 +61,61 @@ class Observation:
 
 
 def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
-    """Find a checkpoint's module in a loaded model, whose names may begin in another way.
+    """Find a checkpoint's module in a loaded model, whose names may begin in another way, or be others.
 
-    It is the one whose name has the most in common with the path at its end, from the layer's number on at least.
+    It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
+    without one, that which the rules find as the attention of that layer of that stack.
     """
+    name = _find_path(modules, path)
+    return None if name is None else modules[name]
+
+
+def _find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find what a loaded model calls a checkpoint's module."""
     if path in modules:
-        return modules[path]
+        return path
     parts = path.split(".")
     numbers = [place for place, part in enumerate(parts) if part.isdigit()]
     least = len(parts) - numbers[0] + 1 if numbers else 2
     shared: dict[str, int] = {}
     for name in modules:
-        others = name.split(".")
-        if OTHER_TOWERS.isdisjoint(others):
-            pairs = zip(reversed(parts), reversed(others), strict=False)
+        if tower_of(name) is None:
+            pairs = zip(reversed(parts), reversed(name.split(".")), strict=False)
             shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
     most = max(shared.values(), default=0)
     found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
-    return modules[found[0]] if len(found) == 1 else None
+    return found[0] if len(found) == 1 else _alike(modules, path)
 
 
-def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor | None:
-    """Pick the probabilities (sentences, heads, queries, keys) out of what an attention module returns.
+def _path(modules: Mapping[str, nn.Module], path: str) -> str:
+    """Find what a loaded model calls a checkpoint's module.
 
-    They are its last four-dimensional tensor: T5 returns its position bias, of the same shape, before them.
+    Raises
+    ------
+    EngineError : when it has none.
     """
-    parts = returned if isinstance(returned, (tuple, list)) else ()
-    found = [part for part in parts if isinstance(part, Tensor) and part.ndim == 4]
-    if not found or found[-1].shape[:2] != (sentences, heads):
-        return None
-    slack = 0.05 if found[-1].dtype in (torch.bfloat16, torch.float16) else 1e-3
-    is_distribution = bool((found[-1] >= 0).all()) and bool((found[-1].sum(-1) <= 1 + slack).all())
-    return found[-1] if is_distribution else None
+    found = _find_path(modules, path)
+    if found is None:
+        raise EngineError(f"the loaded model has no module {path}")
+    return found
+
+
+def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find the one attention module that has a checkpoint module's layer, and does not belong to another stack."""
+    stack = stack_named(path)
+    fits = []
+    for name, _ in _loaded_attention(modules):
+        both = {stack, stack_named(name)}
+        is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
+        if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
+            fits.append(name)
+    return fits[0] if len(fits) == 1 else None
+
+
+def _loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
+    """Take a loaded model apart by the rules."""
+    names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
+    return attention_modules(names)
 
 
 def observe(
@@ -93,17 +136,22 @@ def observe(
     ------
     EngineError : when a module is not in the model, or the model does not run.
     """
+    model_type = str(getattr(model.config, "model_type", ""))
+    attend_in_full(model)
     named = dict(model.named_modules())
+    found = dict(_loaded_attention(named))
     seen: dict[Head, Observation] = {}
-    inputs = _inputs(model, ids)
-    held = "position_ids" in inputs or not any("Rotary" in type(module).__name__ for module in model.modules())
+    inputs = arguments(model, ids)
+    held = "position_ids" in inputs or model_type in POSITION_TABLES or all(map(takes_positions, rotations(model)))
     with ExitStack() as stack, torch.inference_mode():
+        stack.enter_context(tables_held(model, model_type))
+        stack.enter_context(rotations_held(model))
         for head, module in modules.items():
-            found = find_module(named, module.outline.module)
-            if found is None:
-                raise EngineError(f"the loaded model has no module {module.outline.module}")
-            seen[head] = Observation(found, positions_are_held=held)
-            stack.enter_context(_watching(named, module, seen[head], breathe))
+            path, lender = (_path(named, each) for each in (module.outline.module, module.key_value_module))
+            seen[head] = Observation(named[path], named[lender], positions_are_held=held)
+            watch = _Watch(seen[head], module, ids, model_type in RETURNING_SCORES, breathe)
+            owners = {"Q": path, "K": lender, "V": lender, "O": path}
+            stack.enter_context(watch.watching(named, owners, found.get(lender)))
         try:
             model(**inputs)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
@@ -111,51 +159,115 @@ def observe(
     return seen
 
 
-def _inputs(model: Any, ids: Tensor) -> dict[str, Any]:
-    """Make a model's arguments: an explicit mask, no cache, and positions that are all zero."""
-    taken = inspect.signature(model.forward).parameters
-    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if getattr(model.config, "is_encoder_decoder", False):
-        inputs["decoder_input_ids"] = ids.flip(1)
-    inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
-    for name, value in (("use_cache", False), ("output_attentions", True)):
-        if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
-            inputs[name] = value
-    return inputs
+class _Watch:
+    """Keeps what one attention module and its projections read and write; a module that runs again is kept once."""
 
+    def __init__(
+        self, seen: Observation, module: AttentionModule, ids: Tensor, is_scores: bool, breathe: Callable[[], None]
+    ) -> None:
+        self._seen = seen
+        self._module = module
+        self._ids = ids
+        self._is_scores = is_scores
+        self._breathe = breathe
+        self._calls = 0
 
-@contextmanager
-def _watching(
-    named: Mapping[str, nn.Module], module: AttentionModule, seen: Observation, breathe: Callable[[], None]
-) -> Iterator[None]:
-    """Keep what one attention module and its projections read and write; a module that runs again is kept once."""
-    hooks = []
+    @contextmanager
+    def watching(
+        self, named: Mapping[str, nn.Module], owners: Mapping[str, str], loaded: Rule | None
+    ) -> Iterator[None]:
+        """Watch the module and its projections, under the names of the file's rule or of the loaded model's."""
+        rule, seen = self._module.rule, self._seen
+        hooks = [
+            seen.module.register_forward_pre_hook(self._begin),
+            seen.module.register_forward_hook(self._keep_returned),
+        ]
+        uses: dict[int, str] = {}
+        for matrix in "QKVO":
+            rules = [each for each in (rule, loaded) if each is not None]
+            projection = _first(named, owners[matrix], [each.first_step(matrix) for each in rules])
+            if projection is not None:
+                seen.projections[matrix] = projection
+                hooks.append(projection.register_forward_hook(self._keeping(matrix)))
+                norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
+                if (norm := _first(named, owners[matrix], norms)) is not None:
+                    seen.projections[f"norm {matrix}"] = norm
+            elif isinstance(parameter := getattr(seen.module, rule.first_step(matrix), None), nn.Parameter):
+                uses[id(parameter)] = matrix
+            else:
+                name = sibling(self._module.outline.module, rule.first_step(matrix))
+                raise EngineError(f"the loaded model has no module {name}")
+        try:
+            with _Products(uses, self._keep) if uses else nullcontext():
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
 
-    def keep_read(matrix: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
+    def _begin(self, attention: nn.Module, args: tuple[Any, ...]) -> None:
+        """Count the module's calls."""
+        self._calls += 1
+        self._breathe()
+
+    def _keep_returned(self, attention: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+        """Keep the probabilities that the module returns."""
+        seen, heads = self._seen, self._module.outline.heads
+        if seen.probabilities is None and "Q" in seen.reads:
+            if self._is_scores:
+                result = tuple(each.softmax(-1) for each in four_dimensional(result))
+            seen.probabilities = returned_probabilities(result, len(self._ids), heads)
+
+    def _keeping(self, matrix: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
         def keep(projection: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            seen.reads.setdefault(matrix, args[0].detach())
-            if matrix == "O" and seen.written is None:
-                seen.mixed, seen.written = args[0].detach(), result.detach()
+            written = result[0] if isinstance(result, tuple) else result
+            is_convolution = isinstance(projection, nn.Conv1d)
+            self._keep(matrix, *(each.mT if is_convolution else each for each in (args[0], written)))
 
         return keep
 
-    def keep_returned(attention: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-        if seen.probabilities is None and "Q" in seen.reads:
-            seen.probabilities = returned_probabilities(result, len(seen.reads["Q"]), module.outline.heads)
+    def _keep(self, matrix: str, read: Tensor, written: Tensor) -> None:
+        """Keep what a projection read; where a module calls it for several sequences, one after the other."""
+        seen = self._seen
+        read = self._by_sentence(read)
+        if matrix == "O":
+            if seen.written is None:
+                seen.reads["O"] = seen.mixed = read
+                seen.written = self._by_sentence(written)
+        elif matrix not in seen.reads:
+            seen.reads[matrix] = read
+        elif self._calls == 1 and seen.probabilities is None and seen.written is None:
+            seen.reads[matrix] = torch.cat([seen.reads[matrix], read], -2)
 
-    def pause(attention: nn.Module, args: tuple[Any, ...]) -> None:
-        breathe()
+    def _by_sentence(self, x: Tensor) -> Tensor:
+        """Bring what a projection read into (sentences, tokens, width) where it has the tokens first."""
+        x, sentences = x.detach(), len(self._ids)
+        has_tokens_first = x.ndim > 2 and x.shape[0] != sentences == x.shape[1]
+        return x.transpose(0, 1) if has_tokens_first else x
 
-    hooks.append(seen.module.register_forward_hook(keep_returned))
-    hooks.append(seen.module.register_forward_pre_hook(pause))
-    for matrix in "QKVO":
-        first = module.latents[matrix].down if matrix in module.latents else module.weights[matrix]
-        projection = find_module(named, first.removesuffix(".weight"))
-        if projection is None:
-            raise EngineError(f"the loaded model has no module {first.removesuffix('.weight')}")
-        hooks.append(projection.register_forward_hook(keep_read(matrix)))
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+class _Products(TorchFunctionMode):
+    """Watches products with parameters that belong to no module of their own."""
+
+    def __init__(self, uses: Mapping[int, str], keep: Callable[[str, Tensor, Tensor], None]) -> None:
+        super().__init__()
+        self._uses = uses
+        self._keep = keep
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is torch.einsum and len(args) == 3 and id(args[2]) in self._uses:
+            matrix = self._uses[id(args[2])]
+            self._keep(matrix, args[1].flatten(2), result.flatten(2))
+        return result
+
+
+def _first(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
+    """Find the first of some modules beside another one; of a module around a projection, the projection."""
+    for name in names:
+        around = sibling(path, name)
+        for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
+            if isinstance(getattr(named.get(inner), "weight", None), Tensor):
+                return named[inner]
+    return None

@@ -159,7 +159,7 @@ class Session:
             return None
         shape = (
             outline.heads, outline.key_value_heads, outline.head_dim, outline.value_head_dim,
-            outline.d_model, outline.d_source,
+            outline.d_model, outline.d_source, outline.d_values, outline.d_output,
         )  # fmt: skip
         key = (shape, whole_layer)
         if key not in self._baselines:
@@ -184,8 +184,8 @@ class Session:
         factors = (
             draw(heads, layer.head_dim, layer.d_model),
             draw(shared, layer.head_dim, layer.d_source),
-            draw(shared, layer.value_head_dim, layer.d_source),
-            draw(heads, layer.d_model, layer.value_head_dim),
+            draw(shared, layer.value_head_dim, layer.d_values),
+            draw(heads, layer.d_output, layer.value_head_dim),
         )
         return self._singular_values(factors, MATRICES, whole_layer, breathe)
 

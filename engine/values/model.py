@@ -19,8 +19,10 @@ class LayerOutline:
     stack, layer : its place, as in `Head`.
     heads : number of query heads.
     key_value_heads : number of key/value heads; query head h uses key/value head ``h // (heads / key_value_heads)``.
-    d_model : width of what the queries read, and of what the output writes.
-    d_source : width of what the keys and values read; another than d_model only in attention across stacks.
+    d_model : width of what the queries read.
+    d_source : width of what the keys read; another than d_model mostly in attention across stacks alone.
+    d_values : width of what the values read; another than d_source where keys come through a bottleneck.
+    d_output : width of what the output writes; another than d_model where queries read two states side by side.
     head_dim, value_head_dim : rows of a head's W_Q and W_K, and of its W_V.
     module : the attention module's dotted name in the checkpoint.
     marks : what changes the head's circuit beyond its matrices, in words (``query/key norm``).
@@ -32,6 +34,8 @@ class LayerOutline:
     key_value_heads: int
     d_model: int
     d_source: int
+    d_values: int
+    d_output: int
     head_dim: int
     value_head_dim: int
     module: str
@@ -53,10 +57,10 @@ class LayerOutline:
         return {
             "Q": (own * self.head_dim, self.d_model),
             "K": (shared * self.head_dim, self.d_source),
-            "V": (shared * self.value_head_dim, self.d_source),
-            "O": (self.d_model, own * self.value_head_dim),
+            "V": (shared * self.value_head_dim, self.d_values),
+            "O": (self.d_output, own * self.value_head_dim),
             "QK": (self.d_model, self.d_source),
-            "OV": (self.d_source, self.d_model),
+            "OV": (self.d_values, self.d_output),
         }[matrix]
 
     def head_names(self) -> Iterator[Head]:

@@ -1,0 +1,106 @@
+"""How a model is run so that positions cancel: its arguments, and the tables of positions that take no argument."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+POSITION_KEYS = {
+    "xlnet": (".r", ".seg_embed"), "funnel": (".r_kernel", ".seg_embed"), "inkling_text": (".r_proj.weight",),
+}  # fmt: skip
+"""How parameters end, by type, that make scores of relative positions and segments: zero, they add nothing."""
+
+POSITION_TABLES = {"roformer": "embed_positions"}
+"""The table of rotations, by type, whose rows are all the first one while positions are held."""
+
+
+def arguments(model: Any, ids: Tensor) -> dict[str, Any]:
+    """Make a model's arguments: an explicit mask, no cache, and positions that are all zero.
+
+    Parameters
+    ----------
+    model : of transformers.
+    ids : (sentences, tokens)
+    """
+    taken = inspect.signature(model.forward).parameters
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if getattr(model.config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = ids.flip(1)
+    if "input_ids" not in taken and "input_features" in taken:  # an encoder of sound, as Whisper has
+        shape = len(ids), model.config.num_mel_bins, 2 * model.config.max_source_positions
+        del inputs["input_ids"], inputs["attention_mask"]
+        inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
+    inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
+    for name, value in (("use_cache", False), ("output_attentions", True)):
+        if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
+            inputs[name] = value
+    return inputs
+
+
+def attend_in_full(model: Any) -> None:
+    """Let every token of a model with block-sparse attention see all others, as BigBird does for short sentences.
+
+    It replaces attention modules, so that those found before are no longer the model's.
+    """
+    for module in list(model.modules()):
+        if hasattr(module, "set_attention_type"):
+            module.set_attention_type("original_full")
+
+
+def rotations(model: Any) -> list[nn.Module]:
+    """List the modules that make rotations of queries and keys."""
+    return [module for module in model.modules() if "Rotary" in type(module).__name__]
+
+
+def takes_positions(rotation: nn.Module) -> bool:
+    """Say whether a module makes its rotations from positions that it is handed."""
+    return "position_ids" in inspect.signature(rotation.forward).parameters
+
+
+@contextmanager
+def rotations_held(model: Any) -> Iterator[None]:
+    """Hand the modules that make rotations positions that are all zero, whoever counts them."""
+
+    def hold(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        call = inspect.signature(module.forward).bind(*args, **kwargs)
+        positions = call.arguments.get("position_ids")
+        if isinstance(positions, Tensor):
+            call.arguments["position_ids"] = torch.zeros_like(positions)
+        return call.args, call.kwargs
+
+    hooks = [
+        rotation.register_forward_pre_hook(hold, with_kwargs=True)
+        for rotation in rotations(model) if takes_positions(rotation)
+    ]  # fmt: skip
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def tables_held(model: Any, model_type: str) -> Iterator[None]:
+    """Hold a model's own tables of positions still, and put them back."""
+    kept: list[tuple[nn.Parameter, Tensor]] = []
+    table = POSITION_TABLES.get(model_type)
+    for path, module in model.named_modules():
+        own: Mapping[str, nn.Parameter] = dict(module.named_parameters(recurse=False))
+        for name, parameter in own.items():
+            is_key = f"{path}.{name}".endswith(POSITION_KEYS.get(model_type, ("\0",)))
+            still = torch.zeros_like(parameter) if is_key else None
+            if table is not None and path.rpartition(".")[2] == table:
+                still = parameter[:1].expand_as(parameter)
+            if still is not None:
+                kept.append((parameter, parameter.detach().clone()))
+                parameter.data = still.detach().clone()
+    try:
+        yield
+    finally:
+        for parameter, value in kept:
+            parameter.data = value

@@ -1,0 +1,220 @@
+"""Which layer of which stack each attention module is, and which modules are no text's business."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.models.projections import attention_modules, unfitting_modules
+from engine.models.rules import SHARING_TYPES, Rule
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+
+CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention")
+"""Path components that mark attention from a decoder to an encoder, beside those with the word ``cross`` in them."""
+
+ENCODER_TYPES = frozenset(
+    {"esmc", "eurobert", "ultrabert", "ultravbert", "distilbert", "modernbert", "xlm", "flaubert", "squeezebert",
+     "xlnet", "tipsv2_text_model", "gte", "jina_embeddings_v3", "nomic_bert"}
+)  # fmt: skip
+"""Types whose tensors do not say in their names that the stack is an encoder."""
+
+TOWER_WORDS = frozenset({
+    "vision", "visual", "image", "img", "vit", "video", "audio", "speech", "codec", "vocoder", "t2u", "depth",
+    "qformer", "projector", "resampler", "patcher", "mtp", "nextn",
+})  # fmt: skip
+"""Words of path components that mark stacks which read no text, or none as it was typed."""
+
+TOWERS = frozenset({"local_encoder", "local_decoder"})
+"""Path components of stacks that go with another one, which reads the text: BLT's around its global transformer."""
+
+LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
+"""What configurations call layers of attention without a softmax."""
+
+LINEAR_NEIGHBOURS = ("A_log", "dt_bias", "q_conv1d", "igate_preact", "fgate_preact", "forget_gate")
+"""Tensors beside projections of attention without a softmax."""
+
+
+KEY_SHARING = "num_kv_shared_layers"
+"""The setting of how many of the last layers use keys and values of layers before them."""
+
+FURTHER_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers")
+"""Settings of how many layers predict tokens further ahead; files number them after the last one."""
+
+TURN_TAKING = frozenset({"shared_transf", "shared_transformer"})
+"""Path components of blocks that several layers run in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a checkpoint's attention modules belong.
+
+    Attributes
+    ----------
+    modules : the dotted name and the rule of every layer's module; one that layers share is there several times.
+    left_out : the roots of stacks that were left out, because they read no text.
+    unknown : modules that look like attention and fit no rule, with ``N`` for their numbers.
+    lenders : the modules whose keys and values layers without any of their own use.
+    """
+
+    modules: Mapping[Head, tuple[str, Rule]]
+    left_out: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    lenders: Mapping[Head, str] = field(default_factory=dict)
+
+
+def tower_of(module: str, model_type: str = "") -> str | None:
+    """Give the path down to the component that marks a module as a part of another stack than the text's, if any.
+
+    Examples
+    --------
+    >>> tower_of("model.vision_tower.layers.0.self_attn")
+    'model.vision_tower'
+    """
+    parts = module.split(".")
+    for place, part in enumerate(parts):
+        is_own = part.replace("-", "_") == model_type.replace("-", "_")
+        if not is_own and (part in TOWERS or not TOWER_WORDS.isdisjoint(part.lower().split("_"))):
+            return ".".join(parts[: place + 1])
+    return None
+
+
+def stack_named(module: str) -> str | None:
+    """Say which stack a module's path names, or None where it is silent.
+
+    Examples
+    --------
+    >>> stack_named("text_encoder.layers.0.self_attn")
+    'encoder'
+    """
+    parts = module.split(".")
+    words = {word for part in parts for word in part.split("_")}
+    if "cross" in words or any(part in CROSS_ATTENTION for part in parts):
+        return "cross"
+    return next((stack for stack in ("decoder", "encoder") if stack in words), None)
+
+
+def stack_of(module: str, model_type: str, config: Mapping[str, Any]) -> str:
+    """Say which stack a module belongs to, from its path, or from the type where the path is silent."""
+    stack = stack_named(module) or ("encoder" if model_type in ENCODER_TYPES else "decoder")
+    return "decoder" if stack == "encoder" and config.get("is_decoder") else stack
+
+
+def numbers_of(module: str) -> list[int]:
+    """Give the numbers in a module's path, in order."""
+    return [int(part) for part in module.split(".") if part.isdigit()]
+
+
+def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, Any]) -> Places:
+    """Find every attention module and the layers that it is.
+
+    Parameters
+    ----------
+    tensors : names of a checkpoint's tensors.
+    model_type, config : of the checkpoint.
+
+    Raises
+    ------
+    EngineError : when several different modules look like the attention of one layer.
+    """
+    names = list(tensors)
+    linear = {name[: name.rindex(f".{each}")] for each in LINEAR_NEIGHBOURS for name in names if f".{each}" in name}
+    found, left_out = [], []
+    for module, rule in attention_modules(names, model_type, config):
+        if (tower := tower_of(module, model_type)) is not None:
+            left_out.append(tower)
+        elif _is_beyond(module, config):
+            left_out.append(module)
+        elif module not in linear:
+            found.append((module, rule))
+    fitting = {*linear, *left_out, *(module for module, _ in found)}
+    unknown = [
+        re.sub(r"\d+", "N", module)
+        for module in unfitting_modules(names, fitting, model_type, config)
+        if tower_of(module, model_type) is None
+    ]
+    found.sort(key=lambda each: numbers_of(each[0]))
+    if model_type in SHARING_TYPES:
+        shared = _shared(found, config.get("num_hidden_layers"), config.get(SHARING_TYPES[model_type], 1))
+        return Places(dict(shared), tuple(dict.fromkeys(left_out)))
+    stacks: dict[str, list[tuple[str, Rule]]] = {}
+    for module, rule in found:
+        stacks.setdefault(stack_of(module, model_type, config), []).append((module, rule))
+    placed = {place: each for stack, modules in stacks.items() for place, each in _numbered(stack, modules, model_type)}
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list):
+        placed = {
+            place: each for place, each in placed.items()
+            if place.layer >= len(kinds) or kinds[place.layer] not in LINEAR_KINDS
+        }  # fmt: skip
+    placed |= dict(_repeated(placed, config))
+    borrowing = dict(_borrowing(placed, config))
+    placed |= {place: each for place, (each, _) in borrowing.items()}
+    lenders = {place: lender for place, (_, lender) in borrowing.items()}
+    return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), lenders)
+
+
+def _is_beyond(module: str, config: Mapping[str, Any]) -> bool:
+    """Say whether a module's layer comes after the last, to predict tokens further ahead; no sentence runs it."""
+    layers = config.get("num_hidden_layers")
+    further = any(isinstance(config.get(name), int) and config[name] > 0 for name in FURTHER_LAYERS)
+    return further and isinstance(layers, int) and next(iter(numbers_of(module)), 0) >= layers
+
+
+def _borrowing(
+    placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
+) -> Iterator[tuple[Head, tuple[tuple[str, Rule], str]]]:
+    """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
+    count, layers, kinds = (config.get(name) for name in (KEY_SHARING, "num_hidden_layers", "layer_types"))
+    if not (isinstance(count, int) and isinstance(layers, int) and isinstance(kinds, list) and count > 0):
+        return
+    for layer in range(layers - count, layers):
+        own = [each for each in range(layers - count) if kinds[each] == kinds[layer]]
+        lender = placed.get(Head("decoder", own[-1])) if own else None
+        if lender is not None:
+            module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", lender[0], count=1)
+            yield Head("decoder", layer), ((module, lender[1]), lender[0])
+
+
+def _repeated(
+    placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
+) -> Iterator[tuple[Head, tuple[str, Rule]]]:
+    """Find the layers that run blocks which the file holds once, in turns, as Zamba's do."""
+    kinds = config.get("layers_block_type") or config.get("layer_types")
+    places = [place for place, kind in enumerate(kinds) if kind == "hybrid"] if isinstance(kinds, list) else []
+    blocks = list(placed.values())
+    if not blocks or not all(TURN_TAKING.intersection(module.split(".")) for module, _ in blocks):
+        return
+    for order, layer in enumerate(places):
+        yield Head("decoder", layer), blocks[order % len(blocks)]
+
+
+def _numbered(stack: str, modules: list[tuple[str, Rule]], model_type: str) -> Iterator[tuple[Head, tuple[str, Rule]]]:
+    """Give each module of a stack the number in its path, or its order where blocks of layers are numbered apart."""
+    layers: dict[int, list[str]] = {}
+    for module, _ in modules:
+        layers.setdefault(next(iter(numbers_of(module)), 0), []).append(module)
+    for number, several in layers.items():
+        if len({re.sub(r"\d+", "", module) for module in several}) > 1:
+            raise EngineError(
+                f"{model_type}: both {several[0]} and {several[1]} look like the attention of "
+                f"layer {number}; attn-tui does not know this form"
+            )
+    is_nested = any(len(several) > 1 for several in layers.values())
+    for order, (module, rule) in enumerate(modules):
+        yield Head(stack, order if is_nested else next(iter(numbers_of(module)), 0)), (module, rule)
+
+
+def _shared(found: list[tuple[str, Rule]], layers: object, groups: object) -> Iterator[tuple[Head, tuple[str, Rule]]]:
+    """Lay modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
+    if not (isinstance(layers, int) and isinstance(groups, int) and 0 < groups <= min(layers, len(found))):
+        raise EngineError("config.json does not say how its layers share their weights")
+    inner = len(found) // groups
+    place = 0
+    for layer in range(layers):
+        group = layer * groups // layers
+        for each in found[group * inner : (group + 1) * inner]:
+            yield Head("encoder", place), each
+            place += 1
