@@ -34,9 +34,11 @@ async def explorer(
     text: str | None = None,
     head: str | None = None,
     ascii_only: bool = False,
+    engine: Engine | None = None,
 ) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
     """Open the explorer on a model and wait until it is idle."""
-    app = Explorer(Engine(EngineOptions()), Start(str(model), text=text, head=head), ascii_only=ascii_only)
+    start = Start(str(model), text=text, head=head)
+    app = Explorer(engine or Engine(EngineOptions()), start, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         yield app, pilot

@@ -216,7 +216,8 @@ class Explorer(App[None]):
         from tui.help_screen import HelpScreen, describe_keys
 
         self.clear_notifications()
-        self.push_screen(HelpScreen(describe_keys(self, self.screen.active_bindings.values())))
+        sections = describe_keys(self, self.screen.active_bindings.values())
+        self.push_screen(HelpScreen(sections, self.conductor.marks))
 
     def action_check(self) -> None:
         """Prove the heads against the model's own numbers."""

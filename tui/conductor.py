@@ -60,6 +60,13 @@ class Conductor:
         swept = self._sweep is not None and self._sweep.done()
         return swept and all(worker.is_finished for worker in self._app.workers)
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """The marks of what is selected."""
+        if self._knowledge is None or self.selected is None:
+            return ()
+        return self._knowledge.outline.layer(self.selected).marks
+
     def open(self, model: str) -> None:
         """Ask for a model."""
         self._app.show_model(Text(f"opening {model} …"))

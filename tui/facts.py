@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from engine.values.marks import MARKS
 from engine.values.model import LayerOutline, ModelOutline
 from tui.numbers import size
 
@@ -45,6 +46,9 @@ def model_facts(outline: ModelOutline) -> str:
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)
         lines.append(f"{stack}: {len(layers)} layers with {_heads(layers)}")
+    lines += [
+        f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
+    ]
     lines += [
         f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}",
         f"context {outline.context} tokens" if outline.context else "no limit to the sentence's length",

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import App
 from textual.binding import ActiveBinding
 
+from engine.values.marks import MARKS
 from tui.list_screen import ListScreen
 
 FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
@@ -33,11 +34,22 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
 
 
 class HelpScreen(ListScreen):
-    """What every key does, those of the focused view first."""
+    """What every key does, those of the focused view first, and what the marks beside the selected head mean.
 
-    def __init__(self, sections: list[Section]) -> None:
+    Parameters
+    ----------
+    sections : the keys.
+    marks : of the selected head, in words of `engine.values.marks.MARKS`.
+    """
+
+    def __init__(self, sections: list[Section], marks: tuple[str, ...]) -> None:
         super().__init__()
         table = Table.grid(padding=(0, 2))
+        if marks:
+            table.add_row(Text("marks", style="bold"), Text("what changes this head beyond its matrices"))
+            for mark in marks:
+                table.add_row(Text(f"  {mark}"), Text(MARKS[mark]))
+            table.add_row(Text(""), Text(""))
         for title, actions in sections:
             table.add_row(Text(title, style="bold"), Text(""))
             for keys, description in actions.values():

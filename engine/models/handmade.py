@@ -150,7 +150,8 @@ def _as_found(path: str, call: Call, traced: Traced) -> Found:
             biases[matrix] = _part(bias.detach if matrix == "O" else partial(_taken, bias, 0, places))
     read, other = traced.query.projection.read, traced.key.projection.read
     later = traced.weights.triu(1) if traced.weights.shape[-1] == traced.weights.shape[-2] else traced.weights
-    marks = ("attention sink",) if bool((traced.weights.sum(-1) < 1 - 1e-3).any()) else ()
+    marks: tuple[str, ...] = ("attention sink",) if bool((traced.weights.sum(-1) < 1 - 1e-3).any()) else ()
+    marks += ("query/key bias",) if {"Q", "K"} & biases.keys() else ()
     return Found(
         path, call.module, weights, biases,
         len(traced.query.places), len(traced.key.places),
@@ -174,7 +175,8 @@ def _pytorch_attention(path: str, module: nn.MultiheadAttention) -> Found:
     weights["O"] = _part(module.out_proj.weight.detach)
     if module.out_proj.bias is not None:
         biases["O"] = _part(module.out_proj.bias.detach)
-    extra = ("added key and value",) if module.bias_k is not None or module.add_zero_attn else ()
+    extra: tuple[str, ...] = ("query/key bias",) if "Q" in biases else ()
+    extra += ("added key and value",) if module.bias_k is not None or module.add_zero_attn else ()
     is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention
     return Found(path, module, weights, biases, heads, heads, None, is_cross, extra)
 

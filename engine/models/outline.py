@@ -9,16 +9,13 @@ from typing import Any
 from engine.models.checkpoint import TensorEntry
 from engine.models.configuration import context, head_count, head_widths
 from engine.models.counts import Counts, count_heads
+from engine.models.marking import marks_of
 from engine.models.places import Places, place_modules
 from engine.models.projections import sibling, tensor_of
 from engine.models.proven import PROVEN_TYPES
 from engine.models.rules import (
     CONVOLUTION_GROUPS,
-    NEIGHBOUR_MARKS,
     REFUSED_TENSORS,
-    SETTING_MARKS,
-    SHARING_TYPES,
-    TYPE_MARKS,
     TYPES_WITHOUT_ONE_MATRIX,
     Layout,
     Rule,
@@ -151,16 +148,6 @@ def _biases(
     return found
 
 
-def _marks(module: str, entries: Mapping[str, TensorEntry], config: Mapping[str, Any], is_cross: bool) -> list[str]:
-    """Name what changes the circuits of a layer's heads."""
-    parent = f"{module}."
-    beside = {name[len(parent) :].partition(".")[0] for name in entries if name.startswith(parent)}
-    marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
-    if not is_cross and str(config.get("model_type")) in TYPE_MARKS:
-        marks.append(TYPE_MARKS[str(config.get("model_type"))])
-    return [*marks, *(mark for setting, mark in SETTING_MARKS.items() if config.get(setting))]
-
-
 def _attention(
     module: str,
     rule: Rule,
@@ -189,11 +176,7 @@ def _attention(
         down = sibling(owners[matrix], latent.down)
         bias = f"{down}.bias" if f"{down}.bias" in entries else None
         latents[matrix] = LatentNames(f"{down}.weight", f"{sibling(owners[matrix], latent.norm)}.weight", bias)
-    marks = _marks(module, entries, config, place.stack == "cross")
-    if str(config.get("model_type")) in SHARING_TYPES:
-        marks.append("weights shared by layers")
-    if lender is not None:
-        marks.append("keys and values of another layer")
+    biases = _biases(owners, rule, entries, shapes, counts)
     outline = LayerOutline(
         stack=place.stack,
         layer=place.layer,
@@ -206,9 +189,16 @@ def _attention(
         head_dim=counts.head_dim,
         value_head_dim=counts.value_head_dim,
         module=module,
-        marks=tuple(dict.fromkeys([*marks, *(["output gate"] if counts.is_gated else [])])),
+        marks=marks_of(
+            module,
+            entries,
+            config,
+            is_cross=place.stack == "cross",
+            is_lent=lender is not None,
+            is_gated=counts.is_gated,
+            biased=biases,
+        ),
     )
-    biases = _biases(owners, rule, entries, shapes, counts)
     return AttentionModule(
         outline=outline,
         rule=rule,
