@@ -1,0 +1,168 @@
+"""A bare state dict opens by a description of its names; what the description gets wrong is named."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from engine.models.layout import read_layout
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.sources import find_source
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.test_wrong_input import attn_tui
+
+HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
+
+SEPARATE = """
+heads = 4
+query = "stack.{layer}.look.ask"
+key = "stack.{layer}.look.offer"
+value = "stack.{layer}.look.give"
+output = "stack.{layer}.look.write"
+
+[bias]
+query = "stack.{layer}.look.lean"
+"""
+
+
+def separate(layers: int = 3) -> dict[str, Tensor]:
+    """Make a state dict with names of its own."""
+    torch.manual_seed(0)
+    tensors: dict[str, Tensor] = {}
+    for layer in range(layers):
+        tensors |= {
+            f"stack.{layer}.look.ask": torch.randn(HEADS * NARROW, WIDTH),
+            f"stack.{layer}.look.offer": torch.randn(SHARED * NARROW, WIDTH),
+            f"stack.{layer}.look.give": torch.randn(SHARED * NARROW, WIDTH),
+            f"stack.{layer}.look.write": torch.randn(WIDTH, HEADS * NARROW),
+            f"stack.{layer}.look.lean": torch.randn(HEADS * NARROW),
+            f"stack.{layer}.think": torch.randn(WIDTH, WIDTH),
+        }
+    return tensors
+
+
+def opened(place: Path, description: str, tmp_path: Path) -> Session:
+    """Open weights by a description."""
+    file = tmp_path / "layout.toml"
+    file.write_text(description)
+    options = EngineOptions(use_cache=False, layout=file)
+    return Session(find_source(str(place), options, lambda progress: None), options)
+
+
+@pytest.mark.parametrize("wrapping", [None, "state_dict", "model"])
+def test_heads_are_cut_as_described(wrapping: str | None, tmp_path: Path) -> None:
+    tensors = separate()
+    if wrapping is None:
+        place = tmp_path / "weights.safetensors"
+        save_file(tensors, place)
+    else:
+        place = tmp_path / "checkpoint.pt"
+        torch.save({wrapping: tensors, "step": 7}, place)
+    session = opened(place, SEPARATE, tmp_path)
+    assert [(layer.layer, layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [
+        (0, HEADS, SHARED), (1, HEADS, SHARED), (2, HEADS, SHARED),
+    ]  # fmt: skip
+    arrays = session.arrays(Head("decoder", 2))[Head("decoder", 2, 3)]
+    np.testing.assert_array_equal(arrays["W_Q"], tensors["stack.2.look.ask"][18:].numpy())
+    np.testing.assert_array_equal(arrays["W_K"], tensors["stack.2.look.offer"][6:].numpy())
+    np.testing.assert_array_equal(arrays["W_O"], tensors["stack.2.look.write"][:, 18:].numpy())
+    np.testing.assert_array_equal(arrays["b_Q"], tensors["stack.2.look.lean"][18:].numpy())
+    with pytest.raises(EngineError, match="no model to run"):
+        session.attention("some words", "decoder", 0, lambda: None)
+
+
+@pytest.mark.parametrize("fused", ["blocks", "grouped"])
+def test_fused_and_transposed_weights_are_cut(fused: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    weight, output = torch.randn(WIDTH, (HEADS + 2 * SHARED) * NARROW), torch.randn(HEADS * NARROW, WIDTH)
+    save_file({"h0.all": weight, "h0.out": output}, tmp_path / "weights.safetensors")
+    names = "".join(f'{name} = "h{{layer}}.all"\n' for name in ("query", "key", "value"))
+    description = (
+        f'heads = 4\n{names}output = "h{{layer}}.out"\nfused = "{fused}"\nstored = "in_out"\nstack = "encoder"\n'
+    )
+    session = opened(tmp_path / "weights.safetensors", description, tmp_path)
+    arrays = session.arrays(Head("encoder", 0))[Head("encoder", 0, 3)]
+    block = {"blocks": (3, 5, 7), "grouped": (5, 6, 7)}[fused]
+    for place, matrix in zip(block, "QKV", strict=True):
+        expected = weight[:, place * NARROW : (place + 1) * NARROW].T
+        np.testing.assert_array_equal(arrays[f"W_{matrix}"], expected.numpy())
+    np.testing.assert_array_equal(arrays["W_O"], output[18:].T.numpy())
+
+
+def test_several_stacks_are_several_tables(tmp_path: Path) -> None:
+    save_file(separate(), tmp_path / "weights.safetensors")
+    table = SEPARATE.replace("[bias]", "[attention.bias]")
+    description = f'[[attention]]\nstack = "encoder"\n{table}\n[[attention]]\nstack = "decoder"\n{table}'
+    session = opened(tmp_path / "weights.safetensors", description, tmp_path)
+    assert session.outline.stacks == ("encoder", "decoder")
+    assert len(session.outline.layers) == 6
+
+
+def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
+    tensors = separate()
+    save_file(tensors, tmp_path / "weights.safetensors")
+    (tmp_path / "layout.toml").write_text(SEPARATE)
+    done = attn_tui(
+        "export", tmp_path / "weights.safetensors", "ranks", "--layout", tmp_path / "layout.toml",
+        "--head", "L1H2", "--matrix", "QK",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    query, key = tensors["stack.1.look.ask"][12:18].double(), tensors["stack.1.look.offer"][6:].double()
+    assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query.T @ key)[0]))
+    done = attn_tui("export", tmp_path / "weights.safetensors", "ranks")
+    assert done.returncode == 1
+    assert "--layout" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("description", "reason"),
+    [
+        ("heads = ", "cannot be read as TOML"),
+        (SEPARATE.replace("heads = 4", ""), "give heads"),
+        (SEPARATE.replace("heads = 4", "heads = 0"), "above zero"),
+        (SEPARATE.replace("heads = 4", "heads = true"), "above zero"),
+        (SEPARATE.replace("heads = 4", "heads = 5"), "5 heads"),
+        (SEPARATE.replace("heads = 4", "heads = 4\nkey_value_heads = 4"), "the shapes say 2"),
+        (SEPARATE.replace("{layer}.look.give", "0.look.give"), "give value"),
+        (SEPARATE.replace("look.ask", "looks.ask"), "no tensor is called"),
+        (SEPARATE.replace("look.give", "look.gives"), "there is no tensor stack.0.look.gives"),
+        (SEPARATE.replace("heads = 4", 'heads = 4\nstack = "middle"'), "stack must be one of"),
+        (SEPARATE.replace("heads = 4", 'heads = 4\nfused = "blocks"'), "fused goes with"),
+        (SEPARATE.replace("heads = 4", "heads = 4\nqueries = 1"), "'queries' is not known"),
+        (SEPARATE.replace("look.lean", "look.ask"), "has shape"),
+    ],
+)
+def test_what_a_description_gets_wrong_is_named(description: str, reason: str, tmp_path: Path) -> None:
+    save_file(separate(), tmp_path / "weights.safetensors")
+    with pytest.raises(EngineError, match=reason):
+        opened(tmp_path / "weights.safetensors", description, tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["weights", "layout"])
+def test_files_that_are_not_there_are_named(missing: str, tmp_path: Path) -> None:
+    save_file(separate(), tmp_path / "weights.safetensors")
+    place = tmp_path / ("weights.safetensors" if missing == "layout" else "nowhere.safetensors")
+    if missing == "layout":
+        with pytest.raises(EngineError, match=r"nowhere\.toml"):
+            read_layout(tmp_path / "nowhere.toml")
+        return
+    with pytest.raises(EngineError, match=r"there is no .*nowhere\.safetensors"):
+        opened(place, SEPARATE, tmp_path)
+
+
+def test_settings_are_kept_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "layout.toml").write_text(SEPARATE)
+    (described,) = read_layout(tmp_path / "layout.toml")
+    expected: dict[str, Any] = {"heads": 4, "key_value_heads": None, "stack": "decoder", "stored_transposed": False}
+    assert {name: getattr(described, name) for name in expected} == expected
