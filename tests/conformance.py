@@ -1,6 +1,7 @@
 """Every type of transformers, taken apart and proven: ``python -m tests.conformance`` writes ``tests/conformance.csv``.
 
-``--update TYPE …`` makes the lines of some types again; types alone are checked and printed.
+``--update TYPE …`` makes the lines of some types again; types alone are checked and printed. The engine's list of
+proven types is written with the table.
 
 For each text-capable type a tiny random model is built from its configuration, saved, opened by the ordinary loader,
 checked by the engine's own proof, and its maps compared with the probabilities that the model itself returns.
@@ -13,8 +14,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -27,6 +29,7 @@ import torch
 import transformers
 from torch import nn
 
+import engine
 from engine.models.heads import read_layer
 from engine.models.proof import prove
 from engine.models.sentence import Reader
@@ -35,11 +38,16 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding
 from tests import tiny_models
+from tests.architecture_cases import ARCHITECTURES
 from tests.opening import open_folder, open_reader
 from tests.tiny_classes import all_types, base_class
 from tests.tiny_configurations import tiny_configuration
 
 TABLE = Path(__file__).with_name("conformance.csv")
+
+PROVEN = Path(engine.__file__).with_name("models") / "proven.py"
+"""The engine's own list of what the table calls proven."""
+
 LARGEST = 200_000_000
 """Parameters that a model may have and still be called tiny."""
 
@@ -223,6 +231,17 @@ def main() -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([each.name for each in fields(Row)])
         writer.writerows(astuple(found[name]) for name in sorted(found))
+    write_proven(found.values())
+
+
+def write_proven(rows: Iterable[Row]) -> None:
+    """Write the engine's list of proven types."""
+    names = sorted({row.model_type for row in rows if row.outcome == "proven"} | set(ARCHITECTURES))
+    listed = textwrap.fill(", ".join(f'"{name}"' for name in names) + ",", 116, break_on_hyphens=False)
+    head, tail = PROVEN.read_text(encoding="utf-8").split("frozenset({\n")[0], "})  # fmt: skip\n"
+    end = PROVEN.read_text(encoding="utf-8").partition(tail)[2]
+    body = textwrap.indent(listed, "    ")
+    PROVEN.write_text(f"{head}frozenset({{\n{body}\n{tail}{end}", encoding="utf-8")
 
 
 if __name__ == "__main__":

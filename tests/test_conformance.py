@@ -12,8 +12,9 @@ from tests.conformance import check, table
 
 REPRESENTATIVES = [
     "afmoe", "albert", "bitnet", "codegen", "dbrx", "deberta", "deepseek_v3", "falcon", "gemma3", "gemma4_text",
-    "gpt_oss", "jamba", "llama4", "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "nanochat", "qwen3_next",
-    "t5gemma", "xmod",
+    "blip_text_model", "encoder-decoder", "funnel", "gpt_oss", "jamba", "kosmos_2_text_model", "llama4",
+    "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "mistral_large4", "muse_spark", "nanochat", "nomic_bert",
+    "qwen3_next", "t5gemma", "t5gemma2", "whisper", "xlnet", "xmod", "zamba",
 ]  # fmt: skip
 """One type of each layout and of each thing that models do besides, and one of each way to be declined."""
 

@@ -34,7 +34,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("num_experts_per_tok", "moe_k", "moe_topk", "index_n_heads"), 2),
     **dict.fromkeys(("n_group", "topk_group", "first_k_dense_replace", "n_shared_experts"), 1),
     "q_lora_rank": 12, "kv_lora_rank": 16, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 10,
-    "pad_token_id": 2, "bos_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0,
+    "hidden_size_global": 32, "pad_token_id": 2, "bos_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0,
     "sliding_window": 8, "window_size": 8, "local_attention": 8, "rotary_dim": 4,
 }  # fmt: skip
 """What configurations call their sizes, and values that are small and fit each other."""
@@ -116,6 +116,7 @@ OWN: dict[str, dict[str, Any]] = {
     "vibevoice_acoustic_tokenizer": {"num_filters": 4, "depths": [1] * 7},
     "vibevoice_acoustic_tokenizer_decoder": {"num_filters": 4, "depths": [1] * 7},
     "vibevoice_acoustic_tokenizer_encoder": {"num_filters": 4, "depths": [1] * 7},
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "xlnet": {"d_head": 8},
     "xmod": {"default_language": "en_XX"},
     "zamba": {

@@ -19,18 +19,22 @@ POSITION_TABLES = {"roformer": "embed_positions"}
 """The table of rotations, by type, whose rows are all the first one while positions are held."""
 
 
-def arguments(model: Any, ids: Tensor) -> dict[str, Any]:
+def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str, Any]:
     """Make a model's arguments: an explicit mask, no cache, and positions that are all zero.
 
     Parameters
     ----------
     model : of transformers.
     ids : (sentences, tokens)
+    d_source : width of the states of an encoder that a decoder without one of its own looks at; None where none does.
     """
     taken = inspect.signature(model.forward).parameters
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if getattr(model.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids.flip(1)
+    elif d_source is not None and "encoder_hidden_states" in taken:
+        states = torch.randn(*ids.shape, d_source, generator=torch.Generator().manual_seed(0))
+        inputs["encoder_hidden_states"] = states.to(model.device, model.dtype)
     if "input_ids" not in taken and "input_features" in taken:  # an encoder of sound, as Whisper has
         shape = len(ids), model.config.num_mel_bins, 2 * model.config.max_source_positions
         del inputs["input_ids"], inputs["attention_mask"]

@@ -12,7 +12,7 @@ from engine.models.rules import SHARING_TYPES, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
-CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention")
+CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "encoder_decoder_attention")
 """Path components that mark attention from a decoder to an encoder, beside those with the word ``cross`` in them."""
 
 ENCODER_TYPES = frozenset(
@@ -27,8 +27,13 @@ TOWER_WORDS = frozenset({
 })  # fmt: skip
 """Words of path components that mark stacks which read no text, or none as it was typed."""
 
-TOWERS = frozenset({"local_encoder", "local_decoder"})
-"""Path components of stacks that go with another one, which reads the text: BLT's around its global transformer."""
+TOWERS = frozenset({
+    "local_encoder", "local_decoder",  # around BLT's global transformer
+    "initial_char_encoder", "final_char_encoder",  # around CANINE's encoder
+    "r_layers", "x_layers", "cross_modal_text_layers", "cross_modal_image_layers",  # of images, and with them
+    "vqmodel",
+})  # fmt: skip
+"""Path components of stacks that go with another one, which reads the text."""
 
 LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
 """What configurations call layers of attention without a softmax."""

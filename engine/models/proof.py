@@ -37,6 +37,7 @@ BEYOND = frozenset(
         "output scaled by a sink",
         "relative position terms",
         "hashed attention",
+        "terms beside the heads",
     }
 )
 """Marks of what depends on the sentence in ways that the identities do not cover."""

@@ -19,7 +19,7 @@ QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_no
 KEY_NORMS = ("k_norm", "k_layernorm", "key_norm", "key_layernorm", "kv_norm")
 KEY_CONVOLUTION, VALUE_CONVOLUTION = ("k_sconv",), ("v_sconv",)
 SHARED_QUERY_KEY_NORM = "qk_norm"
-OUTPUT_NORMS = ("attn_sub_norm", "sub_norm")
+OUTPUT_NORMS = ("attn_sub_norm", "sub_norm", "inner_attn_ln", "o_norm")
 GATES = ("gate_proj", "g_proj", "g")
 SHARED_KEY_NORM = "k_rope_only_layernorm"
 """What models call the modules beside the projections that act on values, queries, keys and heads' outputs."""

@@ -23,6 +23,7 @@ from engine.models.proof_case import (
     takes_rows_alone,
 )
 from engine.models.proof_mixing import remixed
+from engine.models.witness import Observation
 
 
 def outputs(case: Case) -> Iterator[tuple[str, float]]:
@@ -67,12 +68,23 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[tuple[str,
         total = total if weights.output_bias is None else total + weights.output_bias.to(total)
         return relative(total - written, written)
 
-    yield ", ".join(names), residual(mixed)
+    handed_on = [(names, mixed)]
     if (norm := case.child(OUTPUT_NORMS)) is not None:
-        normed = call_norm(norm, mixed.transpose(1, 2).flatten(2), seen)
-        yield ", ".join([*names, "output norm"]), residual(normed.unflatten(2, (mixed.shape[1], -1)).transpose(1, 2))
-    for gate in _gates(case, mixed):
-        yield ", ".join([*names, "output gate"]), residual(mixed * gate)
+        handed_on += [([*names, "output norm"], normed) for normed in _normed(norm, mixed, seen)]
+    for said, heads in handed_on:
+        yield ", ".join(said), residual(heads)
+        for gate in _gates(case, heads):
+            yield ", ".join([*said, "output gate"]), residual(heads * gate)
+
+
+def _normed(norm: nn.Module, mixed: Tensor, seen: Observation) -> Iterator[Tensor]:
+    """Norm all heads' outputs together, and each head's by itself where the norm's gain is no wider."""
+    gain = getattr(norm, "weight", None)
+    width = gain.numel() if isinstance(gain, Tensor) else None
+    if width in (None, mixed.shape[1] * mixed.shape[3]):
+        yield call_norm(norm, mixed.transpose(1, 2).flatten(2), seen).unflatten(2, (mixed.shape[1], -1)).transpose(1, 2)
+    if width in (None, mixed.shape[3]):
+        yield call_norm(norm, mixed, seen)
 
 
 def _tail(case: Case) -> Tensor | None:

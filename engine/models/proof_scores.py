@@ -90,6 +90,9 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
     stated = getattr(case.seen.module, "scaling", None)
     for scale in dict.fromkeys((1.0, *([stated] if isinstance(stated, float) else []), own)):
         yield ", ".join([*names, f"scale {scale:.4g}"]), residual(scale * products)
+    by_head = torch.tensor([_fitted_scale(products[:, [h]], actual[:, [h]]) for h in range(products.shape[1])])
+    each = by_head.to(products)[None, :, None, None]
+    yield ", ".join([*names, "a scale for each head"]), residual(each * products)
     config: Any = getattr(case.seen.module, "config", None)
     cap = getattr(config, "attn_logit_softcapping", None)
     if cap:

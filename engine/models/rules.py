@@ -229,7 +229,9 @@ NEIGHBOUR_MARKS = {
     "sinks": "attention sink", "attn_sink": "attention sink", "gate_proj": "output gate", "g_proj": "output gate",
     "relative_attention_bias": "relative position bias",
     "q_a_layernorm": "latent norm", "kv_a_layernorm": "latent norm",
-    "attn_sub_norm": "output norm", "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
+    "attn_sub_norm": "output norm", "inner_attn_ln": "output norm", "o_norm": "output norm",
+    "emb_rel_k": "relative position terms", "softmax_scaling": "scale for each head",
+    "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
     "r_kernel": "relative position terms", "r_r_bias": "relative position terms",
     "k_sconv": "short convolution", "v_sconv": "short convolution", "conv": "residual convolution",
     "conv_kernel_layer": "convolution beside the heads", "linear_q_adapter_list": "low-rank adapters",
@@ -244,7 +246,7 @@ TYPE_MARKS = {
     "diffllama": "differential pairs", "doge": "dynamic mask", "llama4_text": "query/key norm",
     "mimo_v2_flash": "value scale", "nanochat": "query/key norm", "nystromformer": "landmarks",
     "granite_swa": "output scaled by a sink", "granitemoe_swa": "output scaled by a sink",
-    "reformer": "hashed attention",
+    "reformer": "hashed attention", "neomme": "terms beside the heads",
 }  # fmt: skip
 """What a type adds to the scores of every layer, and no tensor beside the projections tells."""
 

@@ -162,7 +162,7 @@ class Reader(MapReader):
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
             raise EngineError(
-                f"{layer} took no part in reading this sentence, so it has no map to show; its spectra still work"
+                f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
         module, heads = self.modules[layer], self._outline.layer(layer).heads
         queries = self._sentence.tokens if layer.stack == "encoder" else self._decoder_tokens or self._sentence.tokens
@@ -173,9 +173,8 @@ class Reader(MapReader):
             keys = (*queries, *self._sentence.tokens)  # one softmax over the decoder's own tokens and the encoder's
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
-            raise EngineError(
-                f"{layer} of '{self._outline.model_type}' has no map to show: {reason}; its spectra still work"
-            )
+            said = f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show"
+            raise EngineError(f"{said}: {reason}; its spectra still work")
         weights = found[0].float().cpu().numpy()
         return AttentionMaps(self._sentence, layer.stack, layer.layer, queries, keys, weights)
 

@@ -141,7 +141,8 @@ def observe(
     named = dict(model.named_modules())
     found = dict(_loaded_attention(named))
     seen: dict[Head, Observation] = {}
-    inputs = arguments(model, ids)
+    sources = [each.outline.d_source for head, each in modules.items() if head.stack == "cross"]
+    inputs = arguments(model, ids, sources[0] if sources else None)
     held = "position_ids" in inputs or model_type in POSITION_TABLES or all(map(takes_positions, rotations(model)))
     with ExitStack() as stack, torch.inference_mode():
         stack.enter_context(tables_held(model, model_type))
