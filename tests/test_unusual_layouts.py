@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -132,3 +133,13 @@ def test_layers_that_share_weights_are_layers_of_their_own(
     for layer, expected in zip(outline.layers, attentions, strict=True):
         maps = torch.from_numpy(reader.layer_maps(layer.name).weights)
         torch.testing.assert_close(maps, expected[0], rtol=0, atol=1e-5)
+
+
+def test_every_turn_of_a_shared_block_has_a_map_of_its_own(tmp_path: Path) -> None:
+    config = tiny_configuration("zamba")
+    folder = tiny_models.save(tiny_models.build(config), tmp_path / "model")
+    reader = open_reader(folder)
+    reader.read("The cat sat on the mat.", lambda: None)
+    first, second = (reader.layer_maps(layer).weights for layer in reader.modules)
+    assert first.shape == second.shape
+    assert not np.allclose(first, second)

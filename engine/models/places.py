@@ -52,6 +52,19 @@ TURN_TAKING = frozenset({"shared_transf", "shared_transformer"})
 """Path components of blocks that several layers run in turns."""
 
 
+def turn_of(path: str, layer: int) -> str:
+    """Name the module of a block that takes turns as it is called in one of the layers that run it.
+
+    Examples
+    --------
+    >>> turn_of("layers.1.shared_transf.self_attn", 3)
+    'layers.3.shared_transf.self_attn'
+    """
+    if TURN_TAKING.isdisjoint(path.split(".")):
+        return path
+    return re.sub(r"\d+", str(layer), path, count=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where a checkpoint's attention modules belong.

@@ -23,6 +23,7 @@ from engine.models.lent import lent
 from engine.models.load import first_line
 from engine.models.maps import MapReader
 from engine.models.outline import Anatomy
+from engine.models.places import turn_of
 from engine.models.source import Loaded
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, find_module, observe
@@ -57,7 +58,8 @@ class Reader(MapReader):
         named = dict(self.model.named_modules())
         self.modules: dict[Head, nn.Module] = {}
         for name, module in anatomy.modules.items():
-            found = find_module(named, module.outline.module)
+            turn = named.get(turn_of(module.outline.module, name.layer))
+            found = turn or find_module(named, module.outline.module)
             if found is None:
                 raise EngineError(
                     f"{anatomy.outline.name}: the loaded model has no module {module.outline.module}; "
