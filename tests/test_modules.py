@@ -263,3 +263,28 @@ def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
     assert opened.outline.name == "mine"
     with pytest.raises(EngineError, match="no head"):
         opened.weights("L0H9")
+
+
+def test_what_is_around_a_model_is_taken_off() -> None:
+    model = Speaker(FusedCausal)
+    compiled: Any = torch.compile(model, backend="eager")
+    for wrapped in (nn.DataParallel(model), compiled):
+        opened = engine.open_module(wrapped)
+        assert opened.outline.layers[0].module == "blocks.0.looking"
+        assert opened.attention(NUMBERS, "L0").weights.shape == (HEADS, 6, 6)
+
+
+def test_a_model_without_weights_is_declined() -> None:
+    with torch.device("meta"):
+        model = Speaker(FusedCausal)
+    with pytest.raises(EngineError, match="meta device"):
+        engine.open_module(model)
+
+
+def test_adapters_that_are_not_merged_are_not_passed_over() -> None:
+    config: Any = tiny_models.configuration("llama")
+    model = transformers.LlamaForCausalLM(config)
+    attention: Any = model.model.layers[0].self_attn
+    attention.q_proj.lora_A = nn.Linear(32, 3, bias=False)
+    with pytest.raises(EngineError, match="merge_and_unload"):
+        engine.open_module(model)

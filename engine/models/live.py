@@ -50,13 +50,15 @@ class ModuleSource:
     def __init__(self, module: nn.Module, tokenizer: Any = None, name: str = "", example: Any = None) -> None:
         if not isinstance(module, nn.Module):
             raise EngineError(f"{type(module).__name__} is no torch.nn.Module; give the model itself")
-        self.module = module
+        self.module = _unwrapped(module)
+        if any(parameter.is_meta for parameter in self.module.parameters()):
+            raise EngineError(f"{type(self.module).__name__} has parameters on the meta device; load its weights first")
         self._words = words_of(tokenizer)
-        self._name = name or type(module).__name__
+        self._name = name or type(self.module).__name__
         self._example = _as_example(example)
         self.search: Search | None = None
         self._found: dict[Head, Found] = {}
-        self.tensors: Tensors = ModuleTensors(module)
+        self.tensors: Tensors = ModuleTensors(self.module)
         self.anatomy: Anatomy = self._take_apart()
 
     def _take_apart(self) -> Anatomy:
@@ -109,6 +111,17 @@ class ModuleSource:
     def parameters(self) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
         return module_parameters(self.module)
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """Take a model out of what compiles it or spreads it over devices."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            inner = module.module
+        if not isinstance(inner, nn.Module):
+            return module
+        module = inner
 
 
 def _as_example(given: Any) -> Example | None:

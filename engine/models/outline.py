@@ -231,6 +231,10 @@ def read_anatomy(
     modules: dict[Head, AttentionModule] = {}
     if model_type in TYPES_WITHOUT_ONE_MATRIX:
         raise EngineError(f"models of type '{model_type}' have {TYPES_WITHOUT_ONE_MATRIX[model_type]}")
+    if any(".lora_A." in tensor for tensor in entries):
+        raise EngineError(
+            f"{name} keeps adapters beside its weights; merge them first: model = model.merge_and_unload()"
+        )
     places = place_modules(entries, model_type, config)
     for place, (module, rule) in places.modules.items():
         modules[place] = _attention(module, rule, places.lenders.get(place), entries, config, place)

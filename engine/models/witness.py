@@ -15,7 +15,6 @@ from torch.overrides import TorchFunctionMode
 from engine.models.held import (
     POSITION_TABLES,
     arguments,
-    attend_in_full,
     rotations,
     rotations_held,
     tables_held,
@@ -137,7 +136,6 @@ def observe(
     EngineError : when a module is not in the model, or the model does not run.
     """
     model_type = str(getattr(model.config, "model_type", ""))
-    attend_in_full(model)
     named = dict(model.named_modules())
     found = dict(_loaded_attention(named))
     seen: dict[Head, Observation] = {}
