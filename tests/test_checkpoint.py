@@ -118,7 +118,9 @@ def test_a_large_model_is_opened_without_torch_and_one_layer_read_without_the_ot
     tiny_copy: TinyModel,
 ) -> None:
     folder = tiny_copy("llama")
-    with_config(folder, num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32)
+    with_config(
+        folder, num_hidden_layers=32, hidden_size=4096, num_attention_heads=32, num_key_value_heads=32, head_dim=128
+    )
     shapes = {f"layers.{layer}.self_attn.{name}_proj.weight": (4096, 4096) for layer in range(32) for name in "qkvo"}
     shapes |= {f"layers.{layer}.mlp.{name}.weight": (11008, 4096) for layer in range(32) for name in ("up", "gate")}
     header, place = {}, 0
