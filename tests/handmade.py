@@ -147,3 +147,47 @@ class SummedAxes(nn.Module):
         scores = torch.einsum("bthk,bshk->bhts", query, key) / math.sqrt(query.shape[-1])
         mixed = torch.einsum("bhts,bshk->bthk", scores.softmax(-1), value)
         return torch.einsum("bthk,hkd->btd", mixed, self.W_O) + self.b_O
+
+
+class Alone(nn.Module):
+    """One head by itself, its values made after the softmax: as lectures teach it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        narrow = WIDTH // HEADS
+        self.key, self.query, self.value = (nn.Linear(WIDTH, narrow, bias=False) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.query(x) @ self.key(x).mT * (WIDTH // HEADS) ** -0.5
+        length = x.shape[1]
+        scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -torch.inf)
+        weights = functional.softmax(scores, dim=-1)
+        mixed: Tensor = weights @ self.value(x)
+        return mixed
+
+
+class ManyAlone(nn.Module):
+    """A list of single heads, put beside each other before the output projection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads, self.proj = nn.ModuleList([Alone() for _ in range(HEADS)]), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        written: Tensor = self.proj(torch.cat([head(x) for head in self.heads], dim=-1))
+        return written
+
+
+class Gated(FusedCausal):
+    """Values that a gate multiplies, and scores pressed below a limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (_split(part, HEADS) for part in self.c_attn(x).split(WIDTH, -1))
+        scores = 2 * torch.tanh(query @ key.mT * 3)
+        mixed = (scores.softmax(-1) @ value).transpose(1, 2).flatten(2)
+        written: Tensor = self.c_proj(mixed * self.gate(x).sigmoid())
+        return written

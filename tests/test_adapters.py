@@ -225,6 +225,12 @@ def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Te
         ({}, {}, "changes nothing"),
         (low_rank(f"{LAYER}.q_proj", 32, 40), {}, "--base"),
         ({f"{LAYER}.q_proj.lora_C.weight": torch.ones(3, 3)}, {}, "merge the adapter"),
+        (low_rank(f"{LAYER}.q_proj", 32, 32), {"init_lora_weights": "pissa"}, "begun by pissa"),
+        (low_rank(f"{LAYER}.q_proj", 32, 32), {"r": 4}, "do not belong together"),
+        (low_rank(f"{LAYER}.q_proj", 32, 32), {"lora_alpha": None}, "do not belong together"),
+        (low_rank(f"{LAYER}.q_proj", 32, 32), {"layer_replication": [[0, 2]]}, "layer_replication"),
+        ({f"{LAYER}.q_proj.lora_A.weight": torch.ones(3, 32)}, {}, "no lora_B"),
+        (low_rank("transformer.h.0.attn.c_attn", 96, 32), {}, "changes nothing that"),
     ],
 )
 def test_an_adapter_that_cannot_be_added_is_declined_with_the_reason(

@@ -141,6 +141,14 @@ def test_the_command_line_takes_a_description(tmp_path: Path) -> None:
         (SEPARATE.replace("heads = 4", 'heads = 4\nfused = "blocks"'), "fused goes with"),
         (SEPARATE.replace("heads = 4", "heads = 4\nqueries = 1"), "'queries' is not known"),
         (SEPARATE.replace("look.lean", "look.ask"), "has shape"),
+        (SEPARATE.replace("[bias]", 'stored = "in_out"\n[bias]'), "check stored"),
+        (
+            "[[attention]]"
+            + SEPARATE.replace("[bias]", "[attention.bias]")
+            + "[[attention]]"
+            + SEPARATE.partition("[")[0],
+            "two tables are of the stack decoder",
+        ),
     ],
 )
 def test_what_a_description_gets_wrong_is_named(description: str, reason: str, tmp_path: Path) -> None:

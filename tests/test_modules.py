@@ -20,6 +20,8 @@ from tests.handmade import (
     VOCABULARY,
     WIDTH,
     FusedCausal,
+    Gated,
+    ManyAlone,
     OddNames,
     RawParameters,
     Speaker,
@@ -72,8 +74,15 @@ def summed(part: Any, head: int) -> Matrices:
     return heads | {"b_O": part.b_O}
 
 
+def alone(part: Any, head: int) -> Matrices:
+    own = part.heads[head]
+    heads = {"W_Q": own.query.weight, "W_K": own.key.weight, "W_V": own.value.weight}
+    return heads | {"W_O": _rows(part.proj.weight.T, head).T, "b_O": part.proj.bias}
+
+
 KINDS: list[tuple[type[nn.Module], Callable[[Any, int], Matrices]]] = [
     (FusedCausal, fused), (OddNames, odd), (RawParameters, raw), (SplitInTwo, split), (SummedAxes, summed),
+    (ManyAlone, alone),
 ]  # fmt: skip
 
 
@@ -116,7 +125,7 @@ def test_maps_are_what_the_module_computes_and_its_heads_are_proven(kind: type[n
     if kind is not OddNames:  # whose rotations are not in its matrices
         scale = {RawParameters: 1.0, SplitInTwo: 1 / 3}.get(kind, NARROW**-0.5)
         scores = torch.cat(seen) * scale
-        if kind is FusedCausal:
+        if kind in (FusedCausal, ManyAlone):
             scores = scores.masked_fill(torch.ones(6, 6, dtype=torch.bool).triu(1), -torch.inf)
         np.testing.assert_allclose(maps.weights, real(scores, -1).numpy(), atol=1e-5)
     proofs = opened.check()
@@ -288,3 +297,93 @@ def test_adapters_that_are_not_merged_are_not_passed_over() -> None:
     attention.q_proj.lora_A = nn.Linear(32, 3, bias=False)
     with pytest.raises(EngineError, match="merge_and_unload"):
         engine.open_module(model)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("kind", [FusedCausal, RawParameters, ManyAlone])
+def test_heads_are_found_in_every_precision(kind: type[nn.Module], dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    model = Speaker(kind).to(dtype)
+    opened = engine.open_module(model)
+    expected = dict(KINDS)[kind]
+    for name, matrix in expected(model.blocks[1].looking, 2).items():
+        np.testing.assert_array_equal(opened.weights("L1H2")[name], matrix.detach().float().numpy())
+    assert all("sink" not in mark for layer in opened.outline.layers for mark in layer.marks)
+    assert all("sink" not in proof.scores.note for proof in opened.check())
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_gradients_need_not_be_on(mode: Any) -> None:
+    model = Speaker(FusedCausal)
+    with mode():
+        opened = engine.open_module(model)
+        assert opened.outline.layers[1].heads == HEADS
+        assert opened.attention(NUMBERS, "L1").weights.shape == (HEADS, 6, 6)
+        assert all(proof.output.holds for proof in opened.check())
+
+
+def test_what_takes_part_besides_the_matrices_is_marked() -> None:
+    torch.manual_seed(4)
+    plain = engine.open_module(Speaker(FusedCausal))
+    assert plain.outline.layers[0].marks == ("query/key bias",)
+    turned = engine.open_module(Speaker(OddNames))
+    assert "scores beyond QK" in turned.outline.layers[0].marks
+    assert "outputs beyond OV" not in turned.outline.layers[0].marks
+    gated = engine.open_module(Speaker(Gated))
+    assert {"scores beyond QK", "outputs beyond OV"} <= set(gated.outline.layers[0].marks)
+    assert all(proof.output.holds is None and proof.scores.holds is None for proof in gated.check())
+
+
+def test_of_several_sentences_the_first_has_its_maps_shown() -> None:
+    module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+    x = torch.randn(2, 5, WIDTH)
+    maps = engine.open_module(module, example=(x, x, x)).attention("example", "L0").weights
+    expected = module(x, x, x, average_attn_weights=False)[1][0].detach().numpy()
+    np.testing.assert_allclose(maps, expected, atol=1e-6)
+
+
+class Rewarding(nn.Module):
+    """A model of transformers inside somebody else's, which keeps a cache as it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config: Any = tiny_models.configuration("llama", attn_implementation="eager")
+        self.inner, self.reward = transformers.LlamaModel(config), nn.Linear(32, 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        reward: Tensor = self.reward(self.inner(ids).last_hidden_state)
+        return reward
+
+
+def test_a_model_inside_another_is_found_though_it_keeps_a_cache() -> None:
+    model = Rewarding()
+    opened = engine.open_module(model)
+    assert [(layer.heads, layer.key_value_heads) for layer in opened.outline.layers] == [(4, 2), (4, 2)]
+    attention: Any = model.inner.layers[1].self_attn
+    weight = attention.k_proj.weight[8:].detach().numpy()
+    np.testing.assert_array_equal(opened.weights("L1H3")["W_K"], weight)
+
+
+def test_ranks_follow_weights_that_change() -> None:
+    model = Speaker(FusedCausal)
+    opened = engine.open_module(model)
+    place = opened.ranks().columns.index("spectral_norm")
+    before = next(iter(opened.ranks()))[place]
+    with torch.no_grad():
+        model.blocks[0].looking.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
+    after = next(iter(opened.ranks()))[place]
+    assert isinstance(before, float)
+    assert after == pytest.approx(3 * before)
+
+
+def test_a_layer_is_not_taken_for_a_head() -> None:
+    with pytest.raises(EngineError, match="L0H0"):
+        engine.open_module(Speaker(FusedCausal)).weights("L0")
+
+
+def test_what_a_projection_keeps_beside_its_weight_is_said() -> None:
+    config: Any = tiny_models.configuration("llama")
+    model = transformers.LlamaForCausalLM(config)
+    attention: Any = model.model.layers[0].self_attn
+    attention.q_proj.extra = nn.Parameter(torch.ones(3))
+    assert "q_proj keeps extra" in " ".join(engine.open_module(model).outline.notes)

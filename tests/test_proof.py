@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.proof import prove
@@ -155,3 +156,23 @@ def test_a_layout_that_is_not_the_models_is_said_to_be_wrong(
 
 def test_a_model_that_cannot_be_checked_says_why(tmp_path: Path) -> None:
     assert "nothing" in refusal("check", tmp_path / "nothing")
+
+
+def test_rounded_rows_are_no_sink(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", dtype="bfloat16", num_hidden_layers=2)
+    _, tensors, anatomy = open_folder(folder)
+    seen = open_reader(folder, "bfloat16").observe(lambda: None)
+    for name, module in anatomy.modules.items():
+        assert "sink" not in prove(module, read_layer(tensors, module), seen[name]).scores.note
+
+
+@pytest.mark.parametrize("factor", [1.0, 6.0])
+def test_scores_as_large_as_t5_has_them_are_proven_beside_a_bias(factor: float, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("mt5")
+    file = folder / "model.safetensors"
+    save_file({name: tensor * factor for name, tensor in load_file(file).items()}, file, metadata={"format": "pt"})
+    _, tensors, anatomy = open_folder(folder)
+    seen = open_reader(folder).observe(lambda: None)
+    for name, module in anatomy.modules.items():
+        proof = prove(module, read_layer(tensors, module), seen[name])
+        assert proof.scores.holds, (str(name), proof.scores)

@@ -11,6 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+import engine
 from engine.models.heads import read_layer
 from engine.models.proof import prove
 from engine.values.heads import Head
@@ -143,3 +144,21 @@ def test_every_turn_of_a_shared_block_has_a_map_of_its_own(tmp_path: Path) -> No
     first, second = (reader.layer_maps(layer).weights for layer in reader.modules)
     assert first.shape == second.shape
     assert not np.allclose(first, second)
+
+
+def test_two_models_in_one_have_the_stacks_of_both(tmp_path: Path) -> None:
+    decoder = tiny_models.configuration("gpt2", is_decoder=True, add_cross_attention=True)
+    config: Any = transformers.EncoderDecoderConfig.from_encoder_decoder_configs(
+        tiny_models.configuration("bert"), decoder
+    )
+    config.decoder_start_token_id, config.pad_token_id = 0, 2
+    model = transformers.EncoderDecoderModel(config)
+    folder = tiny_models.save(model, tmp_path / "model")
+    _, tensors, anatomy = open_folder(folder)
+    assert anatomy.outline.stacks == ("encoder", "decoder", "cross")
+    seen = open_reader(folder).observe(lambda: None)
+    for name, module in anatomy.modules.items():
+        proof = prove(module, read_layer(tensors, module), seen[name])
+        assert proof.output.holds
+        assert proof.scores.holds
+    assert engine.open_module(model).outline.stacks == anatomy.outline.stacks

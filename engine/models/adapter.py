@@ -37,6 +37,19 @@ PREFIX = "base_model.model."
 CHANGED = "delta:"
 """What stands before a tensor's name where its change is meant."""
 
+CHANGES_THE_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
+"""Ways of beginning an adapter that take something out of the base model's own weights."""
+
+UNREADABLE = (
+    "layer_replication",
+    "alora_invocation_tokens",
+    "use_qalora",
+    "use_bdlora",
+    "lora_bias",
+    "target_parameters",
+)
+"""Settings under which an adapter is more than a sum of two factors for each module."""
+
 _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
 
 
@@ -99,6 +112,11 @@ class AdapterSource:
             for wanted, stored in self._replaced.items()
             if (name := _find(base.tensors.entries, wanted)) is not None
         }
+        if not self._by_tensor and not self._replacements:
+            raise EngineError(
+                f"{location.name} changes nothing that {base.location.name} has, such as {self._changes[0].module}; "
+                "name the model that it was trained on with --base"
+            )
         self.tensors: Tensors = self._changed_tensors()
         self.anatomy: Anatomy = self._with_deltas(base.anatomy)
 
@@ -188,6 +206,16 @@ def read_settings(directory: Path) -> dict[str, Any]:
     kind = settings.get("peft_type") if isinstance(settings, dict) else None
     if kind != "LORA":
         raise EngineError(f"{directory} is an adapter of kind {kind}; attn-tui reads LORA, whose changes are matrices")
+    begun = settings.get("init_lora_weights")
+    if isinstance(begun, str) and begun.startswith(CHANGES_THE_BASE):
+        raise EngineError(
+            f"{directory} was begun by {begun}, which changes the base model too; convert it to plain LoRA, or merge it"
+        )
+    for setting in UNREADABLE:
+        if settings.get(setting):
+            raise EngineError(
+                f"{directory} uses {setting}, which attn-tui cannot add to a weight; merge the adapter first"
+            )
     return dict(settings)
 
 
@@ -210,8 +238,19 @@ def _taken_apart(
         raise EngineError(f"{name} changes nothing: there are no tensors in its file")
     changes = []
     for module, names in parts.items():
-        rank = adapter.entries[names.get("A", names.get("embedding_A", ""))].shape[0]
-        alpha = _of_pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha", rank))
+        sides = ("embedding_A", "embedding_B") if "embedding_A" in names else ("A", "B")
+        if lost := [side for side in sides if side not in names]:
+            raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
+        rank = adapter.entries[names[sides[0]]].shape[0]
+        stated = _of_pattern(settings.get("rank_pattern"), module, settings.get("r", rank))
+        alpha = _of_pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha"))
+        if stated != rank or not isinstance(alpha, (int, float)):
+            raise EngineError(
+                f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
+                "adapter_config.json and the weights do not belong together"
+            )
+        if "magnitude_vector" in names and not settings.get("use_dora"):
+            raise EngineError(f"{name} keeps magnitudes but does not say use_dora; save the adapter again")
         root = math.sqrt(rank) if settings.get("use_rslora") else rank
         changes.append(Change(module, names, float(alpha) / root))
     return tuple(changes), replaced

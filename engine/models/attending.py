@@ -32,8 +32,17 @@ class Call:
     kwargs: dict[str, Any]
 
     def again(self) -> Any:
-        """Call the module once more."""
-        return self.module(*self.args, **self.kwargs)
+        """Call the module once more, without a cache, which holds this very sentence."""
+        return self.module(*map(_afresh, self.args), **{name: _afresh(value) for name, value in self.kwargs.items()})
+
+
+def _afresh(value: Any) -> Any:
+    """Take an argument as it can be used again: no cache, and tensors that a gradient can go through."""
+    if isinstance(value, Tensor):
+        return value.clone() if value.is_inference() else value
+    if type(value) in (tuple, list):
+        return type(value)(map(_afresh, value))
+    return None if type(value).__name__.endswith("Cache") else value
 
 
 @dataclass
@@ -61,10 +70,11 @@ class Attending(TorchFunctionMode):
 
     Parameters
     ----------
-    scale_heads : what a head's contribution is multiplied by, given the number of heads; None leaves it as it is.
+    scale_heads : what heads' contributions are multiplied by, given how many have been seen before and how many there
+        are now; None leaves them as they are.
     """
 
-    def __init__(self, scale_heads: Callable[[int], Tensor] | None = None) -> None:
+    def __init__(self, scale_heads: Callable[[int, int], Tensor] | None = None) -> None:
         super().__init__()
         self.seen: list[Attention] = []
         self.running: list[Call] = []
@@ -120,7 +130,8 @@ class Attending(TorchFunctionMode):
         if self._scale_heads is None:
             return by_head
         heads = math.prod(by_head.shape[:-2])
-        return by_head * self._scale_heads(heads).to(by_head).reshape(*by_head.shape[:-2], 1, 1)
+        before = sum(len(each.weights) for each in self.seen) - heads
+        return by_head * self._scale_heads(before, heads).to(by_head).reshape(*by_head.shape[:-2], 1, 1)
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[Attending]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.attending import Attending, Attention, Call
+from engine.models.beyond import marks_beyond
 from engine.models.example import Example, examples
 from engine.models.tracing import Traced, trace
 from engine.values.errors import EngineError
@@ -144,19 +145,21 @@ def _as_found(path: str, call: Call, traced: Traced) -> Found:
     """Name what was traced."""
     weights, biases = {}, {}
     for matrix, rows in (("Q", traced.query), ("K", traced.key), ("V", traced.value), ("O", traced.output)):
-        places, weight, bias = rows.places.flatten(), rows.projection.weight, rows.projection.bias
-        weights[matrix] = _part(partial(_taken, weight, int(matrix == "O"), places))
-        if bias is not None:
-            biases[matrix] = _part(bias.detach if matrix == "O" else partial(_taken, bias, 0, places))
-    read, other = traced.query.projection.read, traced.key.projection.read
+        parts = [(each.weight, places) for each, places in zip(rows.projections, rows.places, strict=True)]
+        weights[matrix] = _part(partial(_taken_together, parts, int(matrix == "O")))
+        own = [each.bias for each in rows.projections]
+        if matrix == "O" and own[0] is not None:
+            biases[matrix] = _part(own[0].detach)
+        elif all(bias is not None for bias in own):
+            leaning = [(bias, places) for bias, places in zip(own, rows.places, strict=True) if bias is not None]
+            biases[matrix] = _part(partial(_taken_together, leaning, 0))
     later = traced.weights.triu(1) if traced.weights.shape[-1] == traced.weights.shape[-2] else traced.weights
-    marks: tuple[str, ...] = ("attention sink",) if bool((traced.weights.sum(-1) < 1 - 1e-3).any()) else ()
-    marks += ("query/key bias",) if {"Q", "K"} & biases.keys() else ()
+    marks = marks_beyond(traced) + (("query/key bias",) if {"Q", "K"} & biases.keys() else ())
     return Found(
         path, call.module, weights, biases,
         len(traced.query.places), len(traced.key.places),
         not bool(later.any()),
-        read.shape != other.shape or not torch.allclose(read, other),
+        _reads_elsewhere(call, traced),
         marks,
     )  # fmt: skip
 
@@ -179,6 +182,23 @@ def _pytorch_attention(path: str, module: nn.MultiheadAttention) -> Found:
     extra += ("added key and value",) if module.bias_k is not None or module.add_zero_attn else ()
     is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention
     return Found(path, module, weights, biases, heads, heads, None, is_cross, extra)
+
+
+def _reads_elsewhere(call: Call, traced: Traced) -> bool:
+    """Say whether keys are of another sequence than queries: of another length, or of another argument."""
+    read, other = traced.query.read, traced.key.read
+    if read.shape[0] != other.shape[0]:
+        return True
+    given = [each for each in (*call.args, *call.kwargs.values()) if isinstance(each, Tensor) and each.ndim > 1]
+    sequences = {id(each) for each in given if each.is_floating_point() and each.shape[-1] == other.shape[-1]}
+    return len(sequences) > 1 and (read.shape != other.shape or not torch.allclose(read, other))
+
+
+def _taken_together(parts: list[tuple[Tensor, Tensor]], dim: int) -> Tensor:
+    """Take every head's rows or columns and put them one after the other."""
+    if all(parameter is parts[0][0] for parameter, _ in parts):
+        return _taken(parts[0][0], dim, torch.cat([places for _, places in parts]))
+    return torch.cat([_taken(parameter, dim, places) for parameter, places in parts], dim)
 
 
 def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:

@@ -73,7 +73,9 @@ def read_layout(file: Path) -> tuple[Description, ...]:
     """
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise EngineError(f"{file} cannot be read: {error.strerror}; --layout takes a TOML file") from error
+    except ValueError as error:
         raise EngineError(f"{file} cannot be read as TOML ({error}); see the README for what it holds") from error
     several = content.get("attention")
     tables = several if isinstance(several, list) else [content]
@@ -124,7 +126,12 @@ class LayoutSource:
         self.tensors: Tensors = checkpoint
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
-            modules |= _layers(each, self.tensors.entries, file)
+            layers = _layers(each, self.tensors.entries, file)
+            if twice := modules.keys() & layers.keys():
+                raise EngineError(
+                    f"{file}: two tables are of the stack {min(twice).stack}; give each a stack of its own"
+                )
+            modules |= layers
         self.anatomy: Anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
         stamps = [(each, each.stat()) for each in (*checkpoint.files, file)]
         self.identity: str | None = ";".join(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stamps)
@@ -169,6 +176,11 @@ def _layer(described: Description, entries: Mapping[str, TensorEntry], number: i
     )  # fmt: skip
     module = f"layer {number} of {file.name}"
     counts = count_heads(module, rule, shapes, described.heads)
+    if counts.d_source != counts.d_model and described.stack != "cross":
+        raise EngineError(
+            f"{file}: queries would read {counts.d_model} numbers and keys {counts.d_source}; check stored, which says "
+            "whether matrices are out_in or in_out"
+        )
     if described.key_value_heads not in (None, counts.key_value_heads):
         raise EngineError(
             f"{file}: {described.key_value_heads} key/value heads do not fit; the shapes say {counts.key_value_heads}"

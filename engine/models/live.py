@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import transformers
 from torch import Tensor, nn
 
 from engine.models.checkpoint import TensorEntry, Tensors
@@ -63,11 +65,14 @@ class ModuleSource:
 
     def _take_apart(self) -> Anatomy:
         """Find the heads by the rules where the module is of transformers, and by watching it compute where not."""
+        if any(".lora_A." in name for name in self.tensors.entries):
+            raise EngineError(f"{self._name} has adapters that are not merged; first: model = model.merge_and_unload()")
         config: Any = getattr(self.module, "config", None)
         by_rules: EngineError | None = None
-        if hasattr(config, "get_text_config"):
+        if isinstance(self.module, transformers.PreTrainedModel):
             try:
-                return read_anatomy(self._name, IN_MEMORY, completed(config), self.tensors.entries)
+                anatomy = read_anatomy(self._name, IN_MEMORY, completed(config), self.tensors.entries)
+                return _with_note(anatomy, _kept_beside(self.module, anatomy))
             except EngineError as error:
                 by_rules = error
         try:
@@ -82,8 +87,9 @@ class ModuleSource:
         decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
         modules: dict[Head, AttentionModule] = {}
         by_stack: dict[str, list[Found]] = {}
+        looks_back = any(each.looks_back_only for each in found.found)
         for each in found.found:
-            by_stack.setdefault(_stack(each), []).append(each)
+            by_stack.setdefault(_stack(each, looks_back), []).append(each)
         for stack, several in by_stack.items():
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
                 parts = {f"{each.path}#{matrix}": part for matrix, part in each.weights.items()}
@@ -124,6 +130,25 @@ def _unwrapped(module: nn.Module) -> nn.Module:
         module = inner
 
 
+def _kept_beside(module: nn.Module, anatomy: Anatomy) -> str:
+    """Name a projection that keeps more than a weight and a bias, of which the heads know nothing; or none."""
+    named = dict(module.named_modules())
+    for attention in anatomy.modules.values():
+        for tensor in attention.weights.values():
+            path = tensor.removesuffix(".weight")
+            names = [name for name, _ in named[path].named_parameters()] if path in named else []
+            if others := [name for name in names if name not in ("weight", "bias")]:
+                return f"{path} keeps {others[0]} beside its weight, which is not in its heads' matrices"
+    return ""
+
+
+def _with_note(anatomy: Anatomy, note: str) -> Anatomy:
+    """Say something more of a model, where there is something to say."""
+    if not note:
+        return anatomy
+    return replace(anatomy, outline=replace(anatomy.outline, notes=(*anatomy.outline.notes, note)))
+
+
 def _as_example(given: Any) -> Example | None:
     """Take one argument, a tuple of them, or a dictionary of named ones."""
     if given is None:
@@ -133,13 +158,13 @@ def _as_example(given: Any) -> Example | None:
     return Example(given if isinstance(given, tuple) else (given,), {})
 
 
-def _stack(found: Found) -> str:
-    """Say which stack a layer is in: across, where it reads elsewhere; else as its name or its mask says."""
+def _stack(found: Found, looks_back: bool) -> str:
+    """Say which stack a layer is in: across, where it reads elsewhere; else as its name or the model's masks say."""
     if found.reads_elsewhere:
         return "cross"
     parts = found.path.split(".")
     named = next((part for part in ("encoder", "decoder") if part in parts), None)
-    return named or ("encoder" if found.looks_back_only is False else "decoder")
+    return named or ("encoder" if found.looks_back_only is False and not looks_back else "decoder")
 
 
 def _described(found: Found, stack: str, number: int) -> AttentionModule:

@@ -113,12 +113,12 @@ class ModuleReader(MapReader):
         call = self._calls[found.module]
         with not_learning(self._model), torch.no_grad():
             if isinstance(found.module, nn.MultiheadAttention):
-                weights: Tensor = _with_weights(call)[1]
-                return weights.reshape(-1, *weights.shape[-2:])
+                weights = _with_weights(call)[1]
+                return weights[0] if weights.ndim > 3 else weights  # of several sentences the first
             attending = Attending()
             with attending.watching(found.module):
                 call.again()
-        return attending.seen[0].weights
+        return torch.cat([each.weights for each in attending.seen])
 
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads its example."""
@@ -154,8 +154,8 @@ class ModuleReader(MapReader):
             return Observation(found.module, found.module, {}, by_sentence, out, out, weights, positions_are_held=False)
         traced = trace(found.module, call.again, found.path)
         sides = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
-        reads = {matrix: rows.projection.read.detach()[None] for matrix, rows in sides.items()}
-        last = traced.output.projection
+        reads = {matrix: rows.read[None] for matrix, rows in sides.items()}
+        last = traced.output.projections[0]
         out = last.by_token(last.written.detach())[None]
         if last.bias is not None and last.bias_is_apart:
             out = out + last.bias.detach()

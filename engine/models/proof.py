@@ -37,10 +37,15 @@ BEYOND = frozenset(
         "output scaled by a sink",
         "relative position terms",
         "hashed attention",
+        "outputs beyond OV",
+        "scores beyond QK",
         "terms beside the heads",
     }
 )
 """Marks of what depends on the sentence in ways that the identities do not cover."""
+
+UNHELD = "the scores take in more than queries and keys, such as positions that the model counts itself"
+"""Said of scores that do not follow from queries and keys where positions could not be held still."""
 
 ROUNDING_MODULES = frozenset({"Linear8bitLt"})
 """Projections that do not compute what their weights say, but nearly."""
@@ -67,7 +72,7 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
         return LayerProof(module.outline.name, nothing, nothing)
     looking = _first_that_holds(case, scores)
     if looking.holds is False and not seen.positions_are_held:
-        looking = Finding(None, looking.residual, "the model turns queries and keys by positions that it counts itself")
+        looking = Finding(None, looking.residual, UNHELD)
     return LayerProof(module.outline.name, _first_that_holds(case, outputs), looking)
 
 

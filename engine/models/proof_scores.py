@@ -23,6 +23,12 @@ from engine.models.proof_case import (
 )
 from engine.models.witness import Observation
 
+SUM_SLACK = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
+"""How far rows of probabilities may be from one by rounding alone; a thousandth in wider types."""
+
+WHOLE_ROW = 0.5
+"""How much of a row the first sentence must tell of, for it to be compared."""
+
 TELLING = 1e-12
 """Probabilities below this say more about rounding than about a score."""
 
@@ -50,7 +56,7 @@ def scores(case: Case) -> Iterator[tuple[str, float]]:
         key, names = convolve(convolution, key, seen), [*names, "short convolution"]
     actual = seen.probabilities.to(query)
     sums = actual.sum(-1, keepdim=True)
-    if bool(((sums > 0) & (sums < 1 - 1e-3)).any()):
+    if bool(((sums > 0) & (sums < 1 - SUM_SLACK.get(seen.probabilities.dtype, 1e-3))).any()):
         names = [*names, "attention sink"]
     actual = actual / sums.clamp_min(1e-30)
     yield from _softmaxes(case, query, key, actual, names)
@@ -100,8 +106,21 @@ def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: li
             yield ", ".join([*names, "soft cap"]), residual(cap * torch.tanh(scale * products / cap))
     if len(actual) > 1:  # a bias of the positions is whatever the first sentence says; the others must then follow
         for scale in dict.fromkeys((usual, 1.0, own)):
-            following = actual[:1].log() + scale * (products - products[:1])
-            yield ", ".join([*names, "bias of the positions"]), residual(following)
+            yield ", ".join([*names, "bias of the positions"]), _following(actual, scale * (products - products[:1]))
+
+
+def _following(actual: Tensor, rise: Tensor) -> float:
+    """Compare with what the first sentence's probabilities and the others' rise in score say.
+
+    A probability of the first sentence that its dtype has rounded to nothing says nothing of the bias at its place, so
+    rows are compared over the keys that the first sentence tells of.
+    """
+    telling = actual[:1] > TELLING
+    kept = (actual * telling).sum(-1, keepdim=True)
+    expected = actual * telling / kept.clamp_min(1e-30)
+    predicted = (actual[:1].clamp_min(1e-30).log() + rise).masked_fill(~telling | (actual == 0), -torch.inf).softmax(-1)
+    off = (predicted.nan_to_num() - expected).abs().where(kept > WHOLE_ROW, 0.0)
+    return float(off.max())
 
 
 def _fitted_scale(products: Tensor, actual: Tensor) -> float:

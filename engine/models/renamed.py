@@ -43,7 +43,8 @@ def completed(config: transformers.PretrainedConfig) -> dict[str, Any]:
     """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
     whole: dict[str, Any] = config.to_dict()
     text = config.get_text_config()
-    return whole if text is config else {**whole, **text.to_dict()}
+    is_apart = text is config or getattr(config, "is_encoder_decoder", False)  # whose two sides differ
+    return whole if is_apart else {**whole, **text.to_dict()}
 
 
 @dataclass

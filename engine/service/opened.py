@@ -11,6 +11,7 @@ from engine.models.live import ModuleSource
 from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.values.attention import AttentionMaps
+from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline, Parameter
 from engine.values.proof import LayerProof
@@ -47,10 +48,13 @@ class OpenModule:
         Biases ``b_Q`` to ``b_O`` stand beside them where the model has them; ``b_O`` is the whole layer's.
         """
         name = self._named(head)
+        if name.is_layer:
+            raise EngineError(f"'{head}' is a whole layer; name one of its heads, such as {name}H0")
         return self._session.arrays(name.whole_layer)[name]
 
     def spectra(self, layer: str, whole_layer: bool = False) -> SpectraGroup:
         """Give the singular values of all heads of a layer, or of the layer as a whole."""
+        self._session.forget()
         return self._session.spectra(self._named(layer).whole_layer, whole_layer, _at_once)
 
     def ranks(self, epsilon: float = DEFAULT_EPSILON) -> Table:
@@ -82,6 +86,7 @@ class OpenModule:
 
     def _batches(self) -> Iterator[list[Spectrum]]:
         """Go through the spectra of every layer: its heads, then the layer as a whole."""
+        self._session.forget()
         for layer in self.outline.layers:
             for whole_layer in (False, True):
                 group = self._session.spectra(layer.name, whole_layer, _at_once)

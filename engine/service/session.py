@@ -102,6 +102,10 @@ class Session:
             self._groups[key] = assemble(outline, whole_layer, values, epsilons)
         return self._groups[key]
 
+    def forget(self) -> None:
+        """Let spectra be computed anew, of weights that may have changed since."""
+        self._groups.clear()
+
     def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int) -> dict[str, FloatArray]:
         """Take arrays from the cache on disk, or compute them and keep them there."""
         values = self._cache.load(file) if self._cache is not None else None
