@@ -162,6 +162,12 @@ def test_attention_of_pytorch_is_taken_apart(batch_first: bool, widths: dict[str
     assert proof.scores.holds
 
 
+def test_an_encoder_of_pytorch_is_called_one() -> None:
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 32, batch_first=True)
+    assert engine.open_module(layer).outline.stacks == ("encoder",)
+    assert engine.open_module(nn.TransformerEncoder(layer, 2)).outline.stacks == ("encoder",)
+
+
 def test_an_encoder_decoder_of_pytorch_has_its_three_stacks() -> None:
     model = nn.Transformer(WIDTH, HEADS, 2, 3, 32)
     opened = engine.open_module(model)

@@ -16,6 +16,9 @@ from engine.models.example import Example, examples
 from engine.models.tracing import Traced, trace
 from engine.values.errors import EngineError
 
+ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
+"""PyTorch's own modules in which tokens look both ways."""
+
 ALONE = "self"
 """What an attention module is called that is the whole model."""
 
@@ -84,9 +87,11 @@ def search(module: nn.Module, given: Example | None) -> Search:
     EngineError : when there is none that can be followed, saying what was tried.
     """
     result = Search()
+    encoders = [path for path, part in module.named_modules() if isinstance(part, ENCODERS)]
     for path, part in module.named_modules():
         if isinstance(part, nn.MultiheadAttention):
-            result.found.append(_pytorch_attention(path or ALONE, part))
+            is_encoder = any(path.startswith(f"{each}." if each else "") for each in encoders)
+            result.found.append(_pytorch_attention(path or ALONE, part, is_encoder))
     result.example, seen, failure = _watched(module, given, any(result.found))
     paths = {part: path or ALONE for path, part in module.named_modules()}
     done: set[nn.Module] = set()
@@ -164,7 +169,7 @@ def _as_found(path: str, call: Call, traced: Traced) -> Found:
     )  # fmt: skip
 
 
-def _pytorch_attention(path: str, module: nn.MultiheadAttention) -> Found:
+def _pytorch_attention(path: str, module: nn.MultiheadAttention, is_encoder: bool) -> Found:
     """Take PyTorch's own multi-head attention apart, which keeps its projections fused unless their widths differ."""
     width, heads = module.embed_dim, module.num_heads
     weights, biases = {}, {}
@@ -181,7 +186,7 @@ def _pytorch_attention(path: str, module: nn.MultiheadAttention) -> Found:
     extra: tuple[str, ...] = ("query/key bias",) if "Q" in biases else ()
     extra += ("added key and value",) if module.bias_k is not None or module.add_zero_attn else ()
     is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention
-    return Found(path, module, weights, biases, heads, heads, None, is_cross, extra)
+    return Found(path, module, weights, biases, heads, heads, False if is_encoder else None, is_cross, extra)
 
 
 def _reads_elsewhere(call: Call, traced: Traced) -> bool:
