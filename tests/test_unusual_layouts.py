@@ -161,4 +161,6 @@ def test_two_models_in_one_have_the_stacks_of_both(tmp_path: Path) -> None:
         proof = prove(module, read_layer(tensors, module), seen[name])
         assert proof.output.holds
         assert proof.scores.holds
-    assert engine.open_module(model).outline.stacks == anatomy.outline.stacks
+    live = engine.open_module(model)
+    assert live.outline.stacks == anatomy.outline.stacks
+    assert all(proof.output.holds and proof.scores.holds for proof in live.check())

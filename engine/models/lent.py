@@ -28,8 +28,11 @@ def lent(model: Any) -> Iterator[None]:
     chosen = {key: getattr(config, "_attn_implementation", None) for key, config in configs.items()}
     try:
         with not_learning(model):
-            if any(each not in (None, "eager") for each in chosen.values()):
-                model.set_attn_implementation("eager")
+            for part in model.modules():  # of several towers each has a choice of its own
+                if getattr(getattr(part, "config", None), "_attn_implementation", "eager") not in (None, "eager"):
+                    setter = getattr(part, "set_attn_implementation", None)
+                    if setter is not None:
+                        setter("eager")
             yield
     finally:
         for key, config in configs.items():
