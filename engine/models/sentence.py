@@ -73,17 +73,7 @@ class Reader(MapReader):
         self._decoder_tokens: tuple[str, ...] = ()
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
-        """Tokenize a sentence and run the model on it, unless it is the one that was read last.
-
-        Parameters
-        ----------
-        text : the sentence.
-        breathe : called before every attention module; it may raise to give up.
-
-        Raises
-        ------
-        EngineError : when the sentence is empty, or the model fails on it.
-        """
+        """Tokenize a sentence and run the model on it, unless it is the one that was read last."""
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
         sentence = self.words.read(text, self._outline.context)
@@ -154,12 +144,7 @@ class Reader(MapReader):
                 hook.remove()
 
     def layer_maps(self, layer: Head) -> AttentionMaps:
-        """Recompute the maps of all heads of one layer for the sentence that was read last.
-
-        Raises
-        ------
-        EngineError : when the layer was not run, or its module does not return probabilities.
-        """
+        """Recompute the maps of all heads of one layer for the sentence that was read last."""
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
