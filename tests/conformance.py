@@ -135,7 +135,7 @@ def _proven(model_type: str, folder: Path) -> Row:
         return Row(model_type, "declined", **described, reason=_said(error, folder))
     proofs = [prove(module, read_layer(checkpoint, module), seen[name]) for name, module in anatomy.modules.items()]
     output, scores = (_worst([getattr(proof, side) for proof in proofs]) for side in ("output", "scores"))
-    maps = _maps(reader, list(anatomy.modules))
+    maps = _maps(reader, list(anatomy.modules)).replace(str(folder), "FOLDER")
     good = output.holds and scores.holds
     outcome = "proven" if good else "unproven" if (output.holds, scores.holds) != (False, False) else "wrong"
     reason = "" if good else next(each.note for each in (output, scores) if not each.holds)

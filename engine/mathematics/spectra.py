@@ -75,7 +75,8 @@ def product_singular_values(left: Tensor, right: Tensor) -> Tensor:
     left, right = left.double(), right.double()
     rank, rows, cols = left.shape[-2], left.shape[-1], right.shape[-1]
     if rank >= min(rows, cols):  # a product of full rank is too ill-conditioned for squaring once more
-        return torch.linalg.svdvals(left.mT @ right)
+        values: Tensor = torch.linalg.svdvals(left.mT @ right)
+        return values
     left_values, left_vectors = torch.linalg.eigh(left @ left.mT)
     root = left_vectors * left_values.clamp_min(0).sqrt().unsqueeze(-2)  # (batch, r, r): U S
     core = root.mT @ (right @ right.mT) @ root
