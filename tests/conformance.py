@@ -32,8 +32,8 @@ from torch import nn
 import engine
 from engine.models.heads import read_layer
 from engine.models.proof import prove
+from engine.models.returned import returned_probabilities
 from engine.models.sentence import Reader
-from engine.models.witness import returned_probabilities
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding

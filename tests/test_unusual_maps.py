@@ -12,8 +12,8 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models import unusual_maps
+from engine.models.returned import returned_probabilities
 from engine.models.sentence import Reader
-from engine.models.witness import returned_probabilities
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models

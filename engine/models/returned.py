@@ -40,13 +40,24 @@ def four_dimensional(returned: Any) -> list[Tensor]:
 
 
 def _by_head(part: Tensor, sentences: int, heads: int) -> Tensor:
-    """Bring other orders into (sentences, heads, queries, keys): XLNet's, and the band around each query of Longformer.
-
-    A band (sentences, queries, heads, 2 · window + 1) has in the middle of its last axis what a query gives itself.
-    """
+    """Bring other orders into (sentences, heads, queries, keys): XLNet's, and Longformer's band around each query."""
     is_band = part.shape[0] == sentences and part.shape[2] == heads and part.shape[3] % 2 == 1
     if not is_band or part.shape[2:] == (sentences, heads):
         return part.permute(2, 3, 0, 1)
+    return dense_band(part)
+
+
+def dense_band(part: Tensor) -> Tensor:
+    """Lay a band out on the diagonal (Beltagy et al. 2020, Longformer): entry j of row i is key i + j − window.
+
+    Parameters
+    ----------
+    part : (sentences, queries, heads, 2 · window + 1); in the middle of its last axis is what a query gives itself.
+
+    Returns
+    -------
+    weights : (sentences, heads, queries, queries)
+    """
     band = part.transpose(1, 2)  # (sentences, heads, queries, 2 · window + 1)
     queries, width = band.shape[2:]
     places = torch.arange(queries, device=band.device)[:, None] + torch.arange(width, device=band.device)

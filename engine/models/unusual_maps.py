@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.witness import returned_probabilities
+from engine.models.returned import dense_band, returned_probabilities
 
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
@@ -80,17 +80,10 @@ def _softmax_of_scores(tensors: list[Tensor], tokens: int) -> Tensor | None:
 
 
 def _dense_band(tensors: list[Tensor], tokens: int) -> Tensor | None:
-    """Lay a band out on the diagonal (Beltagy et al. 2020, Longformer): entry j of row i is key i + j − window.
-
-    The band is (sentences, queries, heads, 2 · window + 1). With global tokens there is a second part, and no map here.
-    """
+    """Lay a band out, without what the module has padded; with global tokens there is a second part, and no map."""
     if len(tensors) != 2 or tensors[1].ndim != 4 or tensors[1].shape[-1] % 2 == 0:
         return None
-    band = tensors[1].transpose(1, 2)  # (sentences, heads, queries, width)
-    window = band.shape[-1] // 2
-    queries = torch.arange(tokens, device=band.device)[:, None]
-    keys = queries + torch.arange(band.shape[-1], device=band.device) - window  # (queries, width)
-    return _scatter(band[:, :, :tokens], keys, tokens)
+    return dense_band(tensors[1])[..., :tokens, :tokens]
 
 
 def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:

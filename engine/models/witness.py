@@ -23,8 +23,7 @@ from engine.models.held import (
 from engine.models.outline import AttentionModule
 from engine.models.places import numbers_of, stack_named, tower_of
 from engine.models.projections import attention_modules, sibling
-from engine.models.returned import four_dimensional
-from engine.models.returned import returned_probabilities as returned_probabilities
+from engine.models.returned import four_dimensional, returned_probabilities
 from engine.models.rules import ENDINGS, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
