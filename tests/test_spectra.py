@@ -13,6 +13,7 @@ from torch import Tensor
 
 from engine.mathematics.measures import MEASURES, rank_tolerance
 from engine.mathematics.spectra import (
+    circuit_singular_values,
     head_singular_values,
     layer_matrix,
     matrix_singular_values,
@@ -226,3 +227,34 @@ def test_a_products_spectrum_does_not_depend_on_where_the_factors_are_wide() -> 
     forwards, backwards = product_singular_values(left, right), product_singular_values(right, left)
     torch.testing.assert_close(forwards, backwards, rtol=1e-9, atol=0)
     torch.testing.assert_close(forwards, torch.linalg.svdvals(left.mT @ right)[:, :6], rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(256, 300), (300, 256), (391, 391), (520, 4000), (300, 2100)])
+def test_large_matrices_are_squared_in_blocks_without_a_trace(shape: tuple[int, int]) -> None:
+    large = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+    expected = torch.linalg.svdvals(large.double())
+    torch.testing.assert_close(matrix_singular_values(large), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("rank", [100, 256, 300])
+def test_products_of_large_factors_are_those_of_the_dense_matrix(rank: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    own, shared = torch.randn(4, rank, 340, generator=generator), torch.randn(2, rank, 420, generator=generator)
+    factors = circuit_singular_values(own, shared)
+    for head in range(4):
+        q, k = own[head].double(), shared[head // 2].double()
+        torch.testing.assert_close(factors[0][head], torch.linalg.svdvals(q), rtol=1e-6, atol=0)
+        torch.testing.assert_close(factors[1][head // 2], torch.linalg.svdvals(k), rtol=1e-6, atol=0)
+        torch.testing.assert_close(factors[2][head], torch.linalg.svdvals(q.T @ k)[:rank], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("loud", [1e4, 1e6, 1e8])
+def test_a_circuit_far_smaller_than_its_factors_keeps_its_digits(loud: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.linalg.qr(torch.randn(64, 16, generator=generator, dtype=torch.float64))[0].T
+    turn = torch.linalg.qr(torch.randn(16, 16, generator=generator, dtype=torch.float64))[0]
+    is_loud = torch.arange(16) < 8
+    query = (turn * torch.where(is_loud, loud, 1.0)) @ rows
+    key = (turn * torch.where(is_loud, 1.0, 1e4) * torch.linspace(1, 2, 16, dtype=torch.float64)) @ rows
+    expected = torch.linalg.svdvals(query.T @ key)[:16]
+    torch.testing.assert_close(product_singular_values(query[None], key[None])[0], expected, rtol=1e-5, atol=0)

@@ -21,7 +21,7 @@ from textual.widgets import Footer, Input, Label, Static, Tree
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.messages import Advanced, GroupReady, HeadPicked
+from tui.messages import Advanced, GroupReady, HeadPicked, Noticed
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
@@ -73,6 +73,7 @@ class Explorer(App[None]):
         super().__init__()
         self.animation_level = "none"
         self.engine = engine
+        engine.listen(self._pass_on)
         self.failure = ""
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
@@ -210,6 +211,15 @@ class Explorer(App[None]):
         self.conductor.learn(event.layer, event.whole_layer, event.group)
         done = event.progress.finished and event.whole_layer
         self.progress_line.show("" if done else describe(event.progress))
+
+    def _pass_on(self, notice: str) -> None:
+        """Hand a notice to the event loop; called on the engine thread."""
+        self.post_message(Noticed(notice))
+
+    @on(Noticed)
+    def _noticed(self, event: Noticed) -> None:
+        """Say what goes another way than was asked for."""
+        self.notify(event.notice, severity="warning", markup=False)
 
     def action_help(self) -> None:
         """Show the keys that work now."""

@@ -179,6 +179,7 @@ class Export:
         self._selection = selection
         self._status = status
         self.notices: list[str] = list(outline.notes)
+        engine.listen(self.notices.append)
 
     def table(self) -> Table:
         """Give the table of the request's view."""

@@ -37,6 +37,13 @@ class GroupReady(Message):
 
 
 @dataclass
+class Noticed(Message):
+    """Something goes another way than was asked for."""
+
+    notice: str
+
+
+@dataclass
 class HeadPicked(Message):
     """A person moved to a line of a table: its head or layer wants to be selected."""
 

@@ -3,13 +3,14 @@
 A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero singular values are those of a
 ``head_dim × head_dim`` core. Two ways lead to them:
 
-* Gram matrices. ``σ(W)² = λ(W Wᵀ)``, and with ``W_Q W_Qᵀ = U S² Uᵀ`` the squares of QK's singular values are the
-  eigenvalues of ``S Uᵀ (W_K W_Kᵀ) U S``. Fast, but squaring halves the digits: a singular value σ carries a relative
+* Gram matrices. ``σ(W)² = λ(W Wᵀ)``, and with ``W_K W_Kᵀ = L Lᵀ`` (Cholesky) the squares of QK's singular values are
+  the eigenvalues of ``Lᵀ (W_Q W_Qᵀ) L``. Fast, but squaring halves the digits: a singular value σ carries a relative
   error of about ``eps · (σ₁/σ)²``.
 * QR. ``A = Q R`` of each factor and an SVD of ``R_A R_Bᵀ``, errors ``eps · σ₁/σ`` (Golub & Van Loan 2013, §8.6).
 
 Everything is float64. The Gram way is taken, and kept for each matrix whose smallest eigenvalue shows that it has
-digits to spare; the others are done again by QR. So the ranks are those of a dense float64 SVD.
+digits to spare; the others are done again by QR. So the ranks are those of a dense float64 SVD. Stored numbers are
+made float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is still in the cache.
 """
 
 from __future__ import annotations
@@ -17,8 +18,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-ACCURATE_EIGENVALUE_RATIO = 1e-8
-"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 1e-8."""
+ACCURATE_EIGENVALUE_RATIO = 1e-9
+"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-7, since that is
+about ``eps · λ_max/λ_min``; larger singular values have smaller ones."""
+
+GRAM_BLOCK = 128
+"""Rows of a large Gram matrix that are multiplied at once, so that what lies above the diagonal is spared."""
+
+PIECE = 2**18
+"""Numbers that are made float64 at once: two mebibytes, about what a core's cache holds."""
 
 
 def _descending_roots(eigenvalues: Tensor) -> Tensor:
@@ -31,28 +39,70 @@ def _ill_conditioned(eigenvalues: Tensor) -> Tensor:
     return ~(eigenvalues[..., 0] > ACCURATE_EIGENVALUE_RATIO * eigenvalues[..., -1])
 
 
-def matrix_singular_values(matrices: Tensor) -> Tensor:
+def _lying(matrices: Tensor) -> Tensor:
+    """Turn (batch, rows, cols) so that there are no more rows than columns."""
+    return matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
+
+
+def _gram(wide: Tensor) -> Tensor:
+    """Multiply (batch, r, n) by its transpose, in float64: (batch, r, r).
+
+    Of a large result only the lower triangle is filled, which is what eigenvalues are computed from.
+    """
+    rows, cols = wide.shape[-2:]
+    if rows < 2 * GRAM_BLOCK:
+        pieces = (piece.double() for piece in wide.split(max(1, PIECE // (rows * cols))))
+        return torch.cat([piece @ piece.mT for piece in pieces])
+    gram = torch.zeros(*wide.shape[:-1], rows, dtype=torch.float64, device=wide.device)
+    for columns in wide.split(max(GRAM_BLOCK, 4 * PIECE // rows), -1):
+        piece = columns.double()
+        for start in range(0, rows, GRAM_BLOCK):
+            end = min(start + GRAM_BLOCK, rows)
+            gram[..., start:end, :end] += piece[..., start:end, :] @ piece[..., :end, :].mT
+    return gram
+
+
+def _symmetric(gram: Tensor) -> Tensor:
+    """Fill what `_gram` may have left out."""
+    return gram if gram.shape[-1] < 2 * GRAM_BLOCK else gram.tril() + gram.tril(-1).mT
+
+
+def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Turn eigenvalues of Gram matrices into singular values, and do again what squaring does not resolve.
+
+    Parameters
+    ----------
+    wide : (batch, r, n), what the Gram matrices are of.
+    eigenvalues : (batch, r), ascending.
+    """
+    result = _descending_roots(eigenvalues)
+    doubtful = _ill_conditioned(eigenvalues)
+    if bool(doubtful.any()):
+        rows = wide[doubtful.to(wide.device)].double()
+        is_square = rows.shape[-1] == rows.shape[-2]
+        result[doubtful] = torch.linalg.svdvals(rows if is_square else _triangle(rows.mT)).to(result.device)
+    return result
+
+
+def matrix_singular_values(matrices: Tensor, solver: str | None = None) -> Tensor:
     """Compute the singular values of a batch of matrices.
 
     Parameters
     ----------
     matrices : (batch, rows, cols), any real dtype.
+    solver : the device that takes the Gram matrices apart; None is the one they are on.
 
     Returns
     -------
-    (batch, min(rows, cols)) float64, largest first.
+    (batch, min(rows, cols)) float64, largest first, on the solver's device.
     """
-    wide = matrices.double()
-    if wide.shape[-2] > wide.shape[-1]:
-        wide = wide.mT
-    eigenvalues = torch.linalg.eigvalsh(wide @ wide.mT)
-    result = _descending_roots(eigenvalues)
-    again = _ill_conditioned(eigenvalues)
-    if bool(again.any()):
-        doubtful = wide[again]
-        is_square = doubtful.shape[-1] == doubtful.shape[-2]
-        result[again] = torch.linalg.svdvals(doubtful if is_square else _triangle(doubtful.mT))
-    return result
+    wide = _lying(matrices)
+    return _again(wide, torch.linalg.eigvalsh(_moved(_gram(wide), solver)))
+
+
+def _moved(gram: Tensor, solver: str | None) -> Tensor:
+    """Bring a small matrix to where it is taken apart."""
+    return gram if solver is None else gram.to(solver)
 
 
 def _triangle(tall: Tensor) -> Tensor:
@@ -61,35 +111,83 @@ def _triangle(tall: Tensor) -> Tensor:
     return upper
 
 
-def product_singular_values(left: Tensor, right: Tensor) -> Tensor:
+def circuit_singular_values(own: Tensor, shared: Tensor, solver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the singular values of two factors and of their products ``ownᵀ shared``, from the same Gram matrices.
+
+    Parameters
+    ----------
+    own : (batch, r, m), any real dtype.
+    shared : (batch / group, r, n), any real dtype; each stands beside the ``group`` of own factors that follow.
+    solver : the device that takes the Gram matrices apart; None is the one they are on.
+
+    Returns
+    -------
+    tuple
+        (batch, min(r, m)), (batch / group, min(r, n)) and (batch, min(r, m, n)) float64, largest first, on the
+        solver's device; singular values of the (m, n) products beyond their rank are zero.
+    """
+    if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
+        products = _full_products(own, shared, solver)
+        return matrix_singular_values(own, solver), matrix_singular_values(shared, solver), products
+    own_gram, shared_gram = _moved(_gram(own), solver), _moved(_gram(shared), solver)
+    shared_values = torch.linalg.eigvalsh(shared_gram)
+    return (
+        _again(own, torch.linalg.eigvalsh(own_gram)),
+        _again(shared, shared_values),
+        _thin_products(own, shared, own_gram, shared_gram, shared_values),
+    )
+
+
+def product_singular_values(left: Tensor, right: Tensor, solver: str | None = None) -> Tensor:
     """Compute the singular values of ``leftᵀ right`` for a batch of thin factors.
 
     Parameters
     ----------
     left, right : (batch, r, m) and (batch, r, n), any real dtype; the products are (m, n), of rank at most r.
+    solver : the device that takes the Gram matrices apart; None is the one they are on.
 
     Returns
     -------
     (batch, min(r, m, n)) float64, largest first; singular values beyond are zero.
     """
-    left, right = left.double(), right.double()
-    rank, rows, cols = left.shape[-2], left.shape[-1], right.shape[-1]
-    if rank >= min(rows, cols):  # a product of full rank is too ill-conditioned for squaring once more
-        values: Tensor = torch.linalg.svdvals(left.mT @ right)
-        return values
-    left_values, left_vectors = torch.linalg.eigh(left @ left.mT)
-    root = left_vectors * left_values.clamp_min(0).sqrt().unsqueeze(-2)  # (batch, r, r): U S
-    core = root.mT @ (right @ right.mT) @ root
-    eigenvalues = torch.linalg.eigvalsh(core)
+    if left.shape[-2] >= min(left.shape[-1], right.shape[-1]):
+        return _full_products(left, right, solver)
+    left_gram, right_gram = _moved(_gram(left), solver), _moved(_gram(right), solver)
+    return _thin_products(left, right, left_gram, right_gram, torch.linalg.eigvalsh(right_gram))
+
+
+def _full_products(own: Tensor, shared: Tensor, solver: str | None) -> Tensor:
+    """Form products of full rank, which are too ill-conditioned for squaring once more, and decompose them."""
+    products = own.double().mT @ shared.double().repeat_interleave(own.shape[0] // shared.shape[0], 0)
+    values: Tensor = torch.linalg.svdvals(_moved(products, solver))
+    return values
+
+
+def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, shared_values: Tensor) -> Tensor:
+    """Compute the singular values of ``ownᵀ shared`` from the Gram matrices of both, and the eigenvalues of the second.
+
+    Where the second has no Cholesky factor it is ill-conditioned, and the product is done again by QR.
+    """
+    group = own.shape[0] // shared.shape[0]
+    factor, failed = torch.linalg.cholesky_ex(shared_gram)
+    lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
+    own_gram = _symmetric(own_gram)
+    eigenvalues = torch.linalg.eigvalsh(lower.mT @ own_gram @ lower)
     result = _descending_roots(eigenvalues)
-    again = _ill_conditioned(left_values) | _ill_conditioned(eigenvalues)
-    if bool(again.any()):
-        core = _triangle(left[again].mT) @ _triangle(right[again].mT).mT
-        result[again] = torch.linalg.svdvals(core)
+    # Rounding is relative to the factors, whose product may be far smaller than they are.
+    largest = torch.linalg.matrix_norm(own_gram) * shared_values[..., -1].repeat_interleave(group, 0)
+    doubtful = ~(eigenvalues[..., 0] > ACCURATE_EIGENVALUE_RATIO * largest)
+    doubtful |= _ill_conditioned(shared_values).repeat_interleave(group, 0)
+    if bool(doubtful.any()):
+        places = doubtful.to(own.device).nonzero()[:, 0]
+        core = _triangle(own[places].double().mT) @ _triangle(shared[places // group].double().mT).mT
+        result[doubtful] = torch.linalg.svdvals(core).to(result.device)
     return result
 
 
-def head_singular_values(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
+def head_singular_values(
+    query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None
+) -> dict[str, Tensor]:
     """Compute the singular values of every head's four matrices and two circuits.
 
     Parameters
@@ -98,24 +196,33 @@ def head_singular_values(query: Tensor, key: Tensor, value: Tensor, output: Tens
     key : (key_value_heads, head_dim, d_source)
     value : (key_value_heads, value_head_dim, d_source)
     output : (heads, d_model, value_head_dim)
+    solver : the device that takes the Gram matrices apart; None is the one they are on.
 
     Returns
     -------
     By matrix, (heads, structural rank) float64, largest first; a key/value head's values stand at each of its heads.
     """
-    group = query.shape[0] // key.shape[0]
-    key_rows, value_rows = (part.repeat_interleave(group, 0) for part in (key, value))
-    return {
-        "Q": matrix_singular_values(query),
-        "K": matrix_singular_values(key).repeat_interleave(group, 0),
-        "V": matrix_singular_values(value).repeat_interleave(group, 0),
-        "O": matrix_singular_values(output),
-        "QK": product_singular_values(query, key_rows),
-        "OV": product_singular_values(value_rows, output.mT),
-    }
+    return circuit_of_heads("QK", query, key, solver) | circuit_of_heads("OV", output.mT, value, solver)
 
 
-def layer_matrix(name: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
+def circuit_of_heads(circuit: str, own: Tensor, shared: Tensor, solver: str | None = None) -> dict[str, Tensor]:
+    """Compute one half of `head_singular_values`: a circuit and its two factors.
+
+    Parameters
+    ----------
+    circuit : ``QK`` or ``OV``.
+    own : (heads, r, m), the queries, or the transposed outputs.
+    shared : (key_value_heads, r, n), the keys or the values.
+    solver : the device that takes the Gram matrices apart; None is the one they are on.
+    """
+    group = own.shape[0] // shared.shape[0]
+    own_values, shared_values, products = circuit_singular_values(own, shared, solver)
+    return {circuit[0]: own_values, circuit[1]: shared_values.repeat_interleave(group, 0), circuit: products}
+
+
+def layer_matrix(
+    name: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None
+) -> Tensor:
     """Compute the singular values of one matrix of a whole layer; shapes as in `head_singular_values`.
 
     Q, K, V and O are those of all heads stacked, each key/value head once, as the checkpoint stores them. QK and OV are
@@ -128,8 +235,8 @@ def layer_matrix(name: str, query: Tensor, key: Tensor, value: Tensor, output: T
     """
     stored = {"Q": query, "K": key, "V": value, "O": output.mT}
     if name in stored:
-        return matrix_singular_values(stored[name].flatten(0, 1).unsqueeze(0))[0]
+        return matrix_singular_values(stored[name].flatten(0, 1).unsqueeze(0), solver)[0]
     shared, own = (key, query) if name == "QK" else (value, output.mT)
-    summed = own.double().unflatten(0, (shared.shape[0], -1)).sum(1).flatten(0, 1)  # (kv_heads · head_dim, d_model)
-    factors = (summed, shared.flatten(0, 1)) if name == "QK" else (shared.flatten(0, 1), summed)
-    return product_singular_values(factors[0].unsqueeze(0), factors[1].unsqueeze(0))[0]
+    group = own.shape[0] // shared.shape[0]
+    summed = own if group == 1 else own.double().unflatten(0, (shared.shape[0], group)).sum(1)
+    return product_singular_values(summed.flatten(0, 1)[None], shared.flatten(0, 1)[None], solver)[0]

@@ -13,7 +13,7 @@ import numpy as np
 from engine.service.files import replaced_file
 from engine.values.spectra import FloatArray
 
-MATHEMATICS_VERSION = 2
+MATHEMATICS_VERSION = 3
 """Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
 
 SIZE_LIMIT = 512 * 2**20

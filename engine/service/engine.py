@@ -40,6 +40,11 @@ class Engine:
         self._source = source
         self._thread = EngineThread()
         self._session: Session | None = None
+        self._listener: Callable[[str], None] | None = None
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Have what goes another way than was asked for told, in a sentence; called on the engine thread."""
+        self._listener = listener
 
     @classmethod
     def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
@@ -69,9 +74,15 @@ class Engine:
                 self._session = Session(self._source(), self._options)
             else:
                 self._session = Session.open(name, self._options, reporting)
+            self._session.notify = self._tell
             return self._session.outline
 
         return self._thread.submit(work, Urgency.OPENING, "open")
+
+    def _tell(self, notice: str) -> None:
+        """Hand a notice to whoever listens."""
+        if self._listener is not None:
+            self._listener(notice)
 
     def spectra(self, layer: Head, whole_layer: bool, view: str = "") -> Future[SpectraGroup]:
         """Ask for the spectra of all heads of a layer, or of the layer as a whole."""

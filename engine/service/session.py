@@ -28,12 +28,22 @@ if TYPE_CHECKING:
 
     from engine.models.heads import LayerWeights
     from engine.models.maps import MapReader
+    from engine.service.computing import Computing
 
 Breathe = Callable[[], None]
 
 
+def _nobody_listens(notice: str) -> None:
+    """Let a notice pass."""
+
+
 class Session:
-    """A model that is open. Every method belongs to the engine thread; none is called from another."""
+    """A model that is open. Every method belongs to the engine thread; none is called from another.
+
+    Attributes
+    ----------
+    notify : called with a sentence when something goes another way than a person asked for.
+    """
 
     def __init__(self, source: Source, options: EngineOptions) -> None:
         self._source = source
@@ -45,7 +55,8 @@ class Session:
 
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
         self._reader: MapReader | EngineError | None = None
-        self._spectra_device = ""
+        self.notify: Callable[[str], None] = _nobody_listens
+        self._computing: Computing | None = None
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
@@ -133,28 +144,15 @@ class Session:
         whole_layer: bool,
         breathe: Breathe,
     ) -> dict[str, FloatArray]:
-        """Compute on the chosen device, and on the CPU where that runs out of memory."""
-        import torch
+        """Compute where and how this machine does it fastest."""
+        if self._computing is None:
+            from engine.service.computing import Computing
 
-        from engine.mathematics.spectra import head_singular_values, layer_matrix
-        from engine.models.devices import choose_device, spectra_device
-
-        self._spectra_device = self._spectra_device or spectra_device(choose_device(self._options.device))
-        try:
-            placed = [factor.to(self._spectra_device) for factor in factors]
-            if not whole_layer:
-                of_heads = head_singular_values(*placed)
-                return {matrix: of_heads[matrix].cpu().numpy() for matrix in matrices}
-            values: dict[str, FloatArray] = {}
-            for matrix in matrices:
-                breathe()
-                values[matrix] = layer_matrix(matrix, *placed).cpu().numpy()[None]
-            return values
-        except torch.OutOfMemoryError:
-            if self._spectra_device == "cpu":
-                raise
-            self._spectra_device = "cpu"
-            return self._singular_values(factors, matrices, whole_layer, breathe)
+            self._computing = Computing(self._options.device, self.notify)
+        if whole_layer:
+            return self._computing.layer(factors, matrices, breathe)
+        of_heads = self._computing.heads(factors, breathe)
+        return {matrix: of_heads[matrix] for matrix in matrices}
 
     def baseline(self, layer: Head, whole_layer: bool, breathe: Breathe) -> Baseline | None:
         """Give what Gaussian factors of a layer's shapes yield; layers of one shape share it, and changes have none."""

@@ -1,0 +1,206 @@
+"""Where and how singular values are computed: on the CPU side by side, on a GPU in batches, whichever is faster here.
+
+Which way is the fastest depends on the machine: on how many cores share the memory, and on whether a GPU's float64 is
+as strong as its float32 or sixty times weaker. So the ways are tried on the first layers, which is work that had to be
+done anyway, and the fastest is kept. All give the same numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.mathematics.spectra import circuit_of_heads, layer_matrix
+from engine.models.devices import choose_device, spectra_device
+from engine.service.crew import Crew
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES
+from engine.values.spectra import FloatArray
+
+Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+Breathe = Callable[[], None]
+
+FEW_THREADS = 4
+"""Up to so many, pieces side by side were faster than one after the other wherever that was measured."""
+
+PIECE = 2**21
+"""Numbers of the factors that a piece of the heads' work takes up, some hundredths of a second of it."""
+
+SIDE_BY_SIDE_BYTES = 2**29
+"""What whole matrices that are decomposed side by side may take; larger ones follow one another."""
+
+COPIES = 4
+"""How many times a whole matrix is held in float64 while it is decomposed: itself, its square, and LAPACK's copies."""
+
+_NO_MEMORY = "can't allocate memory"
+"""In what PyTorch says when main memory is short; that of a GPU has an error of its own."""
+
+TRIES = 2
+"""How often each way is tried, the first time with all that a library does once."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to compute.
+
+    Attributes
+    ----------
+    device : where matrices are multiplied.
+    solver : where their Gram matrices are taken apart; None is the same.
+    is_beside : whether pieces run side by side, each on a thread of its own.
+    """
+
+    device: str
+    solver: str | None = None
+    is_beside: bool = False
+
+
+class Ways:
+    """Several ways to the same result, of which the fastest is kept once each has been tried on real work."""
+
+    def __init__(self, ways: Sequence[Way]) -> None:
+        self._seconds: dict[Way, list[float]] = {way: [] for way in ways}
+
+    def choose(self) -> Way:
+        """Give a way that has not been tried enough, or else the fastest."""
+        if len(self._seconds) > 1:
+            for way, seconds in self._seconds.items():
+                if len(seconds) < TRIES:
+                    return way
+        return min(self._seconds, key=lambda way: min(self._seconds[way], default=0.0))
+
+    def learn(self, way: Way, seconds: float) -> None:
+        """Note how long a way took."""
+        self._seconds[way] = [*self._seconds[way], seconds][:TRIES]
+
+
+class Computing:
+    """Computes the singular values of layers; belongs to the engine thread.
+
+    Parameters
+    ----------
+    wish : the device, as a person names it.
+    notify : told in a sentence what goes another way than was wished.
+
+    Raises
+    ------
+    EngineError : when there is no such device.
+    """
+
+    def __init__(self, wish: str, notify: Callable[[str], None]) -> None:
+        self._devices = dict.fromkeys((False, True), spectra_device(choose_device(wish)))  # by whether layers are whole
+        self._notify = notify
+        self._crew = Crew(torch.get_num_threads())
+        self._ways: dict[Hashable, Ways] = {}
+        self._heads_at_once: int | None = None
+
+    def heads(self, factors: Factors, breathe: Breathe) -> dict[str, FloatArray]:
+        """Compute the singular values of every head's matrices and circuits.
+
+        Parameters
+        ----------
+        factors : as `head_singular_values` takes them.
+        breathe : called between the pieces of the work.
+
+        Returns
+        -------
+        By matrix, (heads, structural rank), largest first.
+        """
+        return self._fastest(False, factors, lambda way: self._heads(way, factors, breathe))
+
+    def layer(self, factors: Factors, matrices: Sequence[str], breathe: Breathe) -> dict[str, FloatArray]:
+        """Compute the singular values of matrices of a whole layer; parameters as for `heads`.
+
+        Returns
+        -------
+        By matrix, (1, structural rank), largest first.
+        """
+        return self._fastest(True, factors, lambda way: self._layer(way, factors, matrices, breathe))
+
+    def _fastest(
+        self, whole_layer: bool, factors: Factors, compute: Callable[[Way], dict[str, FloatArray]]
+    ) -> dict[str, FloatArray]:
+        """Compute in the way that is the fastest for factors of these shapes, as far as is known."""
+        while True:
+            key = (self._devices[whole_layer], whole_layer, *(factor.shape for factor in factors))
+            ways = self._ways.setdefault(key, Ways(self._candidates(whole_layer)))
+            way = ways.choose()
+            start = time.perf_counter()
+            try:
+                values = compute(way)
+            except RuntimeError as error:
+                if not isinstance(error, torch.OutOfMemoryError) and _NO_MEMORY not in str(error):
+                    raise
+                self._make_do(way, whole_layer, factors)
+                continue
+            ways.learn(way, time.perf_counter() - start)
+            return values
+
+    def _candidates(self, whole_layer: bool) -> list[Way]:
+        """List the ways that may be the fastest."""
+        beside, alone, device = Way("cpu", is_beside=True), Way("cpu"), self._devices[whole_layer]
+        if device == "cpu":
+            return [beside] if self._crew.size <= FEW_THREADS else [beside, alone]
+        on_device = [Way(device), Way(device, "cpu")]
+        return on_device if whole_layer else [*on_device, beside]
+
+    def _make_do(self, way: Way, whole_layer: bool, factors: Factors) -> None:
+        """Do with less of a device's memory: with half as many heads at once, and at last without it."""
+        if way.device == "cpu":
+            raise EngineError("there is too little free memory for this layer's spectra; close other programs")
+        torch.cuda.empty_cache()
+        heads = min(self._heads_at_once or len(factors[0]), len(factors[0])) // 2
+        if whole_layer or heads < len(factors[0]) // len(factors[1]):
+            of_what = "of whole layers" if whole_layer else "of heads"
+            self._notify(f"{way.device} has too little free memory; spectra {of_what} are computed on the CPU")
+            self._devices[whole_layer] = "cpu"
+        else:
+            if self._heads_at_once is None:
+                self._notify(f"{way.device} has little free memory; spectra of heads are computed a few at a time")
+            self._heads_at_once = heads
+
+    def _heads(self, way: Way, factors: Factors, breathe: Breathe) -> dict[str, FloatArray]:
+        """Compute all heads of a layer in one way, a few at a time."""
+        query, key, value, output = factors
+        group = len(query) // len(key)
+        pieces = []
+        for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
+            numbers = group * own[0].numel() + shared[0].numel()
+            at_once = max(1, PIECE // numbers) if way.device == "cpu" else (self._heads_at_once or len(own)) // group
+            for start in range(0, len(shared), at_once):
+                end = start + at_once
+                part = own[group * start : group * end], shared[start:end]
+                pieces.append(partial(_circuit, way, circuit, *part))
+        found: dict[str, list[FloatArray]] = {}
+        for values in self._crew.run(pieces, breathe, None if way.is_beside else 1):
+            for matrix, rows in values.items():
+                found.setdefault(matrix, []).append(rows)
+        return {matrix: np.concatenate(found[matrix]) for matrix in MATRICES}
+
+    def _layer(self, way: Way, factors: Factors, matrices: Sequence[str], breathe: Breathe) -> dict[str, FloatArray]:
+        """Compute matrices of a whole layer in one way, the slowest first."""
+        order = sorted(matrices, key=len, reverse=True)
+        width = max(max(len(factor) * factor.shape[1], factor.shape[2]) for factor in factors[:3])
+        at_once = SIDE_BY_SIDE_BYTES // (COPIES * 8 * width**2) if way.is_beside else 1
+        pieces = [partial(_matrix, way, matrix, factors) for matrix in order]
+        found = dict(zip(order, self._crew.run(pieces, breathe, max(1, at_once)), strict=True))
+        return {matrix: found[matrix] for matrix in matrices}
+
+
+def _circuit(way: Way, circuit: str, own: Tensor, shared: Tensor) -> dict[str, FloatArray]:
+    """Compute a circuit of some heads, and its factors."""
+    values = circuit_of_heads(circuit, own.to(way.device), shared.to(way.device), way.solver)
+    return {matrix: rows.cpu().numpy() for matrix, rows in values.items()}
+
+
+def _matrix(way: Way, matrix: str, factors: Factors) -> FloatArray:
+    """Compute one matrix of a whole layer."""
+    query, key, value, output = (factor.to(way.device) for factor in factors)
+    values: FloatArray = layer_matrix(matrix, query, key, value, output, way.solver).cpu().numpy()[None]
+    return values

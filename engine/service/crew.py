@@ -1,0 +1,97 @@
+"""A few threads on which the pieces of one computation run side by side, while the engine thread stays free.
+
+LAPACK spends half of an eigenvalue problem in steps that one core does as fast as two, so two matrices side by side are
+done sooner than one after the other with two threads each. And a call of LAPACK cannot be interrupted: on a thread of
+its own it keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+Piece = tuple["Future[Any]", Callable[[], Any]]
+
+LOOK_AFTER = 0.005
+"""Seconds after which the thread that waits looks for more urgent work."""
+
+
+class Crew:
+    """Daemon threads, begun when they are first needed; only one thread hands work out to them.
+
+    Parameters
+    ----------
+    size : how many threads.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._handed_out: queue.SimpleQueue[Piece] = queue.SimpleQueue()
+        self._running: set[Future[Any]] = set()
+        self._threads = 0
+        self._depth = 0
+
+    def run(
+        self, pieces: Sequence[Callable[[], Result]], breathe: Callable[[], None], at_once: int | None = None
+    ) -> list[Result]:
+        """Do pieces side by side, and give their results in order.
+
+        More urgent work, done while this one breathes, does its pieces itself where every thread is taken.
+
+        Parameters
+        ----------
+        pieces : each is called once, on any thread.
+        breathe : called again and again on the calling thread; when it raises, pieces that have not begun are given up.
+        at_once : how many may run at the same time; None leaves it to the number of threads.
+
+        Raises
+        ------
+        BaseException : the first that a piece raised.
+        """
+        futures: list[Future[Result]] = [Future() for _ in pieces]
+        waiting = deque(zip(futures, pieces, strict=True))
+        self._depth += 1
+        try:
+            while not all(future.done() for future in futures):
+                mine = sum(future in self._running for future in futures)
+                while waiting and self._has_room() and (at_once is None or mine < at_once):
+                    self._hand_out(*waiting.popleft())
+                    mine += 1
+                if waiting and not mine and self._depth > 1:
+                    _do(*waiting.popleft())
+                breathe()
+                wait(self._running, LOOK_AFTER, FIRST_COMPLETED)
+                self._running = {future for future in self._running if not future.done()}
+            return [future.result() for future in futures]
+        finally:
+            self._depth -= 1
+
+    def _has_room(self) -> bool:
+        """Say whether a thread has nothing to do."""
+        return len(self._running) < self.size
+
+    def _hand_out(self, future: Future[Any], piece: Callable[[], Any]) -> None:
+        """Give a piece to a thread, a new one until there are enough."""
+        self._running.add(future)
+        self._handed_out.put((future, piece))
+        if self._threads < min(self.size, len(self._running)):
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"crew {self._threads}", daemon=True).start()
+
+    def _work(self) -> None:
+        """Do pieces for ever."""
+        while True:
+            _do(*self._handed_out.get())
+
+
+def _do(future: Future[Any], piece: Callable[[], Any]) -> None:
+    """Do one piece; what it raises is its result."""
+    try:
+        future.set_result(piece())
+    except BaseException as error:  # raised where the results are collected
+        future.set_exception(error)
