@@ -1,40 +1,69 @@
-"""All spectra of a GPT-2-small-shaped model, against the plain way: ``python -m tests.benchmarks.spectra [LAYERS]``.
+"""Spectra of a GPT-2-small-shaped model, ours and others', in one run: ``python -m tests.benchmarks.spectra [LAYERS]``.
 
-The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as published
-notebooks do it. Both run in this process, one after the other, on the same random weights; the plain way on the first
-layers only (two unless LAYERS says otherwise) and scaled up, because it is the same work in each.
+* The plain way is ``svdvals`` of every slice and of every dense ``d_model × d_model`` product, in float32, as published
+  notebooks do it.
+* TransformerLens, where it is installed, decomposes the heads' circuits by its ``FactoredMatrix``, in float32.
+* WeightWatcher, where it is installed, decomposes whole matrices, and fits power laws to them, which is part of its
+  time.
+
+All work on the same random weights. The engine computes all twelve layers, as it does in the background of the
+explorer; the others only LAYERS of them (two unless said otherwise), in between, and their time is scaled up, since it
+is the same work in each.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import logging
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from engine.service.options import limit_threads
 
-threads = limit_threads(None)
+limit_threads(None)
 
 import numpy as np  # noqa: E402  # the number of threads is set before the libraries are loaded
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from engine.mathematics.measures import energy_rank  # noqa: E402
-from engine.mathematics.spectra import head_singular_values, layer_matrix  # noqa: E402
+from engine.mathematics.measures import energy_rank, numerical_rank, rank_tolerance  # noqa: E402
+from engine.service.computing import Computing, Factors  # noqa: E402
 from engine.values.heads import MATRICES  # noqa: E402
+from engine.values.spectra import FloatArray  # noqa: E402
+from tests.benchmarks.machine import machine  # noqa: E402
 
 LAYERS, HEADS, WIDTH, D_MODEL = 12, 12, 64, 768
-Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+EPSILONS = (0.01, 0.05, 0.1, 0.001)
+
+Way = Callable[[Factors], Any]
+Seconds = tuple[float, float]
 
 
-def timed(work: Callable[[], object]) -> float:
-    """Run work once and give the seconds."""
+def nothing() -> None:
+    """Have nothing more urgent to do."""
+
+
+def draw_layer(heads: int, shared: int, width: int, d_model: int) -> Factors:
+    """Draw a layer's weights in float32."""
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape) * 0.02
+
+    shared_rows = draw(shared, width, d_model), draw(shared, width, d_model)
+    return draw(heads, width, d_model), *shared_rows, draw(heads, d_model, width)
+
+
+def timed(way: Way, layer: Factors) -> tuple[float, Any]:
+    """Run a way once and give the seconds and what it computed."""
     start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    values = way(layer)
+    return time.perf_counter() - start, values
 
 
-def plain_heads(factors: Factors) -> dict[str, Tensor]:
+def dense_heads(factors: Factors) -> dict[str, Tensor]:
     """Take every slice and every dense product of a layer's heads through ``svdvals``."""
     query, key, value, output = factors
     dense = {"Q": query, "K": key, "V": value, "O": output}
@@ -42,44 +71,103 @@ def plain_heads(factors: Factors) -> dict[str, Tensor]:
     return {matrix: torch.stack([torch.linalg.svdvals(each) for each in batch]) for matrix, batch in dense.items()}
 
 
-def plain_layer(factors: Factors) -> None:
+def dense_layer(factors: Factors) -> dict[str, Tensor]:
     """Take the six matrices of a whole layer through ``svdvals``."""
     query, key, value, output = factors
-    stacked = [each.flatten(0, 1) for each in (query, key, value, output.mT)]
-    for each in (*stacked, stacked[0].T @ stacked[1], stacked[2].T @ stacked[3]):
-        torch.linalg.svdvals(each)
+    q, k, v, o = (each.flatten(0, 1) for each in (query, key, value, output.mT))
+    dense = {"Q": q, "K": k, "V": v, "O": o, "QK": q.T @ k, "OV": v.T @ o}
+    return {matrix: torch.linalg.svdvals(each)[None] for matrix, each in dense.items()}
+
+
+def transformer_lens(factors: Factors) -> None:
+    """Decompose the circuits of a layer's heads as TransformerLens does."""
+    factored = importlib.import_module("transformer_lens").FactoredMatrix
+    query, key, value, output = factors
+    for left, right in ((query.mT, key), (value.mT, output.mT)):
+        factored(left, right).svd()
+
+
+def weight_watcher(factors: Factors) -> None:
+    """Decompose the four matrices of a whole layer as WeightWatcher does."""
+    model = torch.nn.ModuleDict()
+    for name, factor in zip("QKVO", factors, strict=True):
+        model[name] = torch.nn.Linear(D_MODEL, D_MODEL, bias=False)
+        rows = (factor.mT if name == "O" else factor).flatten(0, 1)
+        model[name].weight.data = rows.T.contiguous() if name == "O" else rows
+    importlib.import_module("weightwatcher").WeightWatcher(model=model).analyze()
+
+
+def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[int, int]:
+    """Count the ranks that are those of dense float64, and all of them: energy ranks at several ε, numerical ranks."""
+    tolerance = rank_tolerance(D_MODEL, D_MODEL, 2.0**-52, 2.0**-23)
+    agree = total = 0
+    for matrix, rows in found.items():
+        truth = exact[matrix].numpy()[:, : rows.shape[1]]
+        pairs = [(energy_rank(rows, epsilon), energy_rank(truth, epsilon)) for epsilon in EPSILONS]
+        for ours, theirs in (*pairs, (numerical_rank(rows, tolerance), numerical_rank(truth, tolerance))):
+            agree += int(np.count_nonzero(ours == theirs))
+            total += len(ours)
+    return agree, total
+
+
+def others() -> dict[str, tuple[Way | None, Way | None]]:
+    """List the other ways that this machine has, for heads and for whole layers."""
+    ways: dict[str, tuple[Way | None, Way | None]] = {"svdvals of dense matrices": (dense_heads, dense_layer)}
+    if importlib.util.find_spec("transformer_lens"):
+        ways["TransformerLens, circuits"] = (transformer_lens, None)
+    if importlib.util.find_spec("weightwatcher"):
+        ways["WeightWatcher, whole layers"] = (None, weight_watcher)
+    return ways
+
+
+def line(name: str, spent: Seconds, ours: Seconds) -> str:
+    """Write a way's seconds, and how many times ours they are."""
+
+    def cell(seconds: float, our_seconds: float) -> str:
+        return f"{seconds:8.2f} s {seconds / our_seconds:5.1f} ×" if seconds else f"{'—':>18}"
+
+    both = sum(spent) if all(spent) else 0.0
+    return f"  {name:<28}{cell(spent[0], ours[0])}{cell(spent[1], ours[1])}{cell(both, sum(ours))}"
 
 
 def main() -> None:
-    """Print seconds and ratios, and whether the energy ranks agree with float64."""
+    """Print seconds and ratios, and how many ranks agree with float64."""
     sample = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    logging.disable(logging.CRITICAL)
     torch.manual_seed(0)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(*shape) * 0.02
-
-    shape = (HEADS, WIDTH, D_MODEL)
-    model: list[Factors] = [
-        (draw(*shape), draw(*shape), draw(*shape), draw(HEADS, D_MODEL, WIDTH)) for _ in range(LAYERS)
-    ]
-    head_singular_values(*model[0])
-    heads = timed(lambda: [head_singular_values(*factors) for factors in model])
-    layers = timed(lambda: [layer_matrix(matrix, *factors) for factors in model for matrix in MATRICES])
-    scale = LAYERS / sample
-    plain = timed(lambda: [plain_heads(factors) for factors in model[:sample]]) * scale
-    plain_layers = timed(lambda: list(map(plain_layer, model[:sample]))) * scale
-    print(f"{LAYERS} layers × {HEADS} heads, d_model {D_MODEL}, {threads} threads, torch {torch.__version__}")
-    print(f"  heads         engine {heads:6.2f} s   plain {plain:6.2f} s   ratio {plain / heads:5.1f}")
-    print(f"  whole layers  engine {layers:6.2f} s   plain {plain_layers:6.2f} s   ratio {plain_layers / layers:5.1f}")
-    both, plain_both = heads + layers, plain + plain_layers
-    print(f"  together      engine {both:6.2f} s   plain {plain_both:6.2f} s   ratio {plain_both / both:5.1f}")
-    exact = plain_heads(tuple(factor.double() for factor in model[0]))  # type: ignore[arg-type]
-    engine = head_singular_values(*model[0])
-    same = all(
-        np.array_equal(energy_rank(engine[matrix].numpy()), energy_rank(exact[matrix].numpy()[:, :WIDTH]))
-        for matrix in MATRICES
+    computing = Computing("auto", print)
+    ours: tuple[Way, Way] = (
+        lambda layer: computing.heads(layer, nothing),
+        lambda layer: computing.layer(layer, MATRICES, nothing),
     )
-    print(f"  energy ranks of the first layer's heads are those of dense float64: {same}")
+    beside = others()
+    small = draw_layer(2, 2, 8, 32)
+    for way in (*ours, dense_heads, dense_layer):
+        way(small)  # libraries do some things once
+    spent = {name: [0.0, 0.0] for name in ("engine", *beside)}
+    agree = total = 0
+    for number in range(LAYERS):
+        layer = draw_layer(HEADS, HEADS, WIDTH, D_MODEL)
+        found = []
+        for place, way in enumerate(ours):
+            seconds, values = timed(way, layer)
+            spent["engine"][place] += seconds
+            found.append(values)
+        if number >= sample:
+            continue
+        for name, ways in beside.items():
+            for place, other in enumerate(ways):
+                if other is not None:
+                    spent[name][place] += timed(other, layer)[0] * LAYERS / sample
+        exact: Factors = tuple(factor.double() for factor in layer)  # type: ignore[assignment]
+        for values, dense in zip(found, (dense_heads, dense_layer), strict=True):
+            right, counted = same_ranks(values, dense(exact))
+            agree, total = agree + right, total + counted
+    print(f"{LAYERS} layers × {HEADS} heads, d_model {D_MODEL}; {machine()}")
+    print(f"  {'':<28}{'all heads':>18}{'whole layers':>18}{'together':>18}")
+    for name, (heads, layers) in spent.items():
+        print(line(name, (heads, layers), (spent["engine"][0], spent["engine"][1])))
+    print(f"  {agree} of {total} ranks are those of dense float64")
 
 
 if __name__ == "__main__":

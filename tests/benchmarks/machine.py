@@ -1,0 +1,42 @@
+"""What a measurement was made on, in one line, and memory as the operating system counts it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+
+def processor() -> str:
+    """Name the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def machine() -> str:
+    """Name the processor, the cores that may be used, Python, torch, and the GPUs."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return (
+        f"{processor()}, {cores} cores, {torch.get_num_threads()} threads, "
+        f"Python {platform.python_version()}, torch {torch.__version__}, {', '.join(gpus) or 'no GPU'}"
+    )
+
+
+def resident_mib(peak: bool = False) -> float:
+    """Give this process's resident set in mebibytes, or the largest it has been; of Linux alone."""
+    wanted = "VmHWM:" if peak else "VmRSS:"
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(wanted):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def forget_peak() -> None:
+    """Let the largest resident set be counted from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
