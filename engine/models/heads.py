@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import torch
@@ -69,17 +70,139 @@ class LayerWeights:
         return arrays | {name: bias for name, bias in biases.items() if bias is not None}
 
 
-def read_layer(tensors: Tensors, module: AttentionModule, device: str = "cpu") -> LayerWeights:
+class StoredLayer:
+    """One layer's attention tensors as they are stored, of which heads are cut out as they are wanted.
+
+    Tensors of a file are memory-mapped: what is not cut out is not read, and the pages are let go with this object.
+
+    Raises
+    ------
+    EngineError : when a tensor cannot be read, or is not of a floating type.
+    """
+
+    def __init__(self, tensors: Tensors, module: AttentionModule) -> None:
+        self._module = module
+        latents = module.latents.values()
+        steps = [name for latent in latents for name in (latent.down, latent.norm, latent.bias) if name]
+        steps += [module.output_first] if module.output_first else []
+        names = dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps))
+        self._stored = {name: _floating(name, tensors.read(name)) for name in names}
+        self._epsilons = {
+            matrix: STORED_EPSILONS[tensors.entries[name].dtype] for matrix, name in module.weights.items()
+        }
+        self._changed = None if module.change_of is None else StoredLayer(tensors, module.change_of)
+
+    def cut(self, heads: range | None = None, matrices: Collection[str] = "QKVO") -> LayerWeights:
+        """Cut heads out.
+
+        Parameters
+        ----------
+        heads : one after the other, all unless given; of those that share a key/value head all, or an equal part.
+        matrices : which projections are wanted; zeros that take no memory stand for the others.
+
+        Raises
+        ------
+        EngineError : when what is cut out holds NaN or infinite numbers.
+        """
+        heads = range(self._module.outline.heads) if heads is None else heads
+        weights = self._cut(heads, matrices)
+        if self._changed is None:
+            return weights
+        return replace(weights, circuits=_changed_circuits(weights, self._changed._cut(heads, matrices)))
+
+    def _cut(self, heads: range, matrices: Collection[str]) -> LayerWeights:
+        """Cut out heads as they are stored, and put together those whose projections take two steps."""
+        module, outline, stored = self._module, self._module.outline, self._stored
+        group = outline.heads // outline.key_value_heads
+        shared = range(heads.start // group, (heads.stop - 1) // group + 1)
+        parts: dict[str, Tensor] = {}
+        biases: dict[str, Tensor] = {}
+        for matrix, wanted in (("Q", heads), ("K", shared), ("V", shared)):
+            if matrix not in matrices:
+                rows, columns = outline.shape(matrix, False)
+                parts[matrix] = _nothing(len(wanted), rows, columns)
+                continue
+            name = module.weights[matrix]
+            weight = self._finite(name, _rows(module, _matrix(module, stored[name], matrix), matrix, wanted))
+            bias = self._bias(matrix)
+            bias = None if bias is None else _rows(module, bias, matrix, wanted)
+            if matrix in module.latents:
+                weight, bias = self._first_step(matrix).then(weight, bias, with_shared=matrix == "K")
+            parts[matrix] = weight
+            biases |= {} if bias is None else {matrix: bias}
+        down = module.latents.get("K")
+        return LayerWeights(
+            parts["Q"],
+            parts["K"],
+            parts["V"],
+            self._output(heads) if "O" in matrices else _nothing(len(heads), *outline.shape("O", False)),
+            biases.get("Q"),
+            biases.get("K"),
+            biases.get("V"),
+            self._bias("O"),
+            self._epsilons,
+            self._gate(module.weights["Q"], heads),
+            self._gate(module.biases.get("Q"), heads),
+            0 if down is None else len(stored[down.down]) - len(stored[down.norm]),
+        )
+
+    def _finite(self, name: str, part: Tensor) -> Tensor:
+        """Refuse a part of a tensor that no singular value could be computed of."""
+        if not bool(torch.isfinite(torch.stack(torch.aminmax(part))).all()):  # both are NaN where any number is
+            tensor = self._stored[name]
+            bad = int((~torch.isfinite(tensor)).sum())
+            raise EngineError(
+                f"{name} holds {bad} NaN or infinite numbers of {tensor.numel()}; its layer has no spectra, others do"
+            )
+        return part
+
+    def _bias(self, matrix: str) -> Tensor | None:
+        """Give the bias of a projection, or None where the model has none."""
+        name = self._module.biases.get(matrix)
+        return None if name is None else self._finite(name, self._stored[name]).flatten()
+
+    def _first_step(self, matrix: str) -> FirstStep:
+        """Give the first step of a projection that takes two."""
+        names = self._module.latents[matrix]
+        down, norm = (self._finite(name, self._stored[name]) for name in (names.down, names.norm))
+        return FirstStep(down, norm, None if names.bias is None else self._finite(names.bias, self._stored[names.bias]))
+
+    def _output(self, heads: range) -> Tensor:
+        """Cut out columns of the output projection, by head: (heads, d_output, value_head_dim)."""
+        module, width = self._module, self._module.outline.value_head_dim
+        name = module.weights["O"]
+        weight = _matrix(module, self._stored[name], "O")
+        if module.output_first:
+            first = self._finite(module.output_first, self._stored[module.output_first])
+            weight = weight.double() @ _in_groups(first, module.outline.heads * width).double()
+        columns = self._finite(name, weight[:, heads.start * width : heads.stop * width])
+        by_head: Tensor = columns.unflatten(1, (len(heads), width)).permute(1, 0, 2)
+        return by_head
+
+    def _gate(self, name: str | None, heads: range) -> Tensor | None:
+        """Cut out what follows each head's queries, where that is an output gate."""
+        if name is None or not self._module.is_gated:
+            return None
+        outline = self._module.outline
+        stored = self._stored[name]
+        rows = stored.flatten() if stored.ndim == 1 else _matrix(self._module, stored, "Q")
+        by_head = rows.unflatten(0, (outline.heads, -1))[heads.start : heads.stop, outline.head_dim :]
+        return self._finite(name, by_head)
+
+
+def read_layer(tensors: Tensors, module: AttentionModule) -> LayerWeights:
     """Read one layer's projections and cut them into heads.
 
     Raises
     ------
     EngineError : when a tensor cannot be read, is not of a floating type, or holds NaN or infinite numbers.
     """
-    weights = _read(tensors, module, device)
-    if module.change_of is None:
-        return weights
-    return replace(weights, circuits=_changed_circuits(weights, _read(tensors, module.change_of, device)))
+    return StoredLayer(tensors, module).cut()
+
+
+def _nothing(*shape: int) -> Tensor:
+    """Give zeros that take no memory."""
+    return torch.zeros(()).expand(shape)
 
 
 def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
@@ -101,50 +224,6 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     )
 
 
-def _read(tensors: Tensors, module: AttentionModule, device: str) -> LayerWeights:
-    """Read one layer's projections and cut them into heads."""
-    outline = module.outline
-    steps = [name for latent in module.latents.values() for name in (latent.down, latent.norm, latent.bias) if name]
-    steps += [module.output_first] if module.output_first else []
-    read: dict[str, Tensor] = {}
-    for name in dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps)):
-        read[name] = _finite(name, tensors.read(name)).to(device)
-    weights = {matrix: _matrix(module, read[name], matrix) for matrix, name in module.weights.items()}
-    biases = {matrix: read[name].flatten() for matrix, name in module.biases.items()}
-    parts = {matrix: _rows(module, weights[matrix], matrix) for matrix in "QKV"}
-    bias_parts = {matrix: _rows(module, biases[matrix], matrix) for matrix in "QKV" if matrix in biases}
-    for matrix, names in module.latents.items():
-        step = FirstStep(read[names.down], read[names.norm], None if names.bias is None else read[names.bias])
-        parts[matrix], bias = step.then(parts[matrix], bias_parts.get(matrix), with_shared=matrix == "K")
-        if bias is not None:
-            bias_parts[matrix] = bias
-    gates = {
-        name: stored["Q"].unflatten(0, (outline.heads, -1))[:, outline.head_dim :]
-        for name, stored in (("gate", weights), ("gate_bias", biases))
-        if module.is_gated and "Q" in stored
-    }
-    down = module.latents.get("K")
-    if module.output_first:
-        width = outline.heads * outline.value_head_dim
-        weights["O"] = weights["O"].double() @ _in_groups(read[module.output_first], width).double()
-    columns = weights["O"][:, : outline.heads * outline.value_head_dim]
-    output = columns.unflatten(1, (outline.heads, outline.value_head_dim)).permute(1, 0, 2)
-    return LayerWeights(
-        parts["Q"],
-        parts["K"],
-        parts["V"],
-        output,
-        bias_parts.get("Q"),
-        bias_parts.get("K"),
-        bias_parts.get("V"),
-        biases.get("O"),
-        {matrix: STORED_EPSILONS[tensors.entries[name].dtype] for matrix, name in module.weights.items()},
-        gates.get("gate"),
-        gates.get("gate_bias"),
-        0 if down is None else len(read[down.down]) - len(read[down.norm]),
-    )
-
-
 def _matrix(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
     """Bring a projection into the form (out, in), whatever it is stored as."""
     if module.rule.is_by_head:
@@ -160,32 +239,27 @@ def _in_groups(stored: Tensor, width: int) -> Tensor:
     return dense
 
 
-def _rows(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
-    """Take the rows of the queries, keys or values, by head: (rows, ...) to (heads, head_dim, ...)."""
+def _rows(module: AttentionModule, stored: Tensor, matrix: str, wanted: range) -> Tensor:
+    """Take rows of the queries, keys or values, by head: (rows, ...) to (heads wanted, head_dim, ...)."""
     outline, layout = module.outline, module.rule.layout
     heads = outline.heads if matrix == "Q" else outline.key_value_heads
     width = outline.value_head_dim if matrix == "V" else outline.head_dim
     is_alone = layout is Layout.SEPARATE or (matrix in module.rule.biases and len(stored) == heads * width)
+    chosen = slice(wanted.start, wanted.stop)
     by_head: Tensor
     if is_alone or (layout in (Layout.LATENT, Layout.PAIRED) and matrix == "Q"):
         by_head = stored.unflatten(0, (heads, -1))
-        return by_head[:, :width]  # what comes after is an output gate
+        return by_head[chosen, :width]  # what comes after is an output gate
     if layout is Layout.LATENT:
         by_head = stored.unflatten(0, (heads, -1))
-        return by_head[:, -width:] if matrix == "V" else by_head[:, : -outline.value_head_dim]
-    places = fused_places(layout, outline.heads, outline.key_value_heads)[matrix]
+        return by_head[chosen, -width:] if matrix == "V" else by_head[chosen, : -outline.value_head_dim]
+    places = fused_places(layout, outline.heads, outline.key_value_heads)[matrix][chosen]
     by_head = stored.unflatten(0, (-1, width))
     return by_head[places[0] : places[-1] + 1] if places[-1] - places[0] == len(places) - 1 else by_head[places]
 
 
-def _finite(name: str, tensor: Tensor) -> Tensor:
-    """Refuse a tensor that no singular value could be computed of."""
+def _floating(name: str, tensor: Tensor) -> Tensor:
+    """Refuse a tensor that is stored in another form than as numbers."""
     if str(tensor.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
         raise EngineError(f"{name} is stored as {tensor.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
-    finite = torch.isfinite(tensor)
-    if not bool(finite.all()):
-        bad = int((~finite).sum())
-        raise EngineError(
-            f"{name} holds {bad} NaN or infinite numbers of {tensor.numel()}; its layer has no spectra, others do"
-        )
     return tensor
