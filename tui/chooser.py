@@ -15,7 +15,7 @@ from textual.widgets import Label, OptionList
 from textual.widgets.option_list import Option
 
 from engine.service.engine import Engine
-from tui.numbers import size
+from engine.values.memory import size
 
 
 class ChooserScreen(ModalScreen[str | None]):

@@ -126,7 +126,7 @@ class Conductor:
 
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head: the measure of QK and OV."""
-        if self._knowledge is None or not self._knowledge.has(head, False):
+        if self._knowledge is None:
             return ""
         rows = self._knowledge.rows([head], self._epsilon)
         place = RANK_COLUMNS.index(self._measure.name)
@@ -154,20 +154,29 @@ class Conductor:
             self._reading.select(name)
 
     def _ask_spectra(self, name: Head) -> None:
-        """Ask for what is not known of a head or layer and its neighbours, the selected kind first."""
-        for whole_layer in (name.is_layer, not name.is_layer):
-            if self._knowledge is None or self._knowledge.baseline(
-                Head(name.stack, name.layer, -1 if whole_layer else 0)
-            ):
-                continue
-            self._run(self._fetch_spectra(name.whole_layer, whole_layer), f"spectra {whole_layer}")
+        """Ask for what is not known of a head or layer and its neighbours, the selected kind first.
 
-    async def _fetch_spectra(self, layer: Head, whole_layer: bool) -> None:
-        """Learn a layer's spectra, then what chance gives."""
+        The matrices of a large layer as a whole take minutes; beside a head they are left to the sweep.
+        """
+        knowledge = self._knowledge
+        assert knowledge is not None  # asked for by select alone
+        is_large = knowledge.outline.layer(name).is_large
+        for whole_layer in (True, False) if name.is_layer else (False,) if is_large else (False, True):
+            kind = Head(name.stack, name.layer, -1 if whole_layer else 0)
+            if not (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
+                first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
+                self._run(self._fetch_spectra(name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
+
+    async def _fetch_spectra(self, layer: Head, whole_layer: bool, first: Head | None) -> None:
+        """Learn a layer's spectra, one head's before the others' where that is wanted, then what chance gives."""
         engine, knowledge = self._app.engine, self._knowledge
         assert knowledge is not None  # asked for by select alone
         view = f"spectra {whole_layer}"
         try:
+            if first is not None:
+                alone = await asyncio.wrap_future(engine.head_spectra(first, view))
+                knowledge.learn_head(first, alone)
+                self._redraw(layer, whole_layer)
             spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
             self.learn(layer, whole_layer, spectra)
             baseline = await asyncio.wrap_future(engine.baseline(layer, whole_layer, view))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.text import Text
 
 from engine.values.marks import MARKS
+from engine.values.memory import size
 from engine.values.model import LayerOutline, ModelOutline
-from tui.numbers import size
 
 
 def short_name(outline: ModelOutline) -> str:

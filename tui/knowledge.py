@@ -23,12 +23,19 @@ class Knowledge:
     def __init__(self, outline: ModelOutline) -> None:
         self.outline = outline
         self._groups: dict[GroupKey, SpectraGroup | EngineError] = {}
+        self._heads: dict[Head, Mapping[str, Spectrum]] = {}
         self._baselines: dict[GroupKey, Baseline] = {}
         self._rows: dict[tuple[GroupKey, float], list[tuple[Cell, ...]]] = {}
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep spectra, or why there are none."""
         self._groups[layer.whole_layer, whole_layer] = answer
+        if not whole_layer:
+            self._heads = {head: known for head, known in self._heads.items() if head.whole_layer != layer.whole_layer}
+
+    def learn_head(self, head: Head, spectra: Sequence[Spectrum]) -> None:
+        """Keep one head's spectra, which come before those of its layer."""
+        self._heads[head] = {spectrum.matrix: spectrum for spectrum in spectra}
 
     def learn_baseline(self, layer: LayerOutline, whole_layer: bool, baseline: Baseline) -> None:
         """Keep a baseline for every layer of the same shape."""
@@ -52,7 +59,7 @@ class Knowledge:
         group = self._groups.get((name.whole_layer, name.is_layer))
         if isinstance(group, EngineError):
             raise group
-        return None if group is None else group.spectra[name.head]
+        return self._heads.get(name) if group is None else group.spectra[name.head]
 
     def baseline(self, name: Head) -> Baseline | None:
         """Give the baseline of a head, or of a whole layer."""
@@ -75,12 +82,17 @@ class Knowledge:
                     spectra = [spectrum for number in group.spectra for spectrum in group.of(number)]
                     self._rows[key, epsilon] = rank_rows(spectra, epsilon)
                 rows += self._rows[key, epsilon]
+            elif group is None:
+                alone = [
+                    self._heads[name] for name in names if name in self._heads and (name.whole_layer, False) == key
+                ]
+                rows += rank_rows([spectrum for spectra in alone for spectrum in spectra.values()], epsilon)
         return rows
 
     def chance(self, name: Head, measure: Measure, epsilon: float) -> Mapping[str, float]:
         """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""
-        group = self._groups.get((name.whole_layer, name.is_layer))
         baseline = self.baseline(name)
-        if baseline is None or not isinstance(group, SpectraGroup):
+        if baseline is None or isinstance(self._groups.get((name.whole_layer, name.is_layer)), EngineError):
             return {}
-        return chance_measure(measure, epsilon, group.spectra[name.head], baseline)
+        spectra = self.spectra(name)
+        return {} if spectra is None else chance_measure(measure, epsilon, spectra, baseline)

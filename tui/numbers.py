@@ -27,19 +27,3 @@ def short(value: float) -> str:
 def rough(value: float) -> str:
     """Write what chance gives, where fewer digits do."""
     return "∞" if math.isinf(value) else f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 else f"{value:.0e}"
-
-
-def size(stored_bytes: int) -> str:
-    """Write a number of bytes.
-
-    Examples
-    --------
-    >>> size(548_105_171)
-    '548 MB'
-    """
-    amount = float(stored_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"

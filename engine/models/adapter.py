@@ -24,6 +24,7 @@ from engine.models.outline import Anatomy, AttentionModule
 from engine.models.quantised import Decoded
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
+from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
@@ -176,6 +177,18 @@ class AdapterSource:
         outline = replace(base.outline, name=self.location.name, directory=str(self.location.directory), layers=layers,
                           notes=(*base.outline.notes, *dict.fromkeys(notes)))  # fmt: skip
         return Anatomy(outline, {**base.modules, **changed})
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files of the base model and of the adapter."""
+        return (*self._base.files, *self._adapter.files)
+
+    def sentence_need(self, dtype: str) -> SentenceNeed:
+        """Estimate what reading a sentence takes; weights that are changed do not stay in their files."""
+        need = self._base.sentence_need(dtype)
+        entries = self._base.tensors.entries
+        copied = sum(entries[name].stored_bytes for name in {*self._by_tensor, *self._replacements})
+        return replace(need, mapped=max(0, need.mapped - copied))
 
     def reader(self, device: str, dtype: str) -> MapReader:
         """Load the base model and add the adapter's changes to its weights."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from engine.values.errors import EngineError
+from engine.values.memory import FreeMemory
 
 
 def choose_device(wish: str) -> str:
@@ -29,6 +30,14 @@ def choose_device(wish: str) -> str:
 def spectra_device(device: str) -> str:
     """Say where float64 linear algebra runs: Apple's GPUs have no float64."""
     return "cpu" if device.startswith("mps") else device
+
+
+def free_of_gpus(device: str) -> list[FreeMemory]:
+    """Ask every GPU of CUDA what is free, the chosen one first."""
+    first = int(device.partition(":")[2] or 0)
+    numbers = [first, *(number for number in range(torch.cuda.device_count()) if number != first)]
+    names = {number: f"cuda:{number}" for number in numbers} | {first: device}
+    return [FreeMemory(names[number], torch.cuda.mem_get_info(number)[0]) for number in numbers]
 
 
 def describe_devices() -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, Tensors
 from engine.models.configuration import read_config
 from engine.models.locate import Location
+from engine.models.memory import sentence_need
 from engine.models.outline import Anatomy, read_anatomy
 from engine.models.quantised import readable
 from engine.values.errors import EngineError
+from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
@@ -28,9 +31,9 @@ class FolderSource:
         self.location = location
         self._trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
-        config = read_config(location.directory)
-        self.tensors: Tensors = readable(self._checkpoint, config, location.name)
-        self.anatomy: Anatomy = self._take_apart(config)
+        self._config = read_config(location.directory)
+        self.tensors: Tensors = readable(self._checkpoint, self._config, location.name)
+        self.anatomy: Anatomy = self._take_apart(self._config)
 
     def _take_apart(self, config: Mapping[str, Any]) -> Anatomy:
         """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
@@ -57,6 +60,17 @@ class FolderSource:
         files = [(file.name, file.stat()) for file in known_by]
         stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
         return f"{self.location.identity};{stamps}"
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold the weights."""
+        return self._checkpoint.files
+
+    def sentence_need(self, dtype: str) -> SentenceNeed:
+        """Estimate what reading a sentence takes; tensors that are used under their own names can stay in the files."""
+        is_mapped = self.tensors is self._checkpoint
+        entries = self._checkpoint.entries
+        return sentence_need(self.anatomy.outline, entries, self._config, dtype, is_mapped=is_mapped)
 
     def reader(self, device: str, dtype: str) -> MapReader:
         """Load the model by transformers, with the tokenizer beside it."""

@@ -60,6 +60,14 @@ class GgufSource:
         config = completed(self._model.config)
         self.anatomy: Anatomy = read_anatomy(name, str(file), config, self.tensors.entries, (DEQUANTISED,))
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The one file."""
+        return (self._file,)
+
+    def sentence_need(self, dtype: str) -> None:
+        """Nothing: the model is in memory."""
+
     def reader(self, device: str, dtype: str) -> MapReader:
         """Read sentences with the model that is there, and the tokenizer that the file holds."""
         import torch

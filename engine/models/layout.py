@@ -133,8 +133,12 @@ class LayoutSource:
                 )
             modules |= layers
         self.anatomy: Anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
-        stamps = [(each, each.stat()) for each in (*checkpoint.files, file)]
+        self.files = checkpoint.files
+        stamps = [(each, each.stat()) for each in (*self.files, file)]
         self.identity: str | None = ";".join(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stamps)
+
+    def sentence_need(self, dtype: str) -> None:
+        """Nothing: there is no model to run."""
 
     def reader(self, device: str, dtype: str) -> MapReader:
         """Refuse: there is no model to run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import transformers
@@ -103,6 +104,14 @@ class ModuleSource:
         notes = [*([WATCHED] if is_watched else []), *found.reasons]
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
                           tuple(notes), counted=real)  # fmt: skip
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """No files: the weights are in memory."""
+        return ()
+
+    def sentence_need(self, dtype: str) -> None:
+        """Nothing: the model is in memory."""
 
     def reader(self, device: str, dtype: str) -> MapReader:
         """Read sentences with the module where and as it is."""

@@ -13,6 +13,7 @@ import transformers
 from engine.models.source import Loaded
 from engine.models.tokens import Tokenizer, silence, visible
 from engine.values.errors import EngineError
+from engine.values.memory import ACROSS_DEVICES
 
 
 def first_line(error: BaseException) -> str:
@@ -28,7 +29,17 @@ def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remot
     EngineError : when either cannot be loaded, saying why.
     """
     words = Tokenizer.of_folder(directory, trust_remote_code)
-    return Loaded(load_model(name, directory, device, dtype, trust_remote_code=trust_remote_code), words, device)
+    model = load_model(name, directory, device, dtype, trust_remote_code=trust_remote_code)
+    return Loaded(model, words, input_device(model) if device == ACROSS_DEVICES else device)
+
+
+def input_device(model: Any) -> str:
+    """Say where a model that is spread over devices wants its token ids: where its embeddings compute."""
+    embeddings = model.get_input_embeddings()
+    hook = getattr(embeddings, "_hf_hook", None)  # of accelerate; weights that are kept elsewhere are brought there
+    device = getattr(hook, "execution_device", None)
+    device = embeddings.weight.device if device is None else device
+    return f"cuda:{device}" if isinstance(device, int) else str(device)
 
 
 def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
@@ -59,11 +70,16 @@ def _class_named(name: str, config: Any) -> Any:
 def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
     """Load a folder's model alone; ``options`` go to ``from_pretrained``.
 
+    With `ACROSS_DEVICES` accelerate fills one GPU after the other and then main memory.
+
     Raises
     ------
     EngineError : when it cannot be loaded, or does not fit.
     """
     silence()
+    is_spread = device == ACROSS_DEVICES
+    if is_spread:
+        options = {"device_map": "auto", **options}
     try:
         model = model_class(directory, options).from_pretrained(
             directory,
@@ -72,7 +88,7 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
             local_files_only=True,
             **options,
         )
-        return model.to(device).eval()
+        return (model if is_spread else model.to(device)).eval()
     except torch.OutOfMemoryError as error:
         raise EngineError(f"{name} does not fit on {device}; try --device cpu or --dtype bfloat16") from error
     except Exception as error:  # whatever a model's own loading code raises

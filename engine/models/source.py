@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.models.checkpoint import Tensors
 from engine.models.outline import Anatomy
 from engine.values.attention import Sentence
+from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
@@ -62,12 +64,19 @@ class Source(Protocol):
     def identity(self) -> str | None:
         """What changes when the weights may have; None where nothing can tell, so that nothing is kept on disk."""
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold its weights; none where they are in memory."""
+
+    def sentence_need(self, dtype: str) -> SentenceNeed | None:
+        """Estimate what reading a sentence takes; None where the model is in memory already, or cannot be run."""
+
     def reader(self, device: str, dtype: str) -> MapReader:
         """Make the model ready to read sentences.
 
         Parameters
         ----------
-        device : as torch names it.
+        device : as torch names it, or `engine.values.memory.ACROSS_DEVICES`.
         dtype : ``auto`` keeps the stored one.
 
         Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,18 +19,18 @@ BASELINE_DRAWS = 8
 
 
 def assemble(
-    layer: LayerOutline, whole_layer: bool, values: Mapping[str, FloatArray], epsilons: Mapping[str, float]
+    layer: LayerOutline, numbers: Sequence[int], values: Mapping[str, FloatArray], epsilons: Mapping[str, float]
 ) -> SpectraGroup:
     """Name the singular values of a layer.
 
     Parameters
     ----------
     layer : whose they are.
-    whole_layer : whether they are the whole layer's, one row, or its heads', a row each.
-    values : by matrix, (rows, structural rank).
+    numbers : the heads whose they are; -1 alone for the whole layer's.
+    values : by matrix, (heads, structural rank).
     epsilons : by projection, the relative spacing of its stored dtype; a circuit has the coarser one of its factors.
     """
-    numbers = [-1] if whole_layer else list(range(layer.heads))
+    whole_layer = list(numbers) == [-1]
     spectra: dict[int, dict[str, Spectrum]] = {number: {} for number in numbers}
     for matrix in MATRICES:
         rows, cols = layer.shape(matrix, whole_layer)

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from engine.service.session import Session
     from engine.values.attention import AttentionMaps, Sentence
     from engine.values.heads import Head
+    from engine.values.memory import MemoryReport
     from engine.values.model import ModelOutline, Parameter
     from engine.values.progress import Progress
     from engine.values.proof import LayerProof
-    from engine.values.spectra import Baseline, SpectraGroup
+    from engine.values.spectra import Baseline, SpectraGroup, Spectrum
 
 Answer = TypeVar("Answer")
 
@@ -86,11 +87,17 @@ class Engine:
 
     def spectra(self, layer: Head, whole_layer: bool, view: str = "") -> Future[SpectraGroup]:
         """Ask for the spectra of all heads of a layer, or of the layer as a whole."""
-        return self._ask(lambda session, breathe: session.spectra(layer, whole_layer, breathe), Urgency.SELECTED, view)
+        urgency = self._urgency(layer, whole_layer)
+        return self._ask(lambda session, breathe: session.spectra(layer, whole_layer, breathe), urgency, view)
+
+    def head_spectra(self, head: Head, view: str = "") -> Future[tuple[Spectrum, ...]]:
+        """Ask for one head's six spectra, before those of its layer's other heads."""
+        return self._ask(lambda session, breathe: session.head_spectra(head, breathe), Urgency.SELECTED, view)
 
     def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
         """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
-        return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), Urgency.SELECTED, view)
+        urgency = self._urgency(layer, whole_layer)
+        return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), urgency, view)
 
     def attention(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:
         """Ask for the maps of a layer (None: the means over the layers) for a sentence."""
@@ -115,6 +122,10 @@ class Engine:
             return cached_models()
 
         return self._thread.submit(work, Urgency.OPENING)
+
+    def memory(self) -> Future[MemoryReport]:
+        """Ask what browsing reads, and what a sentence would take against what is free now."""
+        return self._ask(lambda session, breathe: session.memory(), Urgency.SELECTED)
 
     def parameters(self) -> Future[tuple[Parameter, ...]]:
         """Ask for the list of the checkpoint's tensors."""
@@ -156,6 +167,12 @@ class Engine:
     def stop(self) -> None:
         """Give up all work; returns at once."""
         self._thread.stop()
+
+    def _urgency(self, layer: Head, whole_layer: bool) -> Urgency:
+        """Let whatever else is looked at come before a large layer as a whole, which takes minutes."""
+        layers = () if self._session is None else self._session.outline.layers
+        is_large = any(each.name == layer.whole_layer and each.is_large for each in layers)
+        return Urgency.LARGE if whole_layer and is_large else Urgency.SELECTED
 
     def _ask(self, work: Callable[[Session, Breathe], Answer], urgency: Urgency, view: str = "") -> Future[Answer]:
         """Queue work on the open model."""

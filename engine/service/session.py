@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -9,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.models.checkpoint import STORED_EPSILONS
+from engine.models.memory import place
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
+from engine.service.layers import Layers
 from engine.service.loading import collector_at_rest, load_beside
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.sources import find_source
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head
-from engine.values.model import LayerOutline, ModelOutline, Parameter
+from engine.values.memory import MemoryReport
+from engine.values.model import ModelOutline, Parameter
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
-from engine.values.spectra import Baseline, FloatArray, SpectraGroup
+from engine.values.spectra import Baseline, FloatArray, SpectraGroup, Spectrum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +61,7 @@ class Session:
         self._reader: MapReader | EngineError | None = None
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
+        self._layers = Layers(source, self._singular_values)
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
@@ -102,39 +107,46 @@ class Session:
         key = (layer.whole_layer, whole_layer)
         if key not in self._groups:
             outline = self.outline.layer(layer)
-            file = f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"
-            rows = 1 if whole_layer else outline.heads
-            values = self._load(file, lambda: self._compute(outline, whole_layer, breathe), rows)
-            weights = self._source.anatomy.modules[layer.whole_layer].weights
-            epsilons = {
-                matrix: STORED_EPSILONS.get(self._source.tensors.entries[name].dtype, 0.0)
-                for matrix, name in weights.items()
-            }
-            self._groups[key] = assemble(outline, whole_layer, values, epsilons)
+            compute = self._layers.whole if whole_layer else self._layers.heads
+            numbers = [-1] if whole_layer else range(outline.heads)
+            values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers))
+            self._groups[key] = assemble(outline, numbers, values, self._epsilons(layer))
         return self._groups[key]
+
+    def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:
+        """Give one head's six spectra, reading no more of its layer than they need."""
+        outline = self.outline.layer(head)
+        is_known = (head.whole_layer, False) in self._groups
+        if is_known or self._kept(_file(head, False), outline.heads) is not None:
+            return self.spectra(head, False, breathe).of(head.head)
+        values = self._layers.head(head, breathe)
+        return assemble(outline, [head.head], values, self._epsilons(head)).of(head.head)
+
+    def _epsilons(self, layer: Head) -> dict[str, float]:
+        """Give the relative spacing of the dtype that each projection is stored in."""
+        weights = self._source.anatomy.modules[layer.whole_layer].weights
+        entries = self._source.tensors.entries
+        return {matrix: STORED_EPSILONS.get(entries[name].dtype, 0.0) for matrix, name in weights.items()}
 
     def forget(self) -> None:
         """Let spectra be computed anew, of weights that may have changed since."""
         self._groups.clear()
+        self._layers.forget()
+
+    def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
+        """Take arrays from the cache on disk, or None where they are not there whole."""
+        values = self._cache.load(file) if self._cache is not None else None
+        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
+            return None
+        return values
 
     def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int) -> dict[str, FloatArray]:
         """Take arrays from the cache on disk, or compute them and keep them there."""
-        values = self._cache.load(file) if self._cache is not None else None
-        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
+        values = self._kept(file, rows)
+        if values is None:
             values = compute()
             if self._cache is not None:
                 self._cache.save(file, values)
-        return values
-
-    def _compute(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:
-        """Compute the singular values of a layer from its weights."""
-        weights = self.layer_weights(layer.name)
-        factors = weights.query, weights.key, weights.value, weights.output
-        values = self._singular_values(factors, MATRICES, whole_layer, breathe)
-        if weights.circuits is not None:
-            own = weights.circuits
-            factors = own.query, own.key, own.value, own.output
-            values |= self._singular_values(factors, ("QK", "OV"), whole_layer, breathe)
         return values
 
     def _singular_values(
@@ -167,29 +179,9 @@ class Session:
         if key not in self._baselines:
             file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
             rows = 1 if whole_layer else BASELINE_DRAWS
-            values = self._load(file, lambda: self._chance(outline, whole_layer, breathe), rows)
+            values = self._load(file, lambda: self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe), rows)
             self._baselines[key] = Baseline(values)
         return self._baselines[key]
-
-    def _chance(self, layer: LayerOutline, whole_layer: bool, breathe: Breathe) -> dict[str, FloatArray]:
-        """Simulate: Gaussian factors, each of Frobenius norm one, through the same functions as the weights."""
-        import torch
-
-        heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (BASELINE_DRAWS, BASELINE_DRAWS)
-        generator = torch.Generator().manual_seed(0)
-
-        def draw(*shape: int) -> Tensor:
-            gaussian: Tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
-            norm: Tensor = gaussian.norm() if whole_layer else gaussian.flatten(1).norm(dim=1)[:, None, None]
-            return gaussian / norm
-
-        factors = (
-            draw(heads, layer.head_dim, layer.d_model),
-            draw(shared, layer.head_dim, layer.d_source),
-            draw(shared, layer.value_head_dim, layer.d_values),
-            draw(heads, layer.d_output, layer.value_head_dim),
-        )
-        return self._singular_values(factors, MATRICES, whole_layer, breathe)
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
         """Go through the whole model: the heads of every layer first, then every layer as a whole.
@@ -224,15 +216,42 @@ class Session:
         reader.read(text, breathe)
         return reader.mean_over_layers(stack, breathe) if layer is None else reader.layer_maps(Head(stack, layer))
 
+    def memory(self) -> MemoryReport:
+        """Say what browsing reads, and what a sentence would take against what is free now."""
+        anatomy, entries = self._source.anatomy, self._source.tensors.entries
+        layer_bytes = max(
+            sum(entries[name].stored_bytes for name in dict.fromkeys(module.weights.values()))
+            for module in anatomy.modules.values()
+        )
+        need = self._source.sentence_need(self._options.dtype)
+        is_torch_there = hasattr(sys.modules.get("torch"), "nn")
+        placement = place(self.outline.name, need, self._options.device) if need and is_torch_there else None
+        return MemoryReport(len(self._source.files), self.outline.stored_bytes, layer_bytes, need, placement)
+
+    def _device_for_sentences(self) -> str:
+        """Choose where the model is loaded.
+
+        Raises
+        ------
+        EngineError : when it does not fit into the memory that is free now.
+        """
+        from engine.models.devices import choose_device
+
+        need = self._source.sentence_need(self._options.dtype)
+        if need is None:
+            return choose_device(self._options.device)
+        placement = place(self.outline.name, need, self._options.device)
+        if placement.refusal:
+            raise EngineError(placement.refusal)
+        return placement.device
+
     def _open_reader(self, breathe: Breathe) -> MapReader:
-        """Load the model, at the first sentence; what keeps it from loading is found out once."""
+        """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
         if self._reader is None:
             with collector_at_rest():
-                from engine.models.devices import choose_device
-
+                device = self._device_for_sentences()
                 load_beside(self._import_model_code, breathe)
                 try:
-                    device = choose_device(self._options.device)
                     self._reader = self._source.reader(device, self._options.dtype)
                 except EngineError as error:
                     self._reader = error
@@ -270,3 +289,8 @@ class Session:
     def parameters(self) -> tuple[Parameter, ...]:
         """List the checkpoint's tensors."""
         return self._source.parameters()
+
+
+def _file(layer: Head, whole_layer: bool) -> str:
+    """Name the file in the cache on disk that keeps a layer's singular values."""
+    return f"{layer.stack}-{layer.layer}-{'layer' if whole_layer else 'heads'}"

@@ -30,7 +30,8 @@ class Urgency(IntEnum):
     SELECTED = 0
     SENTENCE = 1
     OPENING = 2
-    SWEEP = 3
+    LARGE = 3
+    SWEEP = 4
 
 
 @dataclass(order=True)

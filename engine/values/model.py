@@ -9,6 +9,12 @@ from dataclasses import dataclass
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 
+LARGE_LAYER = 2**24
+"""Numbers of a layer's four projections beyond which the head that is looked at is computed before the others."""
+
+BATCH = 2**25
+"""Numbers of heads' projections that are cut out of a layer at once; 256 MiB as float64."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerOutline:
@@ -62,6 +68,30 @@ class LayerOutline:
             "QK": (self.d_model, self.d_source),
             "OV": (self.d_values, self.d_output),
         }[matrix]
+
+    def numbers(self, heads: int) -> int:
+        """Count the numbers of so many heads' projections, keys and values once for the heads that share them."""
+        shared = -(-heads * self.key_value_heads // self.heads)
+        counts = {"Q": heads, "K": shared, "V": shared, "O": heads}
+        return sum(count * math.prod(self.shape(matrix, False)) for matrix, count in counts.items())
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes long enough that one head, or one matrix, is computed before the others."""
+        return self.numbers(self.heads) > LARGE_LAYER
+
+    def batches(self) -> tuple[range, ...]:
+        """Cut the heads into as many at a time as `BATCH` allows, and those that share a key evenly.
+
+        Examples
+        --------
+        >>> LayerOutline("decoder", 0, 8, 2, 16384, 16384, 16384, 16384, 256, 256, "").batches()
+        (range(0, 2), range(2, 4), range(4, 6), range(6, 8))
+        """
+        group = self.heads // self.key_value_heads
+        sizes = [size for size in range(self.heads, 0, -1) if size % group == 0 or group % size == 0]
+        size = next((size for size in sizes if self.numbers(size) <= BATCH), 1)
+        return tuple(range(first, min(first + size, self.heads)) for first in range(0, self.heads, size))
 
     def head_names(self) -> Iterator[Head]:
         """Yield the names of the layer's heads in order."""

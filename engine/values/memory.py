@@ -1,0 +1,166 @@
+"""Memory that work needs and memory that is free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FROM_DISK = 2.0
+"""How many times the free memory weights may take that are read from their files whenever they are needed."""
+
+
+SENTENCE_TOKENS = 512
+"""Tokens of the sentence for which memory is estimated."""
+
+ACROSS_DEVICES = "auto"
+"""In place of a device: accelerate lays the model out over GPUs and main memory."""
+
+
+def size(stored_bytes: int) -> str:
+    """Write a number of bytes.
+
+    Examples
+    --------
+    >>> size(548_105_171)
+    '548 MB'
+    """
+    amount = float(stored_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceNeed:
+    """What a model takes to read a sentence.
+
+    Attributes
+    ----------
+    weights : bytes of all weights, in the dtype in which they compute.
+    mapped : bytes of these that can stay in their files on a CPU, to be read whenever they are needed.
+    maps : bytes of one layer's maps, for a sentence of `SENTENCE_TOKENS`.
+    dtype : in which the weights compute.
+    is_converted : whether that is another dtype than the stored one.
+    """
+
+    weights: int
+    mapped: int
+    maps: int
+    dtype: str
+    is_converted: bool
+
+    @property
+    def total(self) -> int:
+        """Bytes of weights and maps."""
+        return self.weights + self.maps
+
+
+@dataclass(frozen=True, slots=True)
+class FreeMemory:
+    """A device, and how many bytes are free there; None where nothing says so."""
+
+    device: str
+    free: int | None
+
+    def holds(self, needed: int) -> bool:
+        """Say whether so many bytes fit, or nothing says that they do not."""
+        return self.free is None or needed <= self.free
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a sentence would be read.
+
+    Attributes
+    ----------
+    need : what it takes.
+    device : as torch names it, or `ACROSS_DEVICES`.
+    free : bytes that are free there, if that is known.
+    refusal : why it is not read at all, and what to do; empty where it is.
+    notice : what the person should know besides; may be empty.
+    """
+
+    need: SentenceNeed
+    device: str
+    free: int | None
+    refusal: str = ""
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """What a model takes on disk and in memory.
+
+    Attributes
+    ----------
+    files : how many files its weights are in; 0 where they are not in files.
+    stored_bytes : of these.
+    layer_bytes : of the attention tensors of its largest layer, which is what looking at a layer reads.
+    need : what reading a sentence takes; None where the model is in memory already, or cannot be run.
+    placement : where it would be read; None until torch is there, which knows the devices.
+    """
+
+    files: int
+    stored_bytes: int
+    layer_bytes: int
+    need: SentenceNeed | None
+    placement: Placement | None
+
+
+def place_sentence(
+    model: str,
+    need: SentenceNeed,
+    device: FreeMemory,
+    others: Sequence[FreeMemory],
+    cpu: FreeMemory,
+    *,
+    may_spread: bool,
+    has_accelerate: bool,
+) -> Placement:
+    """Decide where a model reads sentences, before any of it is loaded.
+
+    Parameters
+    ----------
+    model : its name, for messages.
+    need : what it takes.
+    device : the device chosen.
+    others : devices of the same kind beside it.
+    cpu : main memory.
+    may_spread : whether the person left the choice of the device open.
+    has_accelerate : whether the package that spreads a model over devices is installed.
+    """
+    wanted = f"{model} needs {size(need.total)} to read a sentence ({need.dtype})"
+    smaller = ", --dtype auto" if need.is_converted else ""
+    if device.device == "cpu":
+        copied = need.weights - need.mapped + need.maps
+        if cpu.free is None or (copied <= cpu.free and need.total <= FROM_DISK * cpu.free):
+            slow = cpu.free is not None and need.total > cpu.free
+            notice = f"{size(need.mapped)} of weights are read from disk for every sentence" if slow else ""
+            return Placement(need, "cpu", cpu.free, notice=notice)
+        refusal = (
+            f"{wanted}, {size(cpu.free)} are free in main memory; its spectra work all the same; "
+            f"for attention try --device cuda{smaller}, or a machine with more memory"
+        )
+        return Placement(need, "cpu", cpu.free, refusal)
+    has_room = device.holds(need.total)
+    if has_room and (not need.is_converted or cpu.holds(need.weights)):
+        return Placement(need, device.device, device.free)
+    free = device.free or 0
+    if not has_room and may_spread and device.device.startswith("cuda"):
+        gpus = free + sum(other.free or 0 for other in others)
+        if cpu.free is None or need.total <= gpus + cpu.free:
+            if has_accelerate:
+                return Placement(need, ACROSS_DEVICES, gpus)
+            refusal = (
+                f"{wanted}, {size(free)} are free on {device.device}; its spectra work all the same; "
+                "to spread it over GPUs and main memory: pip install accelerate"
+            )
+            return Placement(need, device.device, device.free, refusal)
+    where, there = (device.device, free) if not has_room else ("cpu, where it is converted", cpu.free or 0)
+    refusal = (
+        f"{wanted}, {size(there)} are free on {where}; its spectra work all the same; "
+        f"for attention try --device cpu{smaller}, or a machine with more memory"
+    )
+    return Placement(need, device.device, device.free, refusal)
