@@ -14,6 +14,7 @@ from engine.mathematics.measures import MEASURES
 from engine.service.files import unused_path, write_csv
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
+from engine.values.memory import MemoryReport
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS, Table
@@ -51,6 +52,7 @@ class Conductor:
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, start.epsilon}))
         self._epsilon = start.epsilon
+        self._memory: MemoryReport | None = None
         self._reading: Reading | None = None
         self._sweep: Future[None] | None = None
 
@@ -146,7 +148,9 @@ class Conductor:
             return
         self.selected = name
         self._is_drawn = True
-        if name is not None:
+        if name is None:
+            self._run(self._fetch_memory(), "memory")
+        else:
             self._ask_spectra(name)
         self._draw_spectra()
         self._draw_ranks()
@@ -188,6 +192,12 @@ class Conductor:
         except EngineError as error:
             self.learn(layer, whole_layer, error)
 
+    async def _fetch_memory(self) -> None:
+        """Learn what the model takes of memory and what is free now, which the model's page says."""
+        self._memory = await asyncio.wrap_future(self._app.engine.memory())
+        if self.selected is None:
+            self._draw_spectra()
+
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep spectra, and draw them where they are on screen."""
         if self._knowledge is None:
@@ -215,7 +225,7 @@ class Conductor:
         if knowledge is None:
             return
         if name is None:
-            pane.show_message("the model", model_facts(knowledge.outline))
+            pane.show_message("the model", model_facts(knowledge.outline, self._memory))
             return
         title = self._title(name)
         try:

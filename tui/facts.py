@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from engine.values.marks import MARKS
-from engine.values.memory import size
+from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 from engine.values.model import LayerOutline, ModelOutline
 
 
@@ -35,13 +37,39 @@ def model_line(outline: ModelOutline) -> Text:
         f"{' + '.join(counts) if len(counts) > 1 else len(layers)} layers × {_heads(layers)}",
         f"d_model {_counts([layer.d_model for layer in layers])}",
         f"head_dim {_counts([layer.head_dim for layer in layers])}",
-        outline.dtype,
+        f"{outline.dtype} {size(outline.stored_bytes)}",
     )
     return Text.assemble((short_name(outline), "bold"), "  ", " · ".join(facts))
 
 
-def model_facts(outline: ModelOutline) -> str:
-    """Write a model's facts one below the other."""
+def _files(memory: MemoryReport | None) -> str:
+    """Say how many files the weights are in."""
+    if memory is None or memory.files == 0:
+        return ""
+    return f" in {memory.files} file{'s' if memory.files > 1 else ''}"
+
+
+def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
+    """Say what browsing reads, and what a sentence takes against what is free."""
+    if memory is None:
+        return
+    yield f"looking at a layer reads {size(memory.layer_bytes)}"
+    if memory.need is None:
+        return
+    needed = f"a sentence takes {size(memory.need.weights)} of weights as {memory.need.dtype}"
+    needed += f" and {size(memory.need.maps)} for a layer's maps"
+    placement = memory.placement
+    if placement is None:
+        yield needed
+        return
+    where = "GPUs and main memory" if placement.device == ACROSS_DEVICES else placement.device
+    yield f"{needed}; {'some' if placement.free is None else size(placement.free)} is free on {where}"
+    if placement.refusal or placement.notice:
+        yield placement.refusal or placement.notice
+
+
+def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> str:
+    """Write a model's facts one below the other, with what it takes of memory once that is known."""
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)
@@ -50,7 +78,8 @@ def model_facts(outline: ModelOutline) -> str:
         f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
     ]
     lines += [
-        f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}",
+        f"{outline.parameters:,} parameters, {size(outline.stored_bytes)} as {outline.dtype}{_files(memory)}",
+        *_memory_lines(memory),
         f"context {outline.context} tokens" if outline.context else "no limit to the sentence's length",
         outline.directory,
         *outline.notes,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 
 from engine.service.options import cache_directory, config_directory, log_file
+from engine.values.memory import size
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
@@ -23,5 +24,8 @@ def lines() -> Iterator[str]:
     yield f"{'cache of models':<18}{models_directory()}"
     yield f"{'log':<18}{log_file()}"
     from engine.models.devices import describe_devices
+    from engine.models.memory import free_memories
 
     yield f"{'devices':<18}{describe_devices()}"
+    for memory in free_memories():
+        yield f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}"

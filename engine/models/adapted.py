@@ -38,6 +38,11 @@ def adapt(
             continue  # a head after the layers, which the maps do not need
         if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
             raise EngineError(f"{name} changes {change.module}, which the loaded base model does not keep as numbers")
+        if weight.is_meta:
+            raise EngineError(
+                f"{name} cannot be added to weights that are spread over GPUs and main memory; merge it first: "
+                "model = model.merge_and_unload()"
+            )
         with torch.no_grad():
             weight.copy_(weight.double() + change.of(adapter, weight.detach(), is_transposed))
     for wanted, stored in replaced.items():

@@ -33,8 +33,10 @@ def spectra_device(device: str) -> str:
 
 
 def free_of_gpus(device: str) -> list[FreeMemory]:
-    """Ask every GPU of CUDA what is free, the chosen one first."""
-    first = int(device.partition(":")[2] or 0)
+    """Ask every GPU of CUDA what is free, the chosen one first; none where there is no GPU."""
+    if not torch.cuda.is_available():
+        return []
+    first = int(device.partition(":")[2] or torch.cuda.current_device())
     numbers = [first, *(number for number in range(torch.cuda.device_count()) if number != first)]
     names = {number: f"cuda:{number}" for number in numbers} | {first: device}
     return [FreeMemory(names[number], torch.cuda.mem_get_info(number)[0]) for number in numbers]

@@ -81,6 +81,13 @@ def sentence_need(
     return SentenceNeed(weights, mapped, maps, chosen, not is_quantised and stored != {chosen})
 
 
+def free_memories() -> tuple[FreeMemory, ...]:
+    """Say what is free in main memory and on each GPU of CUDA; it needs torch."""
+    from engine.models.devices import free_of_gpus
+
+    return FreeMemory("cpu", free_memory()), *free_of_gpus("cuda:0")
+
+
 def place(model: str, need: SentenceNeed, wish: str) -> Placement:
     """Decide where a model reads sentences, by what is free now; it needs torch.
 

@@ -143,6 +143,8 @@ class Layers:
         circuits = () if own is None else tuple(matrix for matrix in matrices if len(matrix) == 2)
         plain = tuple(matrix for matrix in matrices if matrix not in circuits)
         factors = weights.query, weights.key, weights.value, weights.output
+        if not any(bool(factor.any()) for factor in factors):  # what is pruned, or a hole in a file, is no work
+            return _zeros(factors, matrices, whole_layer)
         values = self._singular_values(factors, plain, whole_layer, breathe) if plain else {}
         if own is not None and circuits:
             factors = own.query, own.key, own.value, own.output
@@ -162,6 +164,21 @@ class Layers:
             from engine.models.heads import StoredLayer
 
         return StoredLayer(self._source.tensors, self._source.anatomy.modules[layer])
+
+
+def _zeros(factors: Factors, matrices: tuple[str, ...], whole_layer: bool) -> Values:
+    """Give the singular values of factors that are zero."""
+    query, key, value, output = factors
+    heads, shared = (len(query), len(key)) if whole_layer else (1, 1)
+    ranks = {
+        "Q": min(heads * query.shape[1], query.shape[2]),
+        "K": min(shared * key.shape[1], key.shape[2]),
+        "V": min(shared * value.shape[1], value.shape[2]),
+        "O": min(heads * output.shape[2], output.shape[1]),
+        "QK": min(shared * key.shape[1], query.shape[2], key.shape[2]),
+        "OV": min(shared * value.shape[1], value.shape[2], output.shape[1]),
+    }
+    return {matrix: np.zeros((1 if whole_layer else len(query), ranks[matrix])) for matrix in matrices}
 
 
 def _check_room(layer: LayerOutline) -> None:
