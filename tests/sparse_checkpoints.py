@@ -74,9 +74,9 @@ def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "lm_head.weight", (shape.vocabulary, shape.d_model)
 
 
-def random_weights(rows: int, columns: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """Draw a Gaussian matrix whose rows differ in size, so that its spectrum is not flat; the bits of its bfloat16."""
-    generator = np.random.default_rng(seed)
+def random_weights(rows: int, columns: int, name: str) -> np.ndarray[Any, np.dtype[np.uint16]]:
+    """Draw a tensor: Gaussian, its rows of different sizes, so that no spectrum is flat; the bits of its bfloat16."""
+    generator = np.random.default_rng(list(name.encode()))
     drawn = generator.standard_normal((rows, columns), np.float32) * np.float32(0.02)
     drawn *= np.geomspace(1, 0.1, rows, dtype=np.float32)[generator.permutation(rows), None]
     bits: np.ndarray[Any, np.dtype[np.uint16]] = (drawn.view(np.uint32) >> 16).astype(np.uint16)
@@ -142,5 +142,4 @@ def _write_shard(
         for name, size in tensors:
             if ".self_attn." in name and int(name.split(".")[2]) in filled:
                 out.seek(begin + places[name])
-                seed = int.from_bytes(name.encode()[-24:], "little") % 2**32
-                random_weights(min(size[0], rows or size[0]), size[1], seed).tofile(out)
+                random_weights(min(size[0], rows or size[0]), size[1], name).tofile(out)

@@ -1,0 +1,213 @@
+"""Checkpoints larger than memory: what is looked at is read, the head on screen first, and memory does not grow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.values.errors import Superseded
+from engine.values.heads import MATRICES, Head
+from engine.values.spectra import SpectraGroup
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle
+from tests.opening import run_apart
+from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
+
+FIRST = Head("decoder", 0)
+
+
+def no_hurry() -> None:
+    """Let nothing come between."""
+
+
+def session(folder: Path) -> Session:
+    """Open a folder without the cache on disk."""
+    return Session.open(str(folder), EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+
+
+@pytest.fixture
+def every_layer_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tiny layers be treated as large ones are, one head at a time."""
+    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.model.BATCH", 1)
+
+
+def assert_same(found: SpectraGroup, expected: SpectraGroup) -> None:
+    """Compare two groups of spectra."""
+    assert found.spectra.keys() == expected.spectra.keys()
+    for number in expected.spectra:
+        for mine, theirs in zip(found.of(number), expected.of(number), strict=True):
+            assert (mine.head, mine.matrix, mine.rows, mine.cols) == (
+                theirs.head, theirs.matrix, theirs.rows, theirs.cols
+            )  # fmt: skip
+            np.testing.assert_allclose(mine.singular_values, theirs.singular_values, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "t5", "falcon", "deepseek_v3"])
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_a_layer_in_steps_gives_what_it_gives_at_once(
+    model_type: str, whole_layer: bool, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model(model_type)
+    plain, stepping = session(folder), session(folder)
+    expected = [plain.spectra(layer.name, whole_layer, no_hurry) for layer in plain.outline.layers]
+    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.model.BATCH", 1)
+    for group in expected:
+        assert_same(stepping.spectra(group.layer, whole_layer, no_hurry), group)
+    layer = plain.outline.layers[0].name
+    chance = stepping.baseline(layer, whole_layer, no_hurry)
+    assert chance is not None
+    monkeypatch.undo()
+    again = plain.baseline(layer, whole_layer, no_hurry)
+    assert again is not None
+    assert {matrix: draws.shape for matrix, draws in chance.draws.items()} == {
+        matrix: draws.shape for matrix, draws in again.draws.items()
+    }
+    if whole_layer:
+        for matrix in MATRICES:
+            np.testing.assert_allclose(chance.draws[matrix], again.draws[matrix], rtol=1e-9)
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = session(tiny_model("llama"))
+    computed = counting(opened, monkeypatch)
+    alone = opened.head_spectra(Head("decoder", 0, 3), no_hurry)
+    assert computed == [1]
+    assert_same(
+        SpectraGroup(FIRST, False, {3: {each.matrix: each for each in alone}}),
+        SpectraGroup(FIRST, False, {3: opened.spectra(FIRST, False, no_hurry).spectra[3]}),
+    )
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_what_was_computed_is_kept_when_the_rest_is_given_up(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = session(tiny_model("llama"))
+    computed = counting(opened, monkeypatch)
+
+    def hurry() -> None:
+        if len(computed) == 2:
+            raise Superseded("replaced")
+
+    with pytest.raises(Superseded):
+        opened.spectra(FIRST, False, hurry)
+    opened.spectra(FIRST, False, no_hurry)
+    assert computed == [1, 1, 1, 1, 1]  # the first of four is kept, the second had been begun
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
+    opened, nested = session(tiny_model("llama")), list[SpectraGroup]()
+
+    def breathe() -> None:
+        if not nested:
+            nested.append(SpectraGroup(FIRST, whole_layer, {}))
+            nested[0] = opened.spectra(FIRST, whole_layer, no_hurry)
+
+    assert_same(opened.spectra(FIRST, whole_layer, breathe), nested[0])
+
+
+def counting(opened: Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note of how many heads singular values are computed at a time."""
+    counts: list[int] = []
+    compute: Callable[..., Any] = opened._layers._singular_values
+
+    def count(factors: Any, *arguments: Any) -> Any:
+        counts.append(len(factors[0]))
+        return compute(factors, *arguments)
+
+    monkeypatch.setattr(opened._layers, "_singular_values", count)
+    return counts
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert "…" not in app.views.ranks.chance_line.shown.plain
+        assert all("…" not in row for row in app.views.ranks._cells)
+        assert "σ₁" in screen_text(app)
+
+
+def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
+    shape = Shape(2, 256, 4, 2, 512, 1000, 2)
+    opened = session(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
+    expected = {number: opened.spectra(FIRST, whole, no_hurry) for number, whole in ((0, False), (-1, True))}
+    for number, group in expected.items():
+        zeros = opened.spectra(Head("decoder", 1), group.whole_layer, no_hurry)
+        for mine, filled in zip(zeros.of(number), group.of(number), strict=True):
+            assert mine.singular_values.shape == filled.singular_values.shape
+            assert not mine.singular_values.any()
+
+
+PEAK = """
+def peak():
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines["VmHWM"].split()[0]) * 1024
+"""
+
+ONE_HEAD = (
+    PEAK
+    + """
+import sys, torch
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.values.heads import Head
+before = peak()
+opened = Session.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+spectra = opened.head_spectra(Head("decoder", 1, 5), lambda: None)
+print(peak() - before, *(float(each.singular_values[0]) for each in spectra))
+"""
+)
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+
+
+@on_linux
+def test_a_head_of_a_large_checkpoint_is_read_in_little_memory(tmp_path: Path) -> None:
+    shape = SHAPES["70b"]
+    folder = write_checkpoint(tmp_path / "70b", shape, filled=(1,), rows=1024)
+    grown, *largest = run_apart(ONE_HEAD, folder, OMP_NUM_THREADS="1").split()
+    numbers = sum(rows * columns for rows, columns in attention_shapes(shape).values())
+    assert int(grown) < 8 * numbers // 4  # a quarter of the layer's copy in float64
+    query = random_weights(1024, shape.d_model, "model.layers.1.self_attn.q_proj.weight")[5 * 128 : 6 * 128]
+    exact = np.linalg.norm((query.astype(np.uint32) << 16).view(np.float32).astype(np.float64), 2)
+    assert float(largest[0]) == pytest.approx(exact, rel=1e-9)
+
+
+SWEEP = (
+    PEAK
+    + """
+import sys, torch
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+opened = Session.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+sweep, peaks = opened.sweep(lambda: None), []
+for _ in opened.outline.layers:
+    next(sweep)
+    peaks.append(peak())
+print(peaks[1], peaks[-1])
+"""
+)
+
+
+@on_linux
+def test_the_sweep_holds_one_layer_at_a_time(tmp_path: Path) -> None:
+    shape = Shape(5, 2176, 17, 17, 4608, 1000, 3)
+    folder = write_checkpoint(tmp_path / "wide", shape, filled=tuple(range(shape.layers)))
+    after_two, after_all = map(int, run_apart(SWEEP, folder, OMP_NUM_THREADS="1").split())
+    stored = 2 * sum(rows * columns for rows, columns in attention_shapes(shape).values())
+    assert after_all - after_two < stored  # three more layers, and less than one more in memory
