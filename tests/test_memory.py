@@ -136,7 +136,7 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         assert "in 1 file" in said
         assert "looking at a layer reads 12 kB" in said
         assert "of weights as float32" in said
-        assert "is free on cpu" in said
+        assert "are free on cpu" in said
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,10 @@ class Conductor:
 
     async def _fetch_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""
-        self._memory = await asyncio.wrap_future(self._app.engine.memory())
+        try:
+            self._memory = await asyncio.wrap_future(self._app.engine.memory())
+        except EngineError:
+            return  # what keeps a model from being measured is said by what needs it
         if self.selected is None:
             self._draw_spectra()
 

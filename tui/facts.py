@@ -63,7 +63,7 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
         yield needed
         return
     where = "GPUs and main memory" if placement.device == ACROSS_DEVICES else placement.device
-    yield f"{needed}; {'some' if placement.free is None else size(placement.free)} is free on {where}"
+    yield f"{needed}; {'some' if placement.free is None else size(placement.free)} are free on {where}"
     if placement.refusal or placement.notice:
         yield placement.refusal or placement.notice
 

@@ -132,8 +132,9 @@ def place_sentence(
     has_accelerate : whether the package that spreads a model over devices is installed.
     """
     wanted = f"{model} needs {size(need.total)} to read a sentence ({need.dtype})"
-    smaller = ", --dtype auto" if need.is_converted else ""
+    smaller = "--dtype auto, " if need.is_converted else ""
     if device.device == "cpu":
+        larger = "" if may_spread else "--device auto, "
         copied = need.weights - need.mapped + need.maps
         if cpu.free is None or (copied <= cpu.free and need.total <= FROM_DISK * cpu.free):
             slow = cpu.free is not None and need.total > cpu.free
@@ -141,7 +142,7 @@ def place_sentence(
             return Placement(need, "cpu", cpu.free, notice=notice)
         refusal = (
             f"{wanted}, {size(cpu.free)} are free in main memory; its spectra work all the same; "
-            f"for attention try --device cuda{smaller}, or a machine with more memory"
+            f"for attention try {larger}{smaller} or a machine with more memory"
         )
         return Placement(need, "cpu", cpu.free, refusal)
     has_room = device.holds(need.total)
@@ -161,6 +162,6 @@ def place_sentence(
     where, there = (device.device, free) if not has_room else ("cpu, where it is converted", cpu.free or 0)
     refusal = (
         f"{wanted}, {size(there)} are free on {where}; its spectra work all the same; "
-        f"for attention try --device cpu{smaller}, or a machine with more memory"
+        f"for attention try --device cpu, {smaller}or a machine with more memory"
     )
     return Placement(need, device.device, device.free, refusal)

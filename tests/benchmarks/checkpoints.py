@@ -1,0 +1,113 @@
+"""Browsing checkpoints larger than memory: ``python -m tests.benchmarks.checkpoints [--shape 13b|70b|405b]``.
+
+Makes a checkpoint of the shape in a temporary folder, as sparse files of which a few layers' attention has numbers. In
+a process of its own it measures the time to open it, the first head after ``import torch``, a layer's heads, with
+``--whole`` a layer as a whole (which takes minutes), and the largest resident set up to each, mapped files counted. At
+last the explorer is started in a pseudo-terminal and walked to other layers. Linux alone says what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from engine.service.options import EngineOptions, limit_threads
+from engine.values.heads import Head
+from engine.values.memory import size
+from tests.sparse_checkpoints import SHAPES, write_checkpoint
+from tests.terminal import COMMAND, Terminal
+
+LAYERS = 3
+"""Layers with numbers, which are walked."""
+
+SECONDS = 120.0
+"""How long a layer may take in the explorer."""
+
+
+def peak(process: str = "self") -> str:
+    """Give the largest resident set that a process has had."""
+    lines = dict(
+        line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    )
+    return size(int(lines["VmHWM"].split()[0]) * 1024)
+
+
+def step(label: str, work: Callable[[], object]) -> None:
+    """Print how long something takes, and the largest resident set so far."""
+    start = time.perf_counter()
+    work()
+    print(f"  {label:<44}{time.perf_counter() - start:8.2f} s {peak():>10}", flush=True)
+
+
+def inside(folder: str, whole: bool) -> None:
+    """Measure the engine in this process."""
+    limit_threads(None)
+    from engine.service.session import Session
+
+    options = EngineOptions(device="cpu", use_cache=False)
+    opened: list[Session] = []
+    step("open: find, read all headers", lambda: opened.append(Session.open(folder, options, lambda progress: None)))
+
+    def import_torch() -> None:
+        import torch  # noqa: F401  # it is the import that is timed
+
+    step("import torch", import_torch)
+    session, first = opened[0], Head("decoder", 0)
+    step("first head's six spectra", lambda: session.head_spectra(Head("decoder", 0, 0), lambda: None))
+    for layer in range(LAYERS):
+        name = Head("decoder", layer)
+        step(f"all heads of layer {layer}", partial(session.spectra, name, False, lambda: None))
+    step("chance for heads", lambda: session.baseline(first, False, lambda: None))
+    if whole:
+        step("layer 0 as a whole, six matrices", lambda: session.spectra(first, True, lambda: None))
+
+
+def explorer(folder: Path) -> None:
+    """Measure the explorer from outside."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {"XDG_CACHE_HOME": cache, "COLORTERM": "truecolor"}
+        with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
+            frame = terminal.wait_for("sentence")
+            head = terminal.wait_for("σ₁", SECONDS)
+            print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
+            print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(str(terminal.process)):>10}")
+            for layer in range(1, LAYERS):
+                since = len(terminal.output)
+                pressed = time.monotonic() - terminal.started
+                terminal.send("}")
+                named = terminal.wait_for(f"L{layer}H0", SECONDS, since) - pressed
+                shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
+                label = f"explorer: key to L{layer}H0's name, its spectra"
+                print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(str(terminal.process)):>10}", flush=True)
+
+
+def main() -> None:
+    """Print the measurements of one shape."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, default="13b")
+    parser.add_argument("--whole", action="store_true", help="a layer as a whole too, which takes minutes")
+    parser.add_argument("--inside", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.inside:
+        inside(chosen.inside, chosen.whole)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        folder = write_checkpoint(Path(place) / chosen.shape, SHAPES[chosen.shape], filled=tuple(range(LAYERS)))
+        files = list(folder.glob("*.safetensors"))
+        total = size(sum(file.stat().st_size for file in files))
+        print(
+            f"{chosen.shape}: {total} in {len(files)} files; the largest resident set so far at the right", flush=True
+        )
+        measure = [sys.executable, "-m", "tests.benchmarks.checkpoints", "--inside", str(folder)]
+        subprocess.run([*measure, "--whole"] if chosen.whole else measure, check=True)
+        explorer(folder)
+
+
+if __name__ == "__main__":
+    main()
