@@ -59,7 +59,9 @@ def test_weights_that_stay_in_their_files_may_take_more_than_is_free() -> None:
 def test_weights_that_are_converted_must_fit() -> None:
     line = placed(CONVERTED, main=40 * GB).refusal
     assert "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra work all the same" in line
-    assert "--dtype auto" in line
+    assert line.endswith("for attention try --dtype auto, or a machine with more memory")
+    chosen = placed(PLAIN, main=10 * GB, may_spread=False).refusal
+    assert chosen.endswith("for attention try --device auto, or a machine with more memory")
     assert not placed(CONVERTED, main=60 * GB).refusal
     on_gpu = placed(CONVERTED, "cuda", 80 * GB, main=40 * GB).refusal
     assert "40 GB are free on cpu, where it is converted" in on_gpu
@@ -136,7 +138,16 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         assert "in 1 file" in said
         assert "looking at a layer reads 12 kB" in said
         assert "of weights as float32" in said
+        assert app.views.attention._message == "press i and type a sentence"
         assert "are free on cpu" in said
+
+
+async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
+        assert "1.0 kB are free in main memory" in app.views.attention._message
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,7 @@ class Conductor:
             self._app.sentence_input.value = text
             self.read(text)
         self._sweep = self._app.engine.sweep(self._swept)
+        self._run(self._fetch_memory(), "memory")
 
     def _report(self, progress: Progress) -> None:
         """Pass on how far a download is; called on the engine thread."""
@@ -198,6 +199,9 @@ class Conductor:
             self._memory = await asyncio.wrap_future(self._app.engine.memory())
         except EngineError:
             return  # what keeps a model from being measured is said by what needs it
+        placement = self._memory.placement
+        if self._reading is not None and placement is not None:
+            self._reading.warn(placement.refusal or placement.notice)
         if self.selected is None:
             self._draw_spectra()
 

@@ -48,6 +48,13 @@ class Reading:
         self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
         self._averaging = Averaging.NOTHING
         self._selected: Head | None = None
+        self._warning = ""
+
+    def warn(self, warning: str) -> None:
+        """Say before a sentence is typed what keeps the model from reading it, or makes it slow."""
+        if warning != self._warning:
+            self._warning = warning
+            self._draw()
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
@@ -92,7 +99,7 @@ class Reading:
         wanted = self._wanted()
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
         if self._text is None:
-            self._pane.show_message(title, "press i and type a sentence")
+            self._pane.show_message(title, "\n".join(filter(None, ("press i and type a sentence", self._warning))))
         elif self._sentence is None:
             self._pane.show_message(title, f"{short_name(self._outline)} is reading the sentence …")
         elif isinstance(self._sentence, EngineError):

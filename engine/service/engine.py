@@ -125,7 +125,7 @@ class Engine:
 
     def memory(self) -> Future[MemoryReport]:
         """Ask what browsing reads, and what a sentence would take against what is free now."""
-        return self._ask(lambda session, breathe: session.memory(), Urgency.SELECTED)
+        return self._ask(lambda session, breathe: session.memory(), Urgency.SENTENCE)
 
     def parameters(self) -> Future[tuple[Parameter, ...]]:
         """Ask for the list of the checkpoint's tensors."""

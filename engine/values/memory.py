@@ -142,7 +142,7 @@ def place_sentence(
             return Placement(need, "cpu", cpu.free, notice=notice)
         refusal = (
             f"{wanted}, {size(cpu.free)} are free in main memory; its spectra work all the same; "
-            f"for attention try {larger}{smaller} or a machine with more memory"
+            f"for attention try {larger}{smaller}or a machine with more memory"
         )
         return Placement(need, "cpu", cpu.free, refusal)
     has_room = device.holds(need.total)
