@@ -20,8 +20,8 @@ from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.test_wrong_input import refusal
 
 GB = 10**9
-PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", False)
-CONVERTED = SentenceNeed(52 * GB, 0, GB // 10, "float32", True)
+PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
+CONVERTED = SentenceNeed(52 * GB, 0, GB // 10, "float32", "auto")
 SENTENCE = "The cat sat on the mat."
 PATIENCE = 60.0
 
@@ -64,7 +64,7 @@ def test_weights_that_are_converted_must_fit() -> None:
     assert chosen.endswith("for attention try --device auto, or a machine with more memory")
     assert not placed(CONVERTED, main=60 * GB).refusal
     on_gpu = placed(CONVERTED, "cuda", 80 * GB, main=40 * GB).refusal
-    assert "40 GB are free on cpu, where it is converted" in on_gpu
+    assert "40 GB are free on cpu, where it is loaded first" in on_gpu
 
 
 def test_a_model_too_large_for_one_gpu_is_spread_over_all_and_main_memory() -> None:
@@ -95,10 +95,10 @@ def test_a_checkpoints_need_is_counted_from_its_headers(tmp_path: Path) -> None:
     parameters = 2 * 1000 * 256 + 256 + 2 * layer
     assert source.anatomy.outline.parameters == parameters
     need = source.sentence_need("auto")
-    assert (need.weights, need.mapped, need.is_converted) == (2 * parameters, 2 * parameters, False)
+    assert (need.weights, need.mapped, need.smaller) == (2 * parameters, 2 * parameters, "")
     assert need.maps == 4 * 512**2 * (2 + 4)
     wide = source.sentence_need("float32")
-    assert (wide.weights, wide.mapped, wide.is_converted) == (4 * parameters, 0, True)
+    assert (wide.weights, wide.mapped, wide.smaller) == (4 * parameters, 0, "auto")
 
 
 def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ MEMORY_INFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")
 """Where Linux says how much memory is free, and how much a container may use."""
 
-WHOLE_FILES = re.compile(r"\.experts\.\d+\.")
+MERGED = re.compile(r"\.experts\.\d+\.")
 """In names of tensors that transformers puts together with others when it loads them, so that they are copied."""
 
 
@@ -72,13 +72,15 @@ def sentence_need(
         is_plain = entry.dtype.startswith(("float", "bfloat")) and "float8" not in entry.dtype
         takes = TensorEntry(entry.shape, chosen).stored_bytes if is_plain and not is_quantised else entry.stored_bytes
         weights += takes
-        if is_mapped and not is_quantised and entry.dtype == chosen and WHOLE_FILES.search(name) is None:
+        if is_mapped and not is_quantised and entry.dtype == chosen and MERGED.search(name) is None:
             mapped += takes
     tokens = min(outline.context or SENTENCE_TOKENS, SENTENCE_TOKENS)
     most = max(layer.heads for layer in outline.layers)
     maps = most * tokens**2 * (TensorEntry((1,), chosen).stored_bytes + TensorEntry((1,), "float32").stored_bytes)
-    stored = {entry.dtype for entry in entries.values() if entry.dtype.startswith(("float", "bfloat"))}
-    return SentenceNeed(weights, mapped, maps, chosen, not is_quantised and stored != {chosen})
+    smaller = "bfloat16" if chosen == "float32" and not is_quantised else ""
+    if dtype != "auto" and weights > sum(entry.stored_bytes for entry in entries.values()):
+        smaller = "auto"
+    return SentenceNeed(weights, mapped, maps, chosen, smaller)
 
 
 def free_memories() -> tuple[FreeMemory, ...]:

@@ -42,14 +42,14 @@ class SentenceNeed:
     mapped : bytes of these that can stay in their files on a CPU, to be read whenever they are needed.
     maps : bytes of one layer's maps, for a sentence of `SENTENCE_TOKENS`.
     dtype : in which the weights compute.
-    is_converted : whether that is another dtype than the stored one.
+    smaller : what a person may choose as ``--dtype`` so that it takes less; empty where nothing does.
     """
 
     weights: int
     mapped: int
     maps: int
     dtype: str
-    is_converted: bool
+    smaller: str
 
     @property
     def total(self) -> int:
@@ -132,11 +132,11 @@ def place_sentence(
     has_accelerate : whether the package that spreads a model over devices is installed.
     """
     wanted = f"{model} needs {size(need.total)} to read a sentence ({need.dtype})"
-    smaller = "--dtype auto, " if need.is_converted else ""
+    smaller = f"--dtype {need.smaller}, " if need.smaller else ""
+    copied = need.weights - need.mapped  # on their way to a GPU they are in main memory too
     if device.device == "cpu":
         larger = "" if may_spread else "--device auto, "
-        copied = need.weights - need.mapped + need.maps
-        if cpu.free is None or (copied <= cpu.free and need.total <= FROM_DISK * cpu.free):
+        if cpu.free is None or (copied + need.maps <= cpu.free and need.total <= FROM_DISK * cpu.free):
             slow = cpu.free is not None and need.total > cpu.free
             notice = f"{size(need.mapped)} of weights are read from disk for every sentence" if slow else ""
             return Placement(need, "cpu", cpu.free, notice=notice)
@@ -146,7 +146,7 @@ def place_sentence(
         )
         return Placement(need, "cpu", cpu.free, refusal)
     has_room = device.holds(need.total)
-    if has_room and (not need.is_converted or cpu.holds(need.weights)):
+    if has_room and cpu.holds(copied):
         return Placement(need, device.device, device.free)
     free = device.free or 0
     if not has_room and may_spread and device.device.startswith("cuda"):
@@ -159,7 +159,7 @@ def place_sentence(
                 "to spread it over GPUs and main memory: pip install accelerate"
             )
             return Placement(need, device.device, device.free, refusal)
-    where, there = (device.device, free) if not has_room else ("cpu, where it is converted", cpu.free or 0)
+    where, there = (device.device, free) if not has_room else ("cpu, where it is loaded first", cpu.free or 0)
     refusal = (
         f"{wanted}, {size(there)} are free on {where}; its spectra work all the same; "
         f"for attention try --device cpu, {smaller}or a machine with more memory"
