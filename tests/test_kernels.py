@@ -145,7 +145,7 @@ def test_a_sentence_that_kernels_fail_on_is_read_in_eager_mode(
 ) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
-    monkeypatch.setattr(kernels, "_eager_function", lambda kind: None)
+    monkeypatch.setattr(kernels, "eager_function", lambda kind: None)
     before = reader.reads_with_kernels
     sentence = reader.read(SENTENCE, no_hurry)
     assert (before, reader.reads_with_kernels) == (True, False)

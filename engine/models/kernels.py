@@ -1,10 +1,11 @@
-"""Reading a sentence without making its attention maps, where a model's code goes through transformers' interface.
+"""Reading a sentence without its attention maps, and one layer's maps in blocks, through transformers' interface.
 
 transformers hands queries, keys, values and an explicit mask to a function chosen by name (``AttentionInterface``,
 https://huggingface.co/docs/transformers/attention_interface). The one registered here calls PyTorch's
 ``scaled_dot_product_attention``, which keeps no probabilities. It does so only where that is what the model's own eager
 function computes: some rows are computed in both ways, and a cap, a sink or whatever else sets them apart is left to
-the eager function. Types outside the interface are read in their eager way.
+the eager function, for some queries after the other. Where a layer's maps are wanted it is the eager function whose
+probabilities are gathered. Types outside the interface are read in their eager way.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from engine.models.gathering import Attended, Eager, Gathering, States, in_blocks
 
 NAME = "attn_tui"
 """What the function is called in transformers' tables."""
@@ -30,8 +35,16 @@ HONOURED = frozenset({"module", "query", "key", "value", "attention_mask", "scal
 """What an eager function can take and the kernel computes with too. A bias of the positions, made anew for every layer,
 is as large as the layer's maps, so that the kernel would spare nothing."""
 
-Attended = tuple[Tensor, Tensor | None]
-States = tuple[Tensor, Tensor, Tensor, Tensor | None]
+
+@dataclass(frozen=True)
+class _Purpose:
+    """What the function is called for: who gathers its probabilities, if anybody, and what to call between blocks."""
+
+    gathering: Gathering | None
+    breathe: Callable[[], None]
+
+
+_purpose: ContextVar[_Purpose] = ContextVar("purpose")
 
 _BRANCHES = re.compile(r"_attn_implementation\s*(?:==|!=|in|not in)\s*\(?\s*[\"'](?:eager|sdpa)")
 """Where a model's code asks for an implementation by its name, so that another name would change what it does."""
@@ -56,12 +69,21 @@ def kernels_can_read(model: Any) -> bool:
 
 
 @contextmanager
-def reading_with_kernels(model: Any) -> Iterator[None]:
-    """Let a model that `kernels_can_read` attend with kernels for a while, and in its eager way again afterwards."""
+def reading_with_kernels(model: Any, breathe: Callable[[], None], gathering: Gathering | None = None) -> Iterator[None]:
+    """Let a model that `kernels_can_read` attend with kernels for a while, and in its eager way again afterwards.
+
+    Parameters
+    ----------
+    model : of transformers.
+    breathe : called between the blocks of what has no kernel; it may raise to give up.
+    gathering : takes the probabilities of the one module that is called meanwhile; None keeps none.
+    """
     model.set_attn_implementation(NAME)
+    token = _purpose.set(_Purpose(gathering, breathe))
     try:
         yield
     finally:
+        _purpose.reset(token)
         model.set_attn_implementation("eager")
 
 
@@ -85,7 +107,7 @@ def _asks_for_no_name(model: Any) -> bool:
     GPT-2 asks whether it is eager, and then only for the sake of ``reorder_and_upcast_attn``.
     """
     kinds = {type(module) for module in model.modules()}
-    if any("get_interface" in _names(kind) and _eager_function(kind) is None for kind in kinds):
+    if any("get_interface" in _names(kind) and eager_function(kind) is None for kind in kinds):
         return False
     for name in {kind.__module__ for kind in kinds if "Attention" in kind.__name__}:
         try:
@@ -105,7 +127,7 @@ def _names(kind: type[nn.Module]) -> tuple[str, ...]:
     return code.co_names if code is not None else ()
 
 
-def _eager_function(kind: type[nn.Module]) -> Callable[..., Attended] | None:
+def eager_function(kind: type[nn.Module]) -> Eager | None:
     """Find the function that attention modules of a class fall back to in eager mode."""
     names = [name for name in _names(kind) if name.endswith("eager_attention_forward")]
     found = getattr(inspect.unwrap(kind.forward), "__globals__", {}).get(names[0]) if len(names) == 1 else None
@@ -141,12 +163,15 @@ def attend(
     Returns
     -------
     tuple
-        (sentences, queries, heads, head_dim), and the probabilities if the model's own function had to make them.
+        (sentences, queries, heads, head_dim), and what stands for the probabilities where they are gathered.
     """
-    eager = _eager_function(type(module))
+    eager = eager_function(type(module))
     if eager is None:
         raise TypeError(f"{type(module).__name__} has no eager attention")
     states = (query, key, value, attention_mask)
+    purpose = _purpose.get()
+    if purpose.gathering is not None:
+        return purpose.gathering.attend(eager, module, states, settings, purpose.breathe)
     if _kernel_fits(eager, module, states, settings):
         try:
             attended = _kernel(*states, settings.get("scaling"))
@@ -154,10 +179,10 @@ def attend(
                 return attended, None
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
             pass  # what a kernel refuses, the model's own function computes
-    return eager(module, *states, **settings)
+    return in_blocks(eager, module, states, settings, purpose.breathe), None
 
 
-def _kernel_fits(eager: Callable[..., Attended], module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
+def _kernel_fits(eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
     """Say whether the kernel knows of everything that the eager function computes with."""
     query, key, _, mask = states
     others = set(inspect.signature(eager).parameters) - HONOURED
@@ -178,9 +203,7 @@ def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scal
     return attended.transpose(1, 2).contiguous()  # (sentences, queries, heads, head_dim)
 
 
-def _agrees(
-    attended: Tensor, eager: Callable[..., Attended], module: nn.Module, states: States, settings: dict[str, Any]
-) -> bool:
+def _agrees(attended: Tensor, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
     """Compare some queries' results with those of the eager function, from the first query to the last."""
     query, key, value, mask = states
     length = query.shape[2]

@@ -1,13 +1,15 @@
-"""What gives attention maps layer by layer, and the mean over layers that follows from it."""
+"""What gives attention maps layer by layer, and the mean over layers, in the memory of one layer's."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from engine.models.gathering import Gathering
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -16,12 +18,19 @@ from engine.values.model import ModelOutline
 if TYPE_CHECKING:
     from engine.models.witness import Observation
 
+Tokens = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def _at_once() -> None:
+    """Work without looking for anything more urgent."""
+
 
 class MapReader(ABC):
     """A model that reads sentences and gives attention maps, one layer's at a time."""
 
     def __init__(self, outline: ModelOutline) -> None:
         self._outline = outline
+        self._sentence: Sentence | None = None
 
     @abstractmethod
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
@@ -38,34 +47,73 @@ class MapReader(ABC):
         """
 
     @abstractmethod
-    def layer_maps(self, layer: Head) -> AttentionMaps:
-        """Recompute the maps of all heads of one layer for the sentence that was read last.
+    def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
+        """Recompute the maps of all heads of one layer for the sentence that was read last, and have them gathered.
+
+        Parameters
+        ----------
+        layer : whose.
+        gathering : what takes them.
+        breathe : called between blocks of queries, where there are several; it may raise to give up.
+
+        Returns
+        -------
+        tokens : their texts along the axis of the queries and along that of the keys.
 
         Raises
         ------
-        EngineError : when the layer was not run, or has no maps to show, saying why.
+        EngineError : when the layer was not run, has no maps to show, or they do not fit into memory, saying why.
         """
 
     @abstractmethod
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads a few tokens, for `engine.models.proof.prove`."""
 
-    def mean_over_layers(self, stack: str, breathe: Callable[[], None]) -> AttentionMaps:
-        """Average the maps over a stack's layers, head by head, holding one layer's maps at a time.
+    def layer_maps(
+        self, layer: Head, breathe: Callable[[], None] = _at_once, buffer: NDArray[np.float32] | None = None
+    ) -> AttentionMaps:
+        """Recompute the maps of all heads of one layer for the sentence that was read last.
+
+        Parameters
+        ----------
+        layer : whose.
+        breathe : as in `gather`.
+        buffer : an array that nobody looks at any more, to hold them where it has the right shape.
 
         Raises
         ------
-        EngineError : when the layers differ in their number of heads, so that no head has a counterpart.
+        EngineError : as in `gather`.
+        """
+        return self._gathered((layer,), layer.layer, breathe, buffer)
+
+    def mean_over_layers(
+        self, stack: str, breathe: Callable[[], None], buffer: NDArray[np.float32] | None = None
+    ) -> AttentionMaps:
+        """Average the maps over a stack's layers, head by head, holding as much as one layer's maps.
+
+        Raises
+        ------
+        EngineError : as in `gather`, and when the layers differ in their number of heads, so that no head has a
+            counterpart.
         """
         layers = self._outline.stack_layers(stack)
         if len({layer.heads for layer in layers}) > 1:
             raise EngineError("the layers differ in their number of heads, so there is no mean over layers by head")
-        total: np.ndarray[Any, np.dtype[np.float64]] | None = None
+        if not layers:
+            raise EngineError(f"{self._outline.name} has no stack '{stack}'")
+        return self._gathered(tuple(layer.name for layer in layers), None, breathe, buffer)
+
+    def _gathered(
+        self,
+        layers: tuple[Head, ...],
+        number: int | None,
+        breathe: Callable[[], None],
+        buffer: NDArray[np.float32] | None,
+    ) -> AttentionMaps:
+        """Gather layers, and give their mean."""
+        gathering = Gathering(buffer)
         for layer in layers:
             breathe()
-            maps = self.layer_maps(layer.name)
-            total = maps.weights.astype(np.float64) if total is None else total + maps.weights
-        if total is None:
-            raise EngineError(f"{self._outline.name} has no stack '{stack}'")
-        mean = (total / len(layers)).astype(np.float32)
-        return AttentionMaps(maps.sentence, stack, None, maps.query_tokens, maps.key_tokens, mean)
+            queries, keys = self.gather(layer, gathering, breathe)
+        assert self._sentence is not None  # else nothing would have been gathered
+        return AttentionMaps(self._sentence, layers[0].stack, number, queries, keys, gathering.mean())

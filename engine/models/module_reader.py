@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from engine.models.attending import Attending, Call
 from engine.models.example import Example
+from engine.models.gathering import Gathering
 from engine.models.handmade import Found
 from engine.models.lent import not_learning
-from engine.models.maps import MapReader
+from engine.models.maps import MapReader, Tokens
 from engine.models.source import Words
 from engine.models.tracing import trace
 from engine.models.witness import Observation
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
@@ -48,7 +49,6 @@ class ModuleReader(MapReader):
     ) -> None:
         super().__init__(outline)
         self._model, self._found, self._example, self._words = model, found, example, words
-        self._sentence: Sentence | None = None
         self._calls: dict[nn.Module, Call] = {}
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
@@ -97,14 +97,17 @@ class ModuleReader(MapReader):
             for hook in hooks:
                 hook.remove()
 
-    def layer_maps(self, layer: Head) -> AttentionMaps:
+    def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
-        weights = self._maps_of(self._found[layer]).float().cpu().numpy()
-        names = [self._sentence.tokens if count == len(self._sentence.tokens) else tuple(map(str, range(count)))
-                 for count in weights.shape[1:]]  # fmt: skip
-        return AttentionMaps(self._sentence, layer.stack, layer.layer, names[0], names[1], weights)
+        weights = self._maps_of(self._found[layer])
+        heads, queries, keys = weights.shape
+        gathering.begin((heads, queries, keys))
+        gathering.put(0, weights)
+        tokens = self._sentence.tokens
+        names = [tokens if count == len(tokens) else tuple(map(str, range(count))) for count in (queries, keys)]
+        return names[0], names[1]
 
     def _maps_of(self, found: Found) -> Tensor:
         """Give a layer's probabilities, (heads, queries, keys)."""

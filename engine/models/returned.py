@@ -20,14 +20,24 @@ def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor 
     if not found or found[-1].shape[:2] != (sentences, heads):
         return None
     last = found[-1]
-    slack = 0.05 if last.dtype in (torch.bfloat16, torch.float16) else 1e-3
+    slack = _slack(last)
     if len(found) > 1 and found[-2].shape[:3] == last.shape[:3]:
         both = torch.cat([found[-2], last], -1)
         is_part = bool((last.sum(-1) < 1 - slack).all())
         if is_part and bool((both >= 0).all()) and bool(((both.sum(-1) - 1).abs() <= slack).all()):
             return both
-    is_distribution = bool((last >= 0).all()) and bool((last.sum(-1) <= 1 + slack).all())
-    return last if is_distribution else None
+    return last if is_distribution(last) else None
+
+
+def is_distribution(weights: Tensor) -> bool:
+    """Say whether weights (…, keys) can be probabilities: none below zero, and no sum above one."""
+    slack = _slack(weights)
+    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + slack)
+
+
+def _slack(weights: Tensor) -> float:
+    """Say how far rounding may bring a sum of probabilities from one."""
+    return 0.05 if weights.dtype in (torch.bfloat16, torch.float16) else 1e-3
 
 
 def four_dimensional(returned: Any) -> list[Tensor]:

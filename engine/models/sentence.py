@@ -2,8 +2,9 @@
 
 The model runs once, keeping what each attention module was called with; a layer's maps are then recomputed by calling
 just that module again. So memory holds one layer's maps, not all layers'. The run makes no maps where kernels can read
-(`engine.models.kernels`). The second call is eager, because only that returns the probabilities; the masks are explicit
-in both, so that a second call sees what the first saw.
+(`engine.models.kernels`). The second call is eager, because only that returns the probabilities, and goes through the
+queries in blocks where the model's code is called through the same interface. The masks are explicit in both, so that a
+second call sees what the first saw.
 """
 
 from __future__ import annotations
@@ -17,22 +18,27 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
-from engine.models.kernels import kernels_can_read, reading_with_kernels
+from engine.models.kernels import eager_function, kernels_can_read, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
-from engine.models.maps import MapReader
+from engine.models.maps import MapReader, Tokens
 from engine.models.outline import Anatomy
 from engine.models.places import turn_of
+from engine.models.room import need_room
 from engine.models.source import Loaded
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, find_module, observe
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
 """Tokens of a row with which the cutting into heads is checked, and from how many of the vocabulary they are drawn."""
+
+COPIES = 3
+"""Of a layer's maps, that its eager way holds at a time: scores, with the mask, and their softmax."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -68,7 +74,7 @@ class Reader(MapReader):
             self.modules[name] = found
         with self._lent(self.model):
             self.reads_with_kernels = kernels_can_read(self.model)
-        self._sentence: Sentence | None = None
+        self._unsuitable: set[type[nn.Module]] = set()
         self._calls: dict[Head, Call] = {}
         self._decoder_tokens: tuple[str, ...] = ()
 
@@ -85,6 +91,7 @@ class Reader(MapReader):
             )
         self._sentence = None
         self._calls.clear()
+        self._need_room(len(sentence.ids))
         ids = torch.tensor([sentence.ids], device=self._device)
         inputs: dict[str, Any] = {
             "input_ids": ids,
@@ -93,7 +100,7 @@ class Reader(MapReader):
         }
         if getattr(self.model.config, "is_encoder_decoder", False):
             inputs["decoder_input_ids"] = self._decoder_ids(sentence)
-        kernels = reading_with_kernels(self.model) if self.reads_with_kernels else nullcontext()
+        kernels = reading_with_kernels(self.model, breathe) if self.reads_with_kernels else nullcontext()
         try:
             with self._lent(self.model), kernels, self._keeping_calls(breathe), torch.inference_mode():
                 self.model(**inputs)
@@ -110,6 +117,11 @@ class Reader(MapReader):
             ) from error
         self._sentence = sentence
         return sentence
+
+    def _need_room(self, tokens: int) -> None:
+        """Refuse a sentence of which no layer's maps would fit into memory."""
+        heads = max((layer.heads for layer in self._outline.attending_layers), default=1)
+        need_room(heads, tokens, tokens, 1 if self.reads_with_kernels else COPIES)
 
     def _decoder_ids(self, sentence: Sentence) -> Tensor:
         """Let the decoder of an encoder–decoder model read the same sentence, after its start token."""
@@ -143,37 +155,63 @@ class Reader(MapReader):
             for hook in hooks:
                 hook.remove()
 
-    def layer_maps(self, layer: Head) -> AttentionMaps:
-        """Recompute the maps of all heads of one layer for the sentence that was read last."""
+    def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
+        """Call one layer's attention module again, in blocks of queries where its code allows it."""
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
             raise EngineError(
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
-        module, heads = self.modules[layer], self._outline.layer(layer).heads
-        queries = self._sentence.tokens if layer.stack == "encoder" else self._decoder_tokens or self._sentence.tokens
-        keys = self._sentence.tokens if layer.stack == "cross" else queries
+        own = self._sentence.tokens
+        queries = own if layer.stack == "encoder" else self._decoder_tokens or own
+        keys = own if layer.stack == "cross" else queries
+        heads = self._outline.layer(layer).heads
+        if self._gather_in_blocks(layer, (heads, len(queries), len(keys)), gathering, breathe):
+            return queries, keys
+        module = self.modules[layer]
+        need_room(heads, len(queries), len(keys), COPIES)
         returned = self._call_again(module, *self._calls[layer])
         found = probabilities(module, returned, heads, len(keys))
-        if found is not None and found.shape[3] == len(queries) + len(self._sentence.tokens):
-            keys = (*queries, *self._sentence.tokens)  # one softmax over the decoder's own tokens and the encoder's
+        if found is not None and found.shape[3] == len(queries) + len(own):
+            keys = (*queries, *own)  # one softmax over the decoder's own tokens and the encoder's
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
             said = f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show"
             raise EngineError(f"{said}: {reason}; its spectra still work")
-        weights = found[0].float().cpu().numpy()
-        return AttentionMaps(self._sentence, layer.stack, layer.layer, queries, keys, weights)
+        del returned
+        gathering.begin((heads, len(queries), len(keys)))
+        gathering.put(0, found[0])
+        return queries, keys
+
+    def _gather_in_blocks(
+        self, layer: Head, shape: tuple[int, int, int], gathering: Gathering, breathe: Callable[[], None]
+    ) -> bool:
+        """Gather a layer's maps as its eager function makes them; False where the module does not just hand them on."""
+        module = self.modules[layer]
+        if not self.reads_with_kernels or type(module) in self._unsuitable or eager_function(type(module)) is None:
+            return False
+        gathering.expect(shape)
+        call = _for_weights(module, *self._calls[layer])
+        try:
+            with (
+                self._lent(self.model),
+                reading_with_kernels(self.model, breathe, gathering),
+                torch.inference_mode(),
+            ):
+                if gathering.is_done(module(*call.args, **call.kwargs)):
+                    return True
+        except torch.OutOfMemoryError as error:
+            raise EngineError(f"this layer's maps do not fit on {self._device}; type a shorter sentence") from error
+        except (Unsuitable, RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+            pass  # called as it was made to be called, it may show its maps all the same
+        self._unsuitable.add(type(module))
+        gathering.undo()
+        return False
 
     def _call_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call an attention module once more: without a cache, which holds this very sentence, and for its weights."""
-        signature = inspect.signature(module.forward)
-        call = signature.bind(*args, **kwargs)
-        for name, value in call.arguments.items():
-            if isinstance(value, transformers.Cache):
-                call.arguments[name] = None
-        if "output_attentions" in signature.parameters:
-            call.arguments["output_attentions"] = True
+        """Call an attention module once more, in its eager way."""
+        call = _for_weights(module, args, kwargs)
         try:
             with self._lent(self.model), torch.inference_mode():
                 return module(*call.args, **call.kwargs)
@@ -192,6 +230,18 @@ class Reader(MapReader):
         ids = torch.tensor(tokens)[places].to(self._device)
         with self._lent(self.model):
             return observe(self.model, self._anatomy.modules, ids, breathe)
+
+
+def _for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """Change a module's arguments: without a cache, which holds this very sentence, and for its weights."""
+    signature = inspect.signature(module.forward)
+    call = signature.bind(*args, **kwargs)
+    for name, value in call.arguments.items():
+        if isinstance(value, transformers.Cache):
+            call.arguments[name] = None
+    if "output_attentions" in signature.parameters:
+        call.arguments["output_attentions"] = True
+    return call
 
 
 def _vocabulary(model: Any) -> int:

@@ -1,0 +1,192 @@
+"""A layer's maps from blocks of queries, without a second copy of them in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from engine.models.returned import four_dimensional, is_distribution
+from engine.models.room import need_room
+from engine.values.errors import EngineError
+
+BLOCK_BYTES = 4_000_000
+"""Of the scores of one block of queries: few enough to stay near the processor, and enough to keep it busy."""
+
+TRIED_TOKENS = 24
+"""Of a sentence, with which an eager function is tried in blocks and at once."""
+
+Attended = tuple[Tensor, Tensor | None]
+States = tuple[Tensor, Tensor, Tensor, Tensor | None]
+Eager = Callable[..., Attended]
+
+
+class Unsuitable(Exception):
+    """An attention module that does more with its probabilities than to make them and hand them on."""
+
+
+class Gathering:
+    """One float32 array (heads, queries, keys), into which the blocks of a layer go; those of further layers are added.
+
+    Parameters
+    ----------
+    buffer : an array that nobody looks at any more, to be used again where it has the right shape.
+    """
+
+    def __init__(self, buffer: NDArray[np.float32] | None = None) -> None:
+        self._array = buffer
+        self._layers = 0
+        self._stand_in: Tensor | None = None
+        self._expected: tuple[int, int, int] | None = None
+        self._is_valid = True
+
+    def begin(self, shape: tuple[int, int, int]) -> None:
+        """Begin with a layer.
+
+        Raises
+        ------
+        EngineError : when there is no room for it, or it has another shape than the layers before.
+        """
+        if self._array is None or self._array.shape != shape:
+            if self._layers:
+                raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
+            self._array = None  # before there is another one
+            need_room(*shape)
+            self._array = np.empty(shape, dtype=np.float32)
+        self._layers += 1
+
+    def put(self, first: int, block: Tensor) -> None:
+        """Take in a block (heads, some queries, keys) that begins with the query ``first``."""
+        assert self._array is not None, "a layer begins before its blocks come"
+        self._is_valid = self._is_valid and is_distribution(block)
+        place = torch.from_numpy(self._array)[:, first : first + block.shape[1]]
+        if self._layers == 1:
+            place.copy_(block)
+        else:
+            place += block.to(place)
+
+    def expect(self, shape: tuple[int, int, int]) -> None:
+        """Say what `attend` is to make next."""
+        self._expected, self._stand_in, self._is_valid = shape, None, True
+
+    def attend(
+        self, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any], breathe: Callable[[], None]
+    ) -> Attended:
+        """Compute an eager function, take its probabilities in, and give in their place what takes no memory.
+
+        Raises
+        ------
+        Unsuitable : when a module attends twice, to other places than expected, or without probabilities.
+        """
+        query, key = states[:2]
+        shape = query.shape[1], query.shape[2], key.shape[2]
+        if self._stand_in is not None or shape != self._expected:
+            raise Unsuitable
+        self._stand_in = query.new_zeros(()).expand(1, *shape)
+        self.begin(shape)
+        return in_blocks(eager, module, states, settings, breathe, self.put), self._stand_in
+
+    def is_done(self, returned: Any) -> bool:
+        """Say whether an attention module handed on what it got from `attend`, and all of it can be probabilities."""
+        found = four_dimensional(returned)
+        was_handed_on = self._stand_in is not None and bool(found) and found[-1].data_ptr() == self._stand_in.data_ptr()
+        return was_handed_on and self._is_valid
+
+    def undo(self) -> None:
+        """Forget the layer that was begun.
+
+        Raises
+        ------
+        EngineError : when it has been added to others.
+        """
+        if self._stand_in is not None and self._layers:
+            self._layers -= 1
+            if self._layers:
+                raise EngineError(
+                    "some layers' maps cannot be had in parts, so there is no mean over layers; try again"
+                )
+
+    def mean(self) -> NDArray[np.float32]:
+        """Give the mean over the layers that were gathered."""
+        assert self._array is not None, "nothing was gathered"
+        if self._layers > 1:
+            self._array /= np.float32(self._layers)
+        return self._array
+
+
+def in_blocks(
+    eager: Eager,
+    module: nn.Module,
+    states: States,
+    settings: dict[str, Any],
+    breathe: Callable[[], None],
+    take: Callable[[int, Tensor], None] | None = None,
+) -> Tensor:
+    """Compute an eager function for some queries after the other, where that changes nothing.
+
+    Parameters
+    ----------
+    eager : a model's own function, as transformers' attention interface calls it.
+    module, states, settings : what it is called with, for one sentence.
+    breathe : called between blocks; it may raise to give up.
+    take : gets each block's first query and its probabilities (heads, some queries, keys).
+
+    Returns
+    -------
+    attended : (sentences, queries, heads, head_dim)
+
+    Raises
+    ------
+    Unsuitable : when the function does not return its probabilities, and they are to be taken.
+    """
+    query, key, value, mask = states
+    queries = query.shape[2]
+    size = max(BLOCK_BYTES // (query.shape[1] * key.shape[2] * query.element_size()), 1)
+    if size < queries and not _goes_by_queries(eager, module, states, settings):
+        size = queries
+    attended = []
+    for first in range(0, queries, size):
+        breathe()
+        some = slice(first, first + size)
+        part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, some]
+        block, weights = eager(module, query[:, :, some], key, value, part, **settings)
+        attended.append(block)
+        if take is not None:
+            if weights is None or weights.ndim != 4:
+                raise Unsuitable
+            take(first, weights[0])
+        del weights  # before there are those of the next block
+    return attended[0] if len(attended) == 1 else torch.cat(attended, 1)
+
+
+def _goes_by_queries(eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
+    """Say whether an eager function computes each query's row without the others, tried on the first tokens."""
+    query, key, value, mask = states
+    count = min(TRIED_TOKENS, query.shape[2], key.shape[2])
+    if mask is not None:
+        mask = mask[..., :count] if mask.shape[2] == 1 else mask[:, :, :count, :count]
+    key, value = key[:, :, :count], value[:, :, :count]
+
+    def compute(some: slice) -> Attended:
+        part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, some]
+        return eager(module, query[:, :, some], key, value, part, **settings)
+
+    try:
+        whole, weights = compute(slice(0, count))
+        pairs = [compute(some) for some in (slice(0, count // 3), slice(count // 3, count))]
+        parts = [pair[1] for pair in pairs if pair[1] is not None]
+        return _agree(whole, torch.cat([pair[0] for pair in pairs], 1)) and (
+            weights is None or _agree(weights, torch.cat(parts, 2))
+        )
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+        return False  # it knows how many queries there are
+
+
+def _agree(one: Tensor, other: Tensor) -> bool:
+    """Say whether two tensors are the same but for rounding."""
+    slack = 0.02 if one.dtype in (torch.bfloat16, torch.float16) else 1e-5
+    return one.shape == other.shape and bool((one - other).abs().amax() <= slack * one.abs().amax())
