@@ -82,13 +82,15 @@ class Gathering:
         ------
         Unsuitable : when a module attends twice, to other places than expected, or without probabilities.
         """
-        query, key = states[:2]
-        shape = query.shape[1], query.shape[2], key.shape[2]
+        query, key, value, mask = states
+        shape = heads, queries, _ = query.shape[1], query.shape[2], key.shape[2]
         if self._stand_in is not None or shape != self._expected:
             raise Unsuitable
         self._stand_in = query.new_zeros(()).expand(1, *shape)
         self.begin(shape)
-        return in_blocks(eager, module, states, settings, breathe, self.put), self._stand_in
+        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
+        in_blocks(eager, module, (query, key, value[..., :1], mask), settings, breathe, self.put)
+        return value.new_zeros(1, queries, heads, value.shape[-1]), self._stand_in
 
     def is_done(self, returned: Any) -> bool:
         """Say whether an attention module handed on what it got from `attend`, and all of it can be probabilities."""
@@ -148,19 +150,22 @@ def in_blocks(
     size = max(BLOCK_BYTES // (query.shape[1] * key.shape[2] * query.element_size()), 1)
     if size < queries and not _goes_by_queries(eager, module, states, settings):
         size = queries
-    attended = []
+    attended: Tensor | None = None
     for first in range(0, queries, size):
         breathe()
         some = slice(first, first + size)
         part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, some]
         block, weights = eager(module, query[:, :, some], key, value, part, **settings)
-        attended.append(block)
+        if attended is None:  # one tensor from the start: small ones kept between large ones would scatter the heap
+            attended = block.new_empty(block.shape[0], queries, *block.shape[2:])
+        attended[:, some] = block
         if take is not None:
             if weights is None or weights.ndim != 4:
                 raise Unsuitable
             take(first, weights[0])
         del weights  # before there are those of the next block
-    return attended[0] if len(attended) == 1 else torch.cat(attended, 1)
+    assert attended is not None  # a sentence has tokens
+    return attended
 
 
 def _goes_by_queries(eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> bool:
