@@ -19,7 +19,7 @@ from textual.containers import Container, Horizontal
 from textual.widgets import Footer, Input, Label, Static, Tree
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tui.messages import Advanced, GroupReady, HeadPicked, Noticed
 from tui.panes.line import Line
@@ -284,12 +284,17 @@ class Explorer(App[None]):
         self.engine.stop()
         self.exit()
 
-    async def action_export(self) -> None:
-        """Write the active view's table to a CSV file and say where it is."""
-        view = self.views.active.view
+    def action_export(self) -> None:
+        """Write the active view's table to a CSV file, which may take long, and say where it is."""
         self.clear_notifications()
+        self.run_worker(self._export(self.views.active.view), group="export")
+
+    async def _export(self, view: str) -> None:
+        """Write a view's table to a CSV file and say where it is."""
         try:
             path, rows = await self.conductor.export(view)
+        except Superseded:
+            return
         except EngineError as error:
             self.notify(str(error), severity="error", markup=False)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -18,17 +18,19 @@ from engine.values.memory import MemoryReport
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS, Table
-from tui.export_view import file_stem, table_on_screen
+from tui.export_view import LONG, Counted, estimated_bytes, file_stem, table_on_screen
 from tui.facts import model_facts, model_line
 from tui.knowledge import Knowledge
 from tui.messages import Advanced, GroupReady
 from tui.numbers import short
+from tui.numbers import size as file_size
 from tui.panes.ranks import next_measure
 from tui.reading import Reading
 from tui.start import Start
 from tui.walk import head_after, layer_after
 
 if TYPE_CHECKING:
+    from engine.values.attention import AttentionMap
     from tui.app import Explorer
 
 Answer = TypeVar("Answer")
@@ -55,6 +57,7 @@ class Conductor:
         self._memory: MemoryReport | None = None
         self._reading: Reading | None = None
         self._sweep: Future[None] | None = None
+        self._written: Path | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -304,7 +307,7 @@ class Conductor:
         if self._knowledge is not None:
             self.go_to(layer_after(self._knowledge.outline, self.selected, step))
 
-    def table(self, view: str) -> tuple[Table, str]:
+    def table(self, view: str, attention: AttentionMap | None = None) -> tuple[Table, str]:
         """Give the table that a view draws, and what it is of.
 
         Raises
@@ -313,7 +316,7 @@ class Conductor:
         """
         if self._knowledge is None:
             raise EngineError("no model is open yet; nothing was written")
-        attention = self._app.views.attention.shown
+        attention = attention or self._app.views.attention.shown
         return table_on_screen(view, self._knowledge, self.selected, self._epsilon, attention)
 
     async def export(self, view: str) -> tuple[Path, int]:
@@ -321,20 +324,38 @@ class Conductor:
 
         Raises
         ------
-        EngineError : when there is nothing to write, or no place to write it to.
+        EngineError : when there is nothing to write, no place to write it to, or a file that is still being written.
         """
-        if self._knowledge is None:
+        if self._knowledge is None or self._reading is None:
             raise EngineError("no model is open yet; nothing was written")
+        if self._written is not None:
+            raise EngineError(f"{self._written.name} is still being written; try again when it is done")
         outline = self._knowledge.outline
-        table, subject = self.table(view)
-        shown = self._app.views.attention.shown
-        name = shown.name if view == "attention" and shown is not None else self.selected
+        attention = await self._reading.whole_map() if view == "attention" else None
+        table, subject = self.table(view, attention)
+        name = self.selected if attention is None else attention.name
         stack = name.stack if name is not None and len(outline.stacks) > 1 else ""
-        stem = file_stem(outline.name, stack, subject, table.view)
-        counted = list(table)
+        path = unused_path(file_stem(outline.name, stack, subject, table.view), ".csv")
+        total = 0 if attention is None else attention.weights.size
+        is_long = total > LONG
+        if attention is not None and is_long:
+            size = file_size(estimated_bytes(attention))
+            self._app.notify(f"{total:,} rows, about {size}, are written to {path}", title="writing", markup=False)
+        counted: list[Counted] = []
 
-        def write() -> Path:
-            return write_csv(Table(table.view, table.columns, counted), unused_path(stem, ".csv"))
+        def report(rows: int) -> None:
+            if is_long:
+                self._report(Progress("writing", rows, total, "rows"))
 
-        future: Future[Path] = self._app.engine.write(write)
-        return await asyncio.wrap_future(future), len(counted)
+        def write(breathe: Callable[[], None]) -> Path:
+            counted.append(Counted(table, breathe, report))
+            return write_csv(Table(table.view, table.columns, counted[0]), path)
+
+        future: Future[Path] = self._app.engine.write(write, is_long)
+        self._written = path
+        try:
+            return await asyncio.wrap_future(future), counted[0].count
+        finally:
+            self._written = None
+            if is_long:
+                self._report(Progress("", 1, 1, ""))

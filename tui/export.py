@@ -233,6 +233,7 @@ class Export:
             if done == 0 and maps.sentence.notice:
                 self.notices.append(maps.sentence.notice)
             yield maps
+            del maps  # before there are those of the next layer
 
     def _chosen_maps(self) -> Iterator[AttentionMap]:
         """Yield the maps of the heads that are asked for, or the means over the heads."""
@@ -240,7 +241,9 @@ class Export:
         for maps in self._maps():
             heads: range | list[int | None]
             heads = range(len(maps.weights)) if selection.head is None else [selection.head]
-            yield from (maps.select(head) for head in ([None] if selection.head_mean else heads))
+            for head in [None] if selection.head_mean else heads:
+                yield maps.select(head)
+            del maps
 
     def _prefix(self, stack: str) -> str:
         """Give what keys begin with, where a model has several stacks."""
@@ -257,6 +260,7 @@ class Export:
             elif selection.head is not None:
                 weights = weights[selection.head][None]
             yield f"{self._prefix(maps.stack)}{name}", weights
+            del maps, weights
 
     def matrix_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the heads' arrays, keyed ``L5H1.W_Q``."""

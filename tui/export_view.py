@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from engine.mathematics.tabulate import attention_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.tables import RANK_COLUMNS, Table
+from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.knowledge import Knowledge
+
+LONG = 5_000_000
+"""Rows from which on a person is told beforehand how large the file becomes."""
+
+_SAMPLED = 40
+"""Queries, and keys of each, whose rows are written to estimate a file's size."""
 
 
 def table_on_screen(
     view: str, knowledge: Knowledge, selected: Head | None, epsilon: float, attention: AttentionMap | None
 ) -> tuple[Table, str]:
     """Give the active view's table, and what it is of, for the file's name.
+
+    The table of the attention view has every weight of the map, however many of them a cell on screen holds.
 
     Raises
     ------
@@ -38,6 +49,48 @@ def table_on_screen(
     if spectra is None:
         raise nothing
     return spectrum_table([list(spectra.values())]), str(selected)
+
+
+class Counted:
+    """Rows that are counted, and between which somebody may look up, while they are written.
+
+    Parameters
+    ----------
+    rows : once.
+    breathe : called every few thousand rows; it may raise to give up.
+    report : called then with the number of rows so far.
+    """
+
+    EVERY = 4096
+
+    def __init__(
+        self, rows: Iterable[Sequence[Cell]], breathe: Callable[[], None], report: Callable[[int], None]
+    ) -> None:
+        self.count = 0
+        self._rows = rows
+        self._breathe = breathe
+        self._report = report
+
+    def __iter__(self) -> Iterator[Sequence[Cell]]:
+        for row in self._rows:
+            if self.count % self.EVERY == 0:
+                self._breathe()
+                self._report(self.count)
+            self.count += 1
+            yield row
+
+
+def estimated_bytes(attention: AttentionMap) -> int:
+    """Estimate how large the file of a map becomes, by the rows of some of its queries and keys."""
+    queries, keys = (range(0, count, max(count // _SAMPLED, 1)) for count in attention.weights.shape)
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
+    for query in queries:
+        row = attention.weights[query, :: keys.step].tolist()
+        for key, weight in zip(keys, row, strict=True):
+            writer.writerow((*place, query, key, attention.query_tokens[query], attention.key_tokens[key], weight))
+    return len(written.getvalue().encode()) * attention.weights.size // (len(queries) * len(keys))
 
 
 def file_stem(model: str, stack: str, subject: str, view: str) -> str:

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWindow, Sentence
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane, Averaging
+from tui.widgets.heatmap import LargeMap
 
 MapKey = tuple[str, int | None]
 """A stack and a layer; None is the mean over the stack's layers."""
@@ -105,10 +106,18 @@ class Reading:
         elif isinstance(self._sentence, EngineError):
             self._pane.show_message(title, str(self._sentence))
         else:
-            self._draw_map(wanted, title, self._text)
+            self._draw_map(wanted, title, self._text, self._sentence)
 
-    def _draw_map(self, wanted: MapName, title: str, text: str) -> None:
-        """Draw one map of the sentence that was read."""
+    def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
+        """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
+        if len(sentence.tokens) ** 2 > AT_ONCE:
+            if wanted != self._pane.shown_name:
+
+                def ask(window: MapWindow) -> None:
+                    self._run(self._fetch_window(wanted, window, sentence, title), "maps")
+
+                self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask))
+            return
         key = (wanted.stack, wanted.layer)
         maps = self._maps.get(key)
         if maps is None:
@@ -117,6 +126,37 @@ class Reading:
             self._pane.show_message(title, str(maps))
         else:
             self._pane.show(maps, wanted, title)
+
+    async def _fetch_window(self, name: MapName, window: MapWindow, sentence: Sentence, title: str) -> None:
+        """Learn a rectangle of one map of a long sentence."""
+        asked = asyncio.wrap_future(self._engine.pooled(sentence.text, name, window, "maps"))
+        try:
+            await asyncio.wait([asked], timeout=PATIENCE)
+            if not asked.done() and name != self._pane.shown_name:
+                self._pane.show_waiting(title)
+            pooled = await asked
+        except Superseded:
+            raise
+        except EngineError as error:
+            self._pane.show_message(title, str(error))
+        else:
+            if sentence.text == self._text and name == self._wanted():
+                self._pane.receive(pooled, sentence, title)
+        finally:
+            asked.cancel()  # where newer work has taken the place of this
+
+    async def whole_map(self) -> AttentionMap:
+        """Give all weights of the map on screen.
+
+        Raises
+        ------
+        EngineError : when there is no map on screen, or it cannot be had any more.
+        """
+        if self._pane.shown is not None:
+            return self._pane.shown
+        if self._pane.shown_name is None or self._text is None:
+            raise EngineError("the attention view shows nothing yet; nothing was written")
+        return await asyncio.wrap_future(self._engine.whole_map(self._text, self._pane.shown_name))
 
     async def _fetch(self, key: MapKey, text: str, title: str) -> None:
         """Learn one layer's maps; of the others only the means are kept, so that memory holds few.

@@ -68,16 +68,23 @@ def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
 
 
 def _attention_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
-    """Yield one row per query and key, positions from 0."""
+    """Yield one row per query and key, positions from 0; one query's weights become Python's numbers at a time."""
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
-    for query, (token, row) in enumerate(zip(attention.query_tokens, attention.weights.tolist(), strict=True)):
-        for key, weight in enumerate(row):
-            yield (*place, query, key, token, attention.key_tokens[key], weight)
+    for query, (token, row) in enumerate(zip(attention.query_tokens, attention.weights, strict=True)):
+        for key, (key_token, weight) in enumerate(zip(attention.key_tokens, row.tolist(), strict=True)):
+            yield (*place, query, key, token, key_token, weight)
+
+
+def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
+    """Yield the rows of maps, and let go of each before the next is made."""
+    for one in maps:
+        yield from _attention_rows(one)
+        del one
 
 
 def attention_table(maps: Iterable[AttentionMap]) -> Table:
     """List every weight of the maps."""
-    return Table("attention", ATTENTION_COLUMNS, (row for one in maps for row in _attention_rows(one)))
+    return Table("attention", ATTENTION_COLUMNS, _rows_of_maps(maps))
 
 
 def weights_table(parameters: Iterable[Parameter]) -> Table:

@@ -32,6 +32,10 @@ class MapReader(ABC):
         self._outline = outline
         self._sentence: Sentence | None = None
 
+    def has_read(self, text: str) -> bool:
+        """Say whether a sentence is the one that was read last."""
+        return self._sentence is not None and self._sentence.text == text
+
     @abstractmethod
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
         """Run the model on a sentence, unless it is the one that was read last.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.models.hub import CachedModel
     from engine.models.source import Source
     from engine.service.session import Session
-    from engine.values.attention import AttentionMaps, Sentence
-    from engine.values.heads import Head
+    from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+    from engine.values.heads import Head, MapName
     from engine.values.memory import MemoryReport
     from engine.values.model import ModelOutline, Parameter
     from engine.values.progress import Progress
@@ -105,6 +105,14 @@ class Engine:
             lambda session, breathe: session.attention(text, stack, layer, breathe), Urgency.SENTENCE, view
         )
 
+    def pooled(self, text: str, name: MapName, window: MapWindow, view: str = "") -> Future[PooledMap]:
+        """Ask for a rectangle of one map of a long sentence, pooled to blocks."""
+        return self._ask(lambda session, breathe: session.pooled(text, name, window, breathe), Urgency.SENTENCE, view)
+
+    def whole_map(self, text: str, name: MapName, view: str = "") -> Future[AttentionMap]:
+        """Ask for one whole map of a long sentence, to be written to a file."""
+        return self._ask(lambda session, breathe: session.whole_map(text, name, breathe), Urgency.SENTENCE, view)
+
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""
         return self._ask(lambda session, breathe: session.arrays(layer), Urgency.SELECTED)
@@ -160,9 +168,15 @@ class Engine:
 
         return self._ask(work, Urgency.SENTENCE, "check")
 
-    def write(self, work: Callable[[], Path]) -> Future[Path]:
-        """Write a file off the event loop."""
-        return self._thread.submit(lambda breathe: work(), Urgency.SELECTED)
+    def write(self, work: Callable[[Breathe], Path], is_long: bool = False) -> Future[Path]:
+        """Write a file off the event loop.
+
+        Parameters
+        ----------
+        work : calls what it is handed between its rows; that raises when the engine is stopped.
+        is_long : whether what is looked at meanwhile is to be done in between.
+        """
+        return self._thread.submit(work, Urgency.OPENING if is_long else Urgency.SELECTED)
 
     def stop(self) -> None:
         """Give up all work; returns at once."""

@@ -97,6 +97,7 @@ def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
         for name, array in arrays:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            del array  # before there is the next one
     return path
 
 

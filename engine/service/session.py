@@ -14,13 +14,14 @@ from engine.models.memory import place
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
+from engine.service.large_maps import LargeMaps
 from engine.service.layers import Layers
 from engine.service.loading import collector_at_rest, load_beside
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.sources import find_source
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, MATRICES, Head
+from engine.values.heads import DELTA, MATRICES, Head, MapName
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
 from engine.values.progress import Progress
@@ -62,6 +63,7 @@ class Session:
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
         self._layers = Layers(source, self._singular_values)
+        self._large_maps = LargeMaps()
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
@@ -204,17 +206,36 @@ class Session:
 
     def read(self, text: str, breathe: Breathe) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
-        return self._open_reader(breathe).read(text, breathe)
+        reader = self._open_reader(breathe)
+        if not reader.has_read(text):
+            self._large_maps = LargeMaps()  # before the memory is needed for the new ones
+        return reader.read(text, breathe)
 
     def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
+        reader = self._reader_of(text, stack, layer, breathe)
+        if layer is None:
+            return reader.mean_over_layers(stack, breathe)
+        return reader.layer_maps(Head(stack, layer), breathe)
+
+    def pooled(self, text: str, name: MapName, window: MapWindow, breathe: Breathe) -> PooledMap:
+        """Give a rectangle of one map of a sentence, whose maps stay here."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe)
+        return self._large_maps.window(reader, name, window, breathe)
+
+    def whole_map(self, text: str, name: MapName, breathe: Breathe) -> AttentionMap:
+        """Give one map of a long sentence, to keep."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe)
+        return self._large_maps.copy(reader, name, breathe)
+
+    def _reader_of(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> MapReader:
+        """Read a sentence, once it is clear that there are maps of what is asked for."""
         if stack.endswith(DELTA):
             raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
         if layer is not None:
             self.outline.layer(Head(stack, layer))
-        reader = self._open_reader(breathe)
-        reader.read(text, breathe)
-        return reader.mean_over_layers(stack, breathe) if layer is None else reader.layer_maps(Head(stack, layer))
+        self.read(text, breathe)
+        return self._open_reader(breathe)
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.heads import MapName
+
+Pooling = Literal["max", "mean"]
+"""Which weight stands for a block of them."""
+
+AT_ONCE = 512 * 512
+"""Weights of a map up to which it crosses whole, and is gone through while a person waits for a key."""
+
+_QUERIES = 32
+"""Whose weights are averaged at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +65,15 @@ class AttentionMaps:
     weights: NDArray[np.float32]
 
     def select(self, head: int | None) -> AttentionMap:
-        """Take one head's map, or the mean over the heads (None)."""
-        weights = self.weights.mean(axis=0, dtype=np.float64) if head is None else self.weights[head]
+        """Take one head's map, or the mean over the heads (None), a few queries after the other."""
         name = MapName(self.stack, self.layer, head)
-        return AttentionMap(name, self.query_tokens, self.key_tokens, weights.astype(np.float32))
+        if head is not None:
+            return AttentionMap(name, self.query_tokens, self.key_tokens, self.weights[head])
+        mean = np.empty(self.weights.shape[1:], dtype=np.float32)
+        for first in range(0, len(mean), _QUERIES):
+            some = slice(first, first + _QUERIES)
+            mean[some] = self.weights[:, some].mean(axis=0, dtype=np.float64)
+        return AttentionMap(name, self.query_tokens, self.key_tokens, mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +91,102 @@ class AttentionMap:
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class MapWindow:
+    """A rectangle of an attention map in blocks of queries × keys: what a screen wants to see of it.
+
+    Attributes
+    ----------
+    block : queries, and keys, of a block; those at the end may have fewer.
+    rows, columns : the numbers of the blocks, from zero; what lies beyond the map is left out.
+    pooling : which weight stands for a block.
+    """
+
+    block: int
+    rows: range
+    columns: range
+    pooling: Pooling = "max"
+
+    def within(self, queries: int, keys: int) -> MapWindow:
+        """Leave out what lies beyond a map."""
+        rows, columns = (
+            range(max(wanted.start, 0), min(wanted.stop, -(-count // self.block)))
+            for wanted, count in ((self.rows, queries), (self.columns, keys))
+        )
+        return MapWindow(self.block, rows, columns, self.pooling)
+
+    def covers(self, other: MapWindow) -> bool:
+        """Say whether all of another window is in this one."""
+        return (self.block, self.pooling) == (other.block, other.pooling) and all(
+            not wanted or (mine.start <= wanted.start and wanted.stop <= mine.stop)
+            for mine, wanted in ((self.rows, other.rows), (self.columns, other.columns))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PooledMap:
+    """A rectangle of an attention map, pooled to blocks of queries × keys; with blocks of one, the weights themselves.
+
+    Attributes
+    ----------
+    name : of the map.
+    query_tokens, key_tokens : the texts along both axes of the whole map.
+    window : which blocks these are.
+    maxima, means : (rows, columns) of each block's weights; not finite where one of the weights is not.
+    places : (rows, columns, 2) query and key of each block's largest weight.
+    largest : the largest of all values of the whole map, pooled as the window says, that are finite.
+    """
+
+    name: MapName
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    window: MapWindow
+    maxima: NDArray[np.float32]
+    means: NDArray[np.float32]
+    places: NDArray[np.int32]
+    largest: float
+
+    @property
+    def values(self) -> NDArray[np.float32]:
+        """What stands for each block, (rows, columns)."""
+        return self.maxima if self.window.pooling == "max" else self.means
+
+    def holds(self, row: int, column: int) -> bool:
+        """Say whether a block is in this rectangle."""
+        return row in self.window.rows and column in self.window.columns
+
+    def at(self, row: int, column: int) -> PooledBlock:
+        """Give one of its blocks by its row and column in the whole map."""
+        block, inside = self.window.block, (row - self.window.rows.start, column - self.window.columns.start)
+        queries, keys = (
+            range(number * block, min((number + 1) * block, len(tokens)))
+            for number, tokens in ((row, self.query_tokens), (column, self.key_tokens))
+        )
+        query, key = (int(place) for place in self.places[inside])
+        return PooledBlock(queries, keys, float(self.maxima[inside]), (query, key), float(self.means[inside]))
+
+
+@dataclass(frozen=True, slots=True)
+class PooledBlock:
+    """One block of a pooled map.
+
+    Attributes
+    ----------
+    queries, keys : whose weights it holds.
+    largest : of its weights.
+    place : query and key of the largest.
+    mean : of its weights.
+    """
+
+    queries: range
+    keys: range
+    largest: float
+    place: tuple[int, int]
+    mean: float
+
+    @property
+    def total(self) -> float:
+        """The sum of its weights."""
+        return self.mean * len(self.queries) * len(self.keys)

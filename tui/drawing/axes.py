@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar, overload
 
 from rich.cells import cell_len
 
 from tui.drawing.text import clusters, downwards, fit, in_ascii, label
+
+T = TypeVar("T")
 
 CELL_WIDTH = 2
 """Columns per cell: two make it nearly square, and hold any character of a label."""
@@ -35,9 +38,9 @@ class Axes:
     corner : says what runs along the axes; it stands in the last line of the header, ``gutter`` cells wide.
     """
 
-    rows: tuple[str, ...]
-    columns: tuple[tuple[str, ...], ...]
-    marks: tuple[int, ...]
+    rows: Sequence[str]
+    columns: Sequence[Sequence[str]]
+    marks: Sequence[int]
     gutter: int
     header: int
     corner: str
@@ -77,3 +80,96 @@ def lay_out(
         header=header,
         corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
     )
+
+
+class _Lazily(Sequence[T]):
+    """A sequence whose members are made when they are asked for: of thousands of labels a screen shows dozens."""
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._count = count
+        self._make = make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[T]: ...
+    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
+        if isinstance(place, slice):
+            return [self._make(each) for each in range(*place.indices(self._count))]
+        if not -self._count <= place < self._count:
+            raise IndexError(place)
+        return self._make(place % self._count)
+
+
+def lay_out_blocks(
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    block: int,
+    width: int,
+    height: int,
+    *,
+    ascii_only: bool = False,
+) -> Axes:
+    """Label blocks: of queries by the first one's index and token, of keys by the first one's index.
+
+    A key that is alone has its token in place of the index. The room they get depends on the number of tokens alone,
+    so that nothing moves when the blocks become larger or smaller, and no label is made before it is seen.
+
+    Parameters
+    ----------
+    query_tokens, key_tokens : the texts along both axes of the whole map.
+    block : queries, and keys, of a block.
+    width, height : of the pane in cells.
+    ascii_only : whether the labels may hold nothing but ASCII.
+    """
+    index = len(str(max(len(query_tokens) - 1, 0)))
+    header = min(max(len(str(max(len(key_tokens) - 1, 0))), _HIGHEST_HEADER), max(1, (height + 2) // 4))
+    room = max(width // 4, min(12, width // 2)) - 1
+    with_token = room >= index + 1 + _LEAST_TOKEN
+    token = min(_WIDEST_TOKEN, room - index - 1) if with_token else 0
+    gutter = min(index, max(room, 1)) + 1 + (token + 1 if with_token else 0)
+
+    def row(number: int) -> str:
+        first = number * block
+        text = fit(label(query_tokens[first], ascii_only=ascii_only), token, align="right", ascii_only=ascii_only)
+        return fit(f"{first:>{index}} {text} " if with_token else f"{first:>{index}}", gutter)
+
+    def key(number: int) -> str:
+        return label(key_tokens[number], ascii_only=ascii_only) if block == 1 else str(number * block)
+
+    def column(number: int) -> Sequence[str]:
+        return downwards(key(number), header, ascii_only=ascii_only)
+
+    def mark(number: int) -> int:
+        return min(sum(1 for _ in clusters(key(number))), header, _HIGHEST_MARK)
+
+    rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
+    corners = [in_ascii(corner) if ascii_only else corner for corner in _CORNERS]
+    return Axes(
+        rows=_Lazily(rows, row),
+        columns=_Lazily(columns, column),
+        marks=_Lazily(columns, mark),
+        gutter=gutter,
+        header=header,
+        corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
+    )
+
+
+def fitting_block(queries: int, keys: int, rows: int, columns: int) -> int:
+    """Give the smallest of 1, 2, 3, 4, 6, 8, 12, 16, 24, … for which a map's blocks fit into so many rows and columns.
+
+    Examples
+    --------
+    >>> fitting_block(20, 20, 40, 60), fitting_block(1000, 1000, 40, 60), fitting_block(8192, 8192, 14, 21)
+    (1, 32, 768)
+    """
+    needed = max(-(-queries // max(rows, 1)), -(-keys // max(columns, 1)))
+    power = 1
+    while True:
+        for block in (power, power * 3 // 2):
+            if block >= needed:
+                return block
+        power *= 2

@@ -11,7 +11,7 @@ from tui.drawing.levels import Ink, Scale, bounds_of
 from tui.drawing.ticks import brief
 
 
-def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], width: int) -> Text:
+def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], width: int, pooled: str = "") -> Text:
     """Show every level in order, lowest first, between the weights that bound groups of levels.
 
     Parameters
@@ -19,6 +19,7 @@ def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], wid
     scale, largest : as in `tui.drawing.levels.levels_of`.
     ink, colours : what the levels look like; colours are used with `Ink.COLOUR` only.
     width : cells there are; words, then inner numbers, are left out where they do not fit.
+    pooled : what a cell is, where it is more than one weight: ``max of 16×16``.
 
     Examples
     --------
@@ -29,17 +30,21 @@ def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], wid
     """
     groups = 4 if ink.levels % 4 == 0 else 2
     for parts, words in ((groups, True), (groups, False), (1, True), (1, False)):
-        text = _assemble(scale, largest, ink, colours, parts, words)
+        text = _assemble(scale, largest, ink, colours, parts, words, pooled)
         if text.cell_len <= width:
             break
     return text
 
 
-def _assemble(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], parts: int, words: bool) -> Text:
+def _assemble(
+    scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], parts: int, words: bool, pooled: str
+) -> Text:
     """Write the legend with a number after each part of the levels, with or without words."""
     bounds = bounds_of(scale, largest, ink.levels)
     below = "<=" if ink is Ink.ASCII else "≤"
-    text = Text(f"{scale} {below if scale == 'log' else ''}{brief(bounds[0])}", no_wrap=True)
+    text = Text(
+        f"{pooled}{'  ' if pooled else ''}{scale} {below if scale == 'log' else ''}{brief(bounds[0])}", no_wrap=True
+    )
     size = ink.levels // parts
     for start in range(0, ink.levels, size):
         text.append(" ")
@@ -50,5 +55,6 @@ def _assemble(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], 
                 text.append(ink.cells[level])
         text.append(f" {brief(bounds[start + size])}")
     if words:
-        text.append(" = largest weight here" if scale == "linear" else ", the same for every map")
+        largest_here = " = largest here" if pooled else " = largest weight here"
+        text.append(largest_here if scale == "linear" else ", the same for every map")
     return text

@@ -13,6 +13,9 @@ Scale = Literal["linear", "log"]
 NOT_FINITE = 255
 """The level of a weight that is NaN or infinite."""
 
+ABSENT = 253
+"""Stands in place of a level where the weight has not come yet."""
+
 LOG_FLOOR = 1e-4
 """The log scale runs from here to one; whatever is smaller has the lowest level."""
 

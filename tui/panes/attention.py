@@ -8,11 +8,11 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
-from engine.values.attention import AttentionMap, AttentionMaps
+from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
 from tui.panes.line import Line
 from tui.panes.pane import Pane
-from tui.widgets.heatmap import Heatmap
+from tui.widgets.heatmap import Heatmap, LargeMap
 
 
 class Averaging(Enum):
@@ -50,6 +50,7 @@ class AttentionPane(Pane):
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
+        self.shown_name: MapName | None = None
         self._message = ""
 
     def compose(self) -> ComposeResult:
@@ -61,20 +62,41 @@ class AttentionPane(Pane):
 
     def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
-        self.shown = maps.select(name.head)
+        self.shown, self.shown_name = maps.select(name.head), name
         self._message = ""
-        self._set_title(title, maps.sentence.notice.removeprefix("the model reads the "))
+        self._set_title(title, maps.sentence.notice)
         self.heatmap.show(self.shown)
+        self._refresh_lines()
+
+    def begin_large(self, large: LargeMap) -> None:
+        """Ask for what is to be seen of a long sentence's map; what is on screen stays until it comes."""
+        self.shown = None
+        self.heatmap.show_large(large)
+
+    def receive(self, pooled: PooledMap, sentence: Sentence, title: str) -> None:
+        """Draw what has come of a long sentence's map."""
+        self.shown_name = pooled.name
+        self._message = ""
+        self._set_title(title, sentence.notice)
+        self.heatmap.receive(pooled)
         self._refresh_lines()
 
     def show_message(self, title: str, message: str) -> None:
         """Say why there is no map."""
-        self.shown = None
+        self.shown = self.shown_name = None
         self._set_title(title, "")
         if message == self._message:
             return
         self._message = message
         self.heatmap.show_message(message)
+        self.readout_line.show("")
+        self.legend_line.show("")
+
+    def show_waiting(self, title: str) -> None:
+        """Say that a long sentence's map is computed; it is still drawn when it comes."""
+        self.shown_name = None
+        self._set_title(title, "")
+        self.heatmap.wait("computing …")
         self.readout_line.show("")
         self.legend_line.show("")
 
@@ -85,15 +107,16 @@ class AttentionPane(Pane):
 
     def _set_title(self, name: str, notice: str) -> None:
         """Say what is shown."""
+        notice = notice.removeprefix("the model reads the ")
         self.title_line.show(Text.assemble(("attention ", "bold"), name, (f"  {notice}" if notice else "", "italic")))
 
     def _refresh_lines(self) -> None:
         """Write the legend and what is under the cursor."""
-        if self.shown is not None:
+        if self.heatmap.pooled is not None:
             self.legend_line.show(self.heatmap.legend(self.legend_line.size.width - 2))
-            self.readout_line.show(self.heatmap.readout())
+            self.readout_line.show(self.heatmap.readout(max(self.readout_line.size.width - 2, 40)))
 
     @on(Heatmap.CursorMoved)
     def _read_out(self) -> None:
-        """Say what is under the cursor."""
-        self.readout_line.show(self.heatmap.readout())
+        """Say what is under the cursor, and what a cell is."""
+        self._refresh_lines()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
@@ -18,9 +18,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from engine.values.attention import AttentionMap
-from tui.drawing.axes import CELL_WIDTH, lay_out
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, choose_ink, levels_of
+from engine.values.attention import AT_ONCE, PooledMap
+from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, choose_ink, levels_of
 from tui.drawing.ramps import Rgb, ramp
 from tui.drawing.text import centred
 from tui.widgets.rulers import Rulers
@@ -31,7 +31,7 @@ _CURSOR = 254
 
 
 class HeatmapCanvas(ScrollView, can_focus=False):
-    """Paints one attention map by lines; knows where its cursor is, but not which keys move it."""
+    """Paints one attention map by lines; knows on which block its cursor is, but not which keys move it."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -62,12 +62,14 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             self.key = key
             super().__init__()
 
+    class WindowMoved(Message):
+        """Other blocks are in view: it was scrolled, or has another size."""
+
     def __init__(self, rulers: Rulers, *, ascii_only: bool) -> None:
         super().__init__()
         self.ascii_only = ascii_only
-        self.map: AttentionMap | None = None
+        self.map: PooledMap | None = None
         self.message = ""
-        self.largest = 0.0
         self.scale: Scale = "linear"
         self.cursor = (0, 0)
         self._rulers = rulers
@@ -100,10 +102,10 @@ class HeatmapCanvas(ScrollView, can_focus=False):
 
     @property
     def window(self) -> tuple[range, range]:
-        """The queries and the keys in view."""
+        """The rows and the columns of blocks in view."""
         if self.map is None:
             return range(0), range(0)
-        queries, keys = self.map.weights.shape
+        queries, keys = len(self._axes.rows), len(self._axes.columns)
         width, height = self.scrollable_content_region.size
         top, left = self.scroll_offset.y, -(-self.scroll_offset.x // CELL_WIDTH)
         return (
@@ -111,14 +113,10 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             range(left, min(keys, left + (width - self._axes.gutter) // CELL_WIDTH)),
         )
 
-    def draw(self, attention: AttentionMap | None, message: str, scale: Scale, cursor: tuple[int, int]) -> None:
+    def draw(self, attention: PooledMap | None, message: str, scale: Scale, cursor: tuple[int, int]) -> None:
         """Draw something else; where the labels stay the same, only the cells that change are painted."""
         axes, levels, old_cursor = self._axes, self._levels_in_view(), self.cursor
         self.map, self.message, self.scale, self.cursor = attention, message, scale, cursor
-        self.largest = 0.0
-        if attention is not None:
-            finite = np.isfinite(attention.weights)
-            self.largest = float(attention.weights.max(where=finite, initial=0.0))
         self._lay_out()
         new_levels = self._levels_in_view()
         if axes is not self._axes or new_levels.shape != levels.shape or not levels.size or old_cursor != cursor:
@@ -192,11 +190,22 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         """Lay the labels out for the new size, and keep the cursor in view."""
         self._lay_out()
         self.reveal_cursor()
+        self.post_message(self.WindowMoved())
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Tell that other columns are in view."""
+        super().watch_scroll_x(old_value, new_value)
+        self.post_message(self.WindowMoved())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Tell that other rows are in view."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.WindowMoved())
 
     @property
     def _layout_wanted(self) -> object:
-        """What the labels are laid out for: the tokens and the pane."""
-        return (self.map.query_tokens, self.map.key_tokens, self.size) if self.map else None
+        """What the labels are laid out for: the tokens, the blocks and the pane."""
+        return (self.map.query_tokens, self.map.key_tokens, self.map.window.block, self.size) if self.map else None
 
     def _lay_out(self) -> None:
         """Lay out the labels and all that is scrolled, unless it is for the same tokens and the same pane as before."""
@@ -209,18 +218,39 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         self._rulers.span(self._axes.gutter, self.virtual_size.width)
 
     def _lay_out_axes(self) -> tuple[int, int]:
-        """Lay out the labels; give the numbers of queries and keys."""
-        queries, keys = (self.map.query_tokens, self.map.key_tokens) if self.map else ((), ())
-        self._axes = lay_out(queries, keys, *self.size, ascii_only=self.ascii_only)
-        return len(queries), len(keys)
+        """Lay out the labels; give the numbers of rows and columns."""
+        if self.map is None:
+            self._axes = lay_out((), (), *self.size, ascii_only=self.ascii_only)
+        else:
+            self._axes = self.axes_for(self.map.query_tokens, self.map.key_tokens, self.map.window.block)
+        return len(self._axes.rows), len(self._axes.columns)
+
+    def axes_for(self, query_tokens: Sequence[str], key_tokens: Sequence[str], block: int) -> Axes:
+        """Lay out the labels of some blocks in this pane."""
+        if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
+            return lay_out(query_tokens, key_tokens, *self.size, ascii_only=self.ascii_only)
+        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, ascii_only=self.ascii_only)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
-        """Compute the levels of the cells in view, (queries, keys)."""
-        if self.map is None or not self.is_mounted:
+        """Compute the levels of the cells in view, (rows, columns)."""
+        if not self.is_mounted:
             return np.zeros((0, 0), dtype=np.uint8)
-        queries, keys = self.window
-        weights = self.map.weights[queries.start : queries.stop, keys.start : keys.stop]
-        return levels_of(weights, self.scale, self.largest, self.ink.levels)
+        return self._levels(*self.window)
+
+    def _levels(self, rows: range, columns: range) -> NDArray[np.uint8]:
+        """Compute the levels of some cells, (rows, columns), `ABSENT` where the map has not come yet."""
+        levels = np.full((len(rows), len(columns)), ABSENT, dtype=np.uint8)
+        if self.map is None or not levels.size:
+            return levels
+        known = self.map.window
+        top, bottom = max(rows.start, known.rows.start), min(rows.stop, known.rows.stop)
+        left, right = max(columns.start, known.columns.start), min(columns.stop, known.columns.stop)
+        if top < bottom and left < right:
+            up, before = known.rows.start, known.columns.start
+            values = self.map.values[top - up : bottom - up, left - before : right - before]
+            found = levels_of(values, self.scale, self.map.largest, self.ink.levels)
+            levels[top - rows.start : bottom - rows.start, left - columns.start : right - columns.start] = found
+        return levels
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         """Paint one line of the column labels, that of the cursor's column set off."""
@@ -238,14 +268,13 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         ]
 
     def _cells(self, query: int, keys: range) -> Iterator[Segment]:
-        """Paint one query's cells, equal neighbours as one segment."""
+        """Paint one row of cells, equal neighbours as one segment."""
         if self.map is None or not keys:
             return
         ink = self.ink
-        weights = self.map.weights[query, keys.start : keys.stop]
-        levels = levels_of(weights, self.scale, self.largest, ink.levels)
+        (levels,) = self._levels(range(query, query + 1), keys)
         cells, styles = ink.cells, self.level_styles
-        runs = levels.copy() if ink is Ink.COLOUR else np.where(levels == NOT_FINITE, NOT_FINITE, 0)
+        runs = levels.copy() if ink is Ink.COLOUR else np.where(levels >= ABSENT, levels, 0)
         if query == self.cursor[0] and self.cursor[1] in keys:
             runs[self.cursor[1] - keys.start] = _CURSOR
         bounds = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), len(runs)]
@@ -255,6 +284,8 @@ class HeatmapCanvas(ScrollView, can_focus=False):
                 yield Segment("[]", self.get_component_rich_style("heatmap--cursor"))
             elif kind == NOT_FINITE:
                 yield Segment("?" * CELL_WIDTH * (end - start), self.get_component_rich_style("heatmap--cell"))
+            elif kind == ABSENT:
+                yield Segment(" " * CELL_WIDTH * (end - start), self.get_component_rich_style("heatmap--label"))
             else:
                 text = "".join(cells[level] for level in levels[start:end])
                 yield Segment(text, styles[kind])

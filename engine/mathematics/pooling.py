@@ -1,0 +1,98 @@
+"""Attention maps pooled to blocks of queries × keys, a row of blocks at a time, without a copy of the map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling
+
+_QUERIES_AT_ONCE = 256
+"""Of a map that is searched for its largest weight."""
+
+Weights = NDArray[np.float32]
+
+
+def _at_once() -> None:
+    """Work without looking for anything more urgent."""
+
+
+def pool(
+    attention: AttentionMap,
+    window: MapWindow,
+    largest: float | None = None,
+    breathe: Callable[[], None] = _at_once,
+) -> PooledMap:
+    """Pool a rectangle of a map: the largest weight of each block, where it is, and the mean.
+
+    Parameters
+    ----------
+    attention : the whole map.
+    window : which blocks; what lies beyond the map is left out.
+    largest : what `largest_value` gives for this map, where that is known already.
+    breathe : called between rows of blocks; it may raise to give up.
+    """
+    weights = attention.weights
+    window = window.within(*weights.shape)
+    block, rows, columns = window.block, window.rows, window.columns
+    if largest is None:
+        largest = largest_value(weights, block, window.pooling, breathe)
+    shape = len(rows), len(columns)
+    first, last = columns.start * block, min(columns.stop * block, weights.shape[1])
+    if block == 1:
+        seen = weights[rows.start : rows.stop, first:last]
+        places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32)
+        return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
+                         seen, seen, places.reshape(*shape, 2), largest)  # fmt: skip
+    maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    places = np.empty((*shape, 2), np.int32)
+    starts = np.arange(0, last - first, block)
+    for place, row in enumerate(rows):
+        breathe()
+        some = weights[row * block : (row + 1) * block, first:last]  # (queries, keys)
+        padded = np.full(len(columns) * block, -np.inf, np.float32)
+        padded[: last - first] = some.max(axis=0)
+        keys = padded.reshape(-1, block).argmax(axis=1) + starts  # of each block's largest weight, counted from first
+        queries = some[:, keys].argmax(axis=0)
+        maxima[place] = some[queries, keys]
+        places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
+        means[place] = _row_of_means(some, starts)
+    return PooledMap(
+        attention.name, attention.query_tokens, attention.key_tokens, window, maxima, means, places, largest
+    )
+
+
+def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Callable[[], None] = _at_once) -> float:
+    """Give the largest of a map's finite values, pooled to blocks; zero where there is none.
+
+    Parameters
+    ----------
+    weights : (queries, keys) float32.
+    block, pooling : as in `engine.values.attention.MapWindow`; the largest maximum is the same for all blocks.
+    breathe : called between rows of blocks; it may raise to give up.
+    """
+    is_mean = pooling == "mean" and block > 1
+    step = block if is_mean else _QUERIES_AT_ONCE
+    starts = np.arange(0, weights.shape[1], block)
+    largest = 0.0
+    for first in range(0, len(weights), step):
+        breathe()
+        some: NDArray[Any] = weights[first : first + step]
+        values = _row_of_means(some, starts) if is_mean else some
+        highest = float(values.max(initial=0.0))
+        if not np.isfinite(highest):
+            highest = float(values.max(where=np.isfinite(values), initial=0.0))
+        largest = max(largest, highest)
+    return largest
+
+
+def _row_of_means(some: Weights, starts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Average a row of blocks (queries, keys) that begin at some keys; sums over the keys are float64."""
+    with np.errstate(invalid="ignore"):  # of infinities that cancel
+        sums = np.add.reduceat(some.sum(axis=0).astype(np.float64), starts)
+    counts = np.diff(np.append(starts, some.shape[1])) * len(some)
+    means: NDArray[np.float64] = sums / counts
+    return means

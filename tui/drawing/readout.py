@@ -1,0 +1,73 @@
+"""What is under the cursor of an attention map, in one line of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+
+from engine.values.attention import PooledBlock
+from tui.drawing.text import fit, harmless, in_ascii
+
+_SHORTEST_TOKEN = 4
+"""Cells that a token is left, if it has as many."""
+
+
+def of_weight(
+    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
+) -> str:
+    """Name query, key and weight; the tokens are cut until the line fits, but not to less than four cells."""
+    query, key = block.place
+    number = _number(block.largest)
+    arrow = "->" if ascii_only else "→"
+    room = width - len(f'query {query} "" {arrow} key {key} ""  {number}')
+    asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+    return f'query {query} "{asked}" {arrow} key {key} "{read}"  {number}'
+
+
+def of_block(
+    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
+) -> str:
+    """Name a block's queries and keys, its largest weight with its place, the mean and the sum.
+
+    Where that does not fit the words become shorter, the tokens are cut, and the sum and then the mean are left out.
+    """
+    query, key = block.place
+    to, arrow = ("-", "->") if ascii_only else ("–", "→")
+    queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
+                     for each in (block.queries, block.keys))  # fmt: skip
+    largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
+    line = ""
+    for ranges, end in (
+        (f"queries {queries}, keys {keys}", f"  mean {mean}  sum {total}"),
+        (f"q {queries} k {keys}", f"  mean {mean}  sum {total}"),
+        (f"q {queries} k {keys}", f"  mean {mean}"),
+        (f"q {queries} k {keys}", ""),
+    ):
+        start = f"{ranges}  max {largest} at {query} "
+        least = min(cell_len(_plain(query_tokens[query], ascii_only)), _SHORTEST_TOKEN)
+        least += min(cell_len(_plain(key_tokens[key], ascii_only)), _SHORTEST_TOKEN)
+        room = width - cell_len(f'{start}"" {arrow} {key} ""{end}')
+        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        line = f'{start}"{asked}" {arrow} {key} "{read}"{end}'
+        if room >= least:
+            break
+    return line
+
+
+def _cut(asked: str, read: str, room: int, ascii_only: bool) -> tuple[str, str]:
+    """Cut two tokens so that both fit into some cells, the longer one first."""
+    asked, read = _plain(asked, ascii_only), _plain(read, ascii_only)
+    longest = max(room - min(cell_len(asked), cell_len(read)), room // 2, _SHORTEST_TOKEN)
+    asked, read = (fit(token, min(cell_len(token), longest), ascii_only=ascii_only) for token in (asked, read))
+    return asked, read
+
+
+def _plain(token: str, ascii_only: bool) -> str:
+    """Make a token fit for the readout, its spaces kept."""
+    return in_ascii(harmless(token)) if ascii_only else harmless(token)
+
+
+def _number(value: float) -> str:
+    """Write a weight with four decimals, a small one with its power of ten."""
+    return f"{value:.1e}" if 0 < value < 5e-5 else f"{value:.4f}"
