@@ -1,0 +1,230 @@
+"""Maps made in blocks of queries are those the model itself returns, and need no more memory than they take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from engine.models import gathering, room
+from engine.models.gathering import Gathering
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.opening import one_line, open_reader, run_apart
+from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, no_hurry, shown_maps
+
+FAMILIES: list[tuple[str, dict[str, Any]]] = [
+    ("gpt2", {}),
+    ("llama", {"num_attention_heads": 4, "num_key_value_heads": 2}),
+    ("mistral", {"num_attention_heads": 4, "num_key_value_heads": 2, "sliding_window": 4}),
+    ("gemma2", {}),
+    ("gpt_oss", {}),
+    ("bert", {}),
+    ("bart", {}),
+]
+"""Causal, with grouped queries, with a window, with a cap, with sinks, in both directions, encoder and decoder."""
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a block have two or three of the queries of a tiny sentence, and be tried on fewer tokens than it has."""
+    monkeypatch.setattr(gathering, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(gathering, "TRIED_TOKENS", 7)
+
+
+def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """List the first queries of all blocks that are taken in from now on."""
+    taken: list[int] = []
+    put = Gathering.put
+
+    def keeping(self: Gathering, first: int, block: Tensor) -> None:
+        taken.append(first)
+        put(self, first, block)
+
+    monkeypatch.setattr(Gathering, "put", keeping)
+    return taken
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
+def test_maps_in_blocks_are_those_the_model_returns(
+    model_type: str, settings: dict[str, Any], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    reader = open_reader(folder)
+    taken = blocks_taken(monkeypatch)
+    sentence = reader.read(SENTENCE, no_hurry)
+    assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+    assert len(taken) > 2 * taken.count(0)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("model_type", ["t5", "gpt2"])
+def test_an_eager_function_that_looks_at_all_queries_is_called_with_all(
+    model_type: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if model_type == "gpt2":  # as its code was until its masks became explicit
+        from transformers.models.gpt2 import modeling_gpt2
+
+        def eager(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> Any:
+            queries, keys = query.shape[2], key.shape[2]
+            seen = torch.ones(keys, keys).tril()[keys - queries :].bool()
+            weights = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf).softmax(-1)
+            return (weights @ value).transpose(1, 2), weights
+
+        monkeypatch.setattr(modeling_gpt2, "eager_attention_forward", eager)
+    folder = tiny_model(model_type)
+    reader = open_reader(folder)
+    taken = blocks_taken(monkeypatch)
+    sentence = reader.read(SENTENCE, no_hurry)
+    assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+    assert set(taken) == {0}
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("model_type", ["gemma2", "gpt_oss"])
+def test_what_has_no_kernel_is_read_without_a_whole_map(model_type: str, tiny_model: TinyModel) -> None:
+    from tests.test_kernels import maps_made
+
+    assert maps_made(open_reader(tiny_model(model_type)), SENTENCE) == 0
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_the_mean_over_layers_in_blocks(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", num_hidden_layers=5)
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    maps = reader.mean_over_layers("decoder", no_hurry)
+    returned = np.mean(eager_maps(folder, sentence.ids)[""], axis=0)
+    np.testing.assert_allclose(maps.weights, returned, rtol=0, atol=1e-5)
+    layers = np.stack([reader.layer_maps(Head("decoder", layer)).weights for layer in range(5)])
+    np.testing.assert_allclose(maps.weights, layers.mean(0, dtype=np.float64), rtol=0, atol=2e-7)
+    np.testing.assert_allclose(maps.select(None).weights, layers.mean((0, 1), dtype=np.float64), rtol=0, atol=2e-7)
+
+
+def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    reader.read(SENTENCE, no_hurry)
+    plain = reader.layer_maps(Head("decoder", 1)).weights
+    kind = type(reader.modules[Head("decoder", 1)])
+    own = kind.forward
+
+    def halved(self: Any, *args: Any, **kwargs: Any) -> Any:
+        written, weights = own(self, *args, **kwargs)
+        return written, weights / 2
+
+    monkeypatch.setattr(kind, "forward", halved)
+    np.testing.assert_allclose(reader.layer_maps(Head("decoder", 1)).weights, plain / 2, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(reader.mean_over_layers("decoder", no_hurry).weights.sum(-1), 0.5, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_it_looks_up_between_blocks_and_can_be_given_up(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    reader = open_reader(folder)
+    sentence = reader.read(SENTENCE, no_hurry)
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 5:
+            raise Superseded("replaced by a newer request")
+
+    with pytest.raises(Superseded):
+        reader.layer_maps(Head("decoder", 0), look)
+    config: Any = reader.model.config
+    assert config._attn_implementation == "eager"
+    assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+
+
+def test_a_buffer_is_used_again_where_it_fits(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("llama"))
+    reader.read(SENTENCE, no_hurry)
+    first = reader.layer_maps(Head("decoder", 0)).weights
+    expected = reader.layer_maps(Head("decoder", 1)).weights
+    again = reader.layer_maps(Head("decoder", 1), no_hurry, first).weights
+    assert again is first
+    np.testing.assert_array_equal(again, expected)
+    reader.read(ANOTHER, no_hurry)
+    other = reader.layer_maps(Head("decoder", 1), no_hurry, first).weights
+    assert other is not first
+    np.testing.assert_array_equal(first, expected)
+
+
+@pytest.mark.parametrize(("model_type", "copies"), [("gpt2", 1), ("bloom", 3)])
+def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
+    model_type: str, copies: int, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = open_reader(tiny_model(model_type))
+    count = len(reader.words.read(SENTENCE, None).ids)
+    needed = copies * 4 * count**2 * 4
+    for free in (None, needed, needed - 1):
+        monkeypatch.setattr(room, "free_memory", lambda free=free: free)
+        if free != needed - 1:
+            assert reader.read(SENTENCE, no_hurry).ids
+            reader.read(ANOTHER, no_hurry)
+            continue
+        with pytest.raises(EngineError, match=rf"maps of {count} tokens need .* GB are free.*spectra") as caught:
+            reader.read(SENTENCE, no_hurry)
+        assert one_line(caught.value)
+
+
+def test_free_memory_is_what_the_system_says_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system, group = tmp_path / "meminfo", tmp_path / "group"
+    monkeypatch.setattr(room, "_SYSTEM", system)
+    monkeypatch.setattr(room, "_CONTROL_GROUP", group)
+    assert room.free_memory() is None
+    system.write_text("MemTotal:       16000 kB\nMemAvailable:    8000 kB\n")
+    assert room.free_memory() == 8000 * 1024
+    group.mkdir()
+    for limit, free in (("max", 8000 * 1024), ("5000000", 5_000_000 - 3_000_000 + 500_000), ("99000000", 8000 * 1024)):
+        (group / "memory.max").write_text(f"{limit}\n")
+        (group / "memory.current").write_text("3000000\n")
+        (group / "memory.stat").write_text("anon 2500000\ninactive_file 500000\n")
+        assert room.free_memory() == free
+
+
+PEAK = """
+import json, sys, threading
+from pathlib import Path
+from engine.models.folder import FolderSource
+from engine.models.locate import locate
+from engine.values.heads import Head
+
+def status(field):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
+
+reader = FolderSource(locate(sys.argv[1])).reader("cpu", "auto")
+rest = lambda: None
+reader.read("the cat sat", rest)
+reader.layer_maps(Head("decoder", 0))  # loads what is loaded once
+text = " ".join(["cat dog"] * 2000)
+tokens = len(reader.read(text, rest).ids)
+found = []
+for work in (lambda: reader.layer_maps(Head("decoder", 1)), lambda: reader.mean_over_layers("decoder", rest)):
+    before = status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    size = work().weights.nbytes
+    found.append([(status("VmHWM") - before) / size, size])
+print(json.dumps([tokens, found]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
+def test_one_layers_maps_and_means_take_little_more_memory_than_they_hold(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", max_position_embeddings=1536, num_attention_heads=8, num_key_value_heads=8)
+    tokens, found = json.loads(run_apart(PEAK, folder, OMP_NUM_THREADS="1").splitlines()[-1])
+    assert tokens == 1536
+    for peak, size in found:
+        assert size == 8 * 1536**2 * 4
+        assert peak < 1.3
