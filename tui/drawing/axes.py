@@ -126,7 +126,7 @@ def lay_out_blocks(
     ascii_only : whether the labels may hold nothing but ASCII.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
-    header = min(max(len(str(max(len(key_tokens) - 1, 0))), _HIGHEST_HEADER), max(1, (height + 2) // 4))
+    header = min(max(len(str(max(len(key_tokens) - 1, 0))), _LEAST_TOKEN), max(1, (height + 2) // 4))
     room = max(width // 4, min(12, width // 2)) - 1
     with_token = room >= index + 1 + _LEAST_TOKEN
     token = min(_WIDEST_TOKEN, room - index - 1) if with_token else 0
