@@ -10,7 +10,8 @@ from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, MapWindow
 from tests.heatmaps import HeatmapApp, attention, show
 from tests.painted import good_terminal
-from tui.widgets.heatmap import Heatmap, LargeMap
+from tui.widgets.heatmap import Heatmap
+from tui.widgets.large_map import LargeMap
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane, Averaging
-from tui.widgets.heatmap import LargeMap
+from tui.widgets.large_map import LargeMap
 
 MapKey = tuple[str, int | None]
 """A stack and a layer; None is the mean over the stack's layers."""

@@ -12,7 +12,8 @@ from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sent
 from engine.values.heads import Head, MapName
 from tui.panes.line import Line
 from tui.panes.pane import Pane
-from tui.widgets.heatmap import Heatmap, LargeMap
+from tui.widgets.heatmap import Heatmap
+from tui.widgets.large_map import LargeMap
 
 
 class Averaging(Enum):

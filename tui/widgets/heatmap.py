@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,38 +11,19 @@ from textual.message import Message
 from textual.widget import Widget
 
 from engine.mathematics.pooling import pool
-from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling
-from engine.values.heads import MapName
+from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH, fitting_block
 from tui.drawing.legend import legend
 from tui.drawing.levels import Scale
 from tui.drawing.readout import of_block, of_weight
 from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
+from tui.widgets.large_map import LargeMap
+from tui.widgets.lens import Lens
 from tui.widgets.rulers import Rulers
-
-SCROLLED = 128
-"""Tokens up to which a map begins with its single weights, even where they do not fit; a longer one begins whole."""
 
 UNSEEN = (32, 32)
 """Rows and columns of cells to plan for while the widget is not on the screen."""
-
-
-@dataclass(frozen=True)
-class LargeMap:
-    """A map whose weights are elsewhere.
-
-    Attributes
-    ----------
-    name : of the map.
-    query_tokens, key_tokens : the texts along both axes, as far as they are known.
-    ask : called with what is to be seen of it; the answer goes to `Heatmap.receive`.
-    """
-
-    name: MapName
-    query_tokens: tuple[str, ...]
-    key_tokens: tuple[str, ...]
-    ask: Callable[[MapWindow], None]
 
 
 class Heatmap(Widget, can_focus=True):
@@ -115,12 +94,7 @@ class Heatmap(Widget, can_focus=True):
         self._canvas = HeatmapCanvas(self._rulers, ascii_only=ascii)
         self._map: AttentionMap | None = None
         self._large: LargeMap | None = None
-        self._asked: MapWindow | None = None
-        self._cursor = (0, 0)
-        self._block = 1
-        self._is_fitted = False
-        self._pooling: Pooling = "max"
-        self._counts = (0, 0)
+        self._lens = Lens()
 
     def compose(self) -> ComposeResult:
         """Put the canvas over the rulers."""
@@ -138,16 +112,14 @@ class Heatmap(Widget, can_focus=True):
 
     def show_large(self, large: LargeMap) -> None:
         """Ask for what is to be seen of a map; what is on the screen stays until that comes."""
-        self._map, self._large, self._asked = None, large, None
+        self._map, self._large = None, large
         self._begin(len(large.query_tokens), len(large.key_tokens))
         self._ask()
 
     def receive(self, pooled: PooledMap) -> None:
         """Show what was asked for."""
-        large = self._large
-        if large is None or large.name != pooled.name:
+        if self._large is None or not self._large.learn(pooled):
             return
-        self._large = LargeMap(large.name, pooled.query_tokens, pooled.key_tokens, large.ask)
         self._begin(len(pooled.query_tokens), len(pooled.key_tokens))
         self._paint(pooled)
         self._ask()
@@ -162,18 +134,15 @@ class Heatmap(Widget, can_focus=True):
 
     def _show_nothing(self, message: str) -> None:
         """Show no map."""
-        self._map = self._large = self._asked = None
+        self._map = self._large = None
         self.wait(message)
 
     def _begin(self, queries: int, keys: int) -> None:
         """Choose how to look at a map; one of the same size as before is looked at in the same way."""
-        if (queries, keys) != self._counts:
-            self._counts = (queries, keys)
-            self._is_fitted = max(queries, keys) > SCROLLED
-            self._block = self._fitting() if self._is_fitted else 1
-            self._cursor = (min(self._cursor[0], queries - 1), min(self._cursor[1], keys - 1))
-        elif self._is_fitted:
-            self._block = self._fitting()
+        if self._lens.is_new(queries, keys):
+            self._lens.open(self._fitting())
+        elif self._lens.is_fitted:
+            self._lens.fit_again(self._fitting())
 
     @property
     def map(self) -> AttentionMap | None:
@@ -188,7 +157,7 @@ class Heatmap(Widget, can_focus=True):
     @property
     def cursor(self) -> tuple[int, int]:
         """The weight under the cursor: query and key, from zero; with larger cells, one of those in the cell."""
-        return self._cursor
+        return self._lens.cursor
 
     @property
     def scale(self) -> Scale:
@@ -202,12 +171,7 @@ class Heatmap(Widget, can_focus=True):
 
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on a weight, or on the nearest that the map has."""
-        if self.pooled is None:
-            return
-        queries, keys = len(self.pooled.query_tokens), len(self.pooled.key_tokens)
-        cursor = (min(max(query, 0), queries - 1), min(max(key, 0), keys - 1))
-        if cursor != self._cursor:
-            self._cursor = cursor
+        if self.pooled is not None and self._lens.move_to(query, key):
             self._canvas.move_cursor(self._cell)
             self._tell()
 
@@ -235,16 +199,8 @@ class Heatmap(Widget, can_focus=True):
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""
-        if self.pooled is None:
-            return
-        block = self.pooled.window.block
-        counts = (len(self.pooled.query_tokens), len(self.pooled.key_tokens))
-        cells = (
-            min(max(cell + step, 0), -(-count // block) - 1)
-            for cell, step, count in zip(self._cell, (rows, columns), counts, strict=True)
-        )
-        self.move_to(*(old if cell == old // block else cell * block
-                       for cell, old in zip(cells, self._cursor, strict=True)))  # fmt: skip
+        if self.pooled is not None:
+            self.move_to(*self._lens.step(rows, columns, self.pooled.window.block))
 
     def action_page(self, down: int, right: int) -> None:
         """Move the cursor by as many cells as are in view, less one."""
@@ -253,114 +209,90 @@ class Heatmap(Widget, can_focus=True):
 
     def action_key_edge(self, last: bool) -> None:
         """Move the cursor to the row's first or last key."""
-        if self.pooled is not None:
-            self.move_to(self._cursor[0], len(self.pooled.key_tokens) - 1 if last else 0)
+        self.move_to(self.cursor[0], self._lens.counts[1] - 1 if last else 0)
 
     def action_query_edge(self, last: bool) -> None:
         """Move the cursor to the column's first or last query."""
-        if self.pooled is not None:
-            self.move_to(len(self.pooled.query_tokens) - 1 if last else 0, self._cursor[1])
+        self.move_to(self._lens.counts[0] - 1 if last else 0, self.cursor[1])
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys."""
-        if self.pooled is not None:
-            self._look_closer(self._block // 2) if is_in else self._look_wider(self._block * 2)
+        block = self._lens.block
+        self._look_closer(block // 2) if is_in else self._look_wider(block * 2)
 
     def action_fit(self) -> None:
         """Show the whole map, or where that is shown, single weights."""
-        if self.pooled is not None:
-            self._look_closer(1) if self._block == self._fitting() else self._look_wider(self._fitting())
+        fitting = self._fitting()
+        self._look_closer(1) if self._lens.block == fitting else self._look_wider(fitting)
 
     def action_pooling(self) -> None:
         """Change between the largest weight of each cell and the mean."""
-        self._pooling = "mean" if self._pooling == "max" else "max"
+        self._lens.pooling = "mean" if self._lens.pooling == "max" else "max"
         if self.pooled is not None:
             self._draw()
 
     def _look_closer(self, block: int) -> None:
         """Make cells smaller, and go to where the largest weight of the one under the cursor is."""
-        if self._block > 1:
-            if self.pooled is not None and self.pooled.holds(*self._cell):
-                self._cursor = self.pooled.at(*self._cell).place
-            self._block, self._is_fitted = max(block, 1), False
-            self._draw()
+        pooled = self.pooled
+        if pooled is not None:
+            place = pooled.at(*self._cell).place if pooled.holds(*self._cell) else None
+            if self._lens.closer(block, place):
+                self._draw()
 
     def _look_wider(self, block: int) -> None:
         """Make cells larger, until the whole map is in view."""
-        fitting = self._fitting()
-        if self._block < fitting:
-            self._block, self._is_fitted = min(block, fitting), block >= fitting
+        if self.pooled is not None and self._lens.wider(block, self._fitting()):
             self._draw()
 
     def _fitting(self) -> int:
         """Find the smallest block with which the whole map is in view."""
-        shown = self._map or self._large
-        if shown is None:
+        queries, keys = self._lens.counts
+        rows, columns = self._cells(1)  # single weights are labelled in another way than blocks
+        if queries <= rows and keys <= columns:
             return 1
-        tokens = shown.query_tokens, shown.key_tokens
-        for block in (1, 2):
-            rows, columns = self._cells(block)
-            if block == 2 or (len(tokens[0]) <= rows and len(tokens[1]) <= columns):
-                break
-        return fitting_block(len(tokens[0]), len(tokens[1]), rows, columns)
+        return max(fitting_block(queries, keys, *self._cells(2)), 2)
 
     def _cells(self, block: int) -> tuple[int, int]:
         """Count the rows and columns of cells that the pane has room for."""
         shown, (width, height) = self._map or self._large, self._canvas.size
         if shown is None or not width or not height:
             return UNSEEN
+        queries, keys = self._lens.counts
+        if block == 1 and (queries > height or keys * CELL_WIDTH > width):
+            return 0, 0  # there is no need to lay out hundreds of labels to see that
         axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block)
         return max(height - axes.header, 1), max((width - axes.gutter) // CELL_WIDTH, 1)
 
     @property
     def _cell(self) -> tuple[int, int]:
         """The row and column of the cell under the cursor, in the blocks that are painted."""
-        block = self.pooled.window.block if self.pooled is not None else 1
-        return self._cursor[0] // block, self._cursor[1] // block
+        return self._lens.cell(self.pooled.window.block if self.pooled is not None else 1)
 
     def _draw(self) -> None:
         """Paint the map as it is to be looked at now, or ask for it."""
         if self._map is None:
             self._ask()
-            return
-        rows, columns = (range(-(-count // self._block)) for count in self._counts)
-        self._paint(pool(self._map, MapWindow(self._block, rows, columns, self._pooling)))
+        else:
+            self._paint(pool(self._map, self._lens.whole))
 
     def _paint(self, pooled: PooledMap) -> None:
         """Paint a map, and say what is under the cursor."""
-        block = pooled.window.block
-        self._canvas.draw(pooled, "", self.scale, (self._cursor[0] // block, self._cursor[1] // block))
+        self._canvas.draw(pooled, "", self.scale, self._lens.cell(pooled.window.block))
         self._tell()
 
     def _ask(self) -> None:
         """Ask for what is to be seen and has not come, and for as much around it as is in view."""
-        large, pooled = self._large, self.pooled
-        if large is None:
+        pooled, lens = self.pooled, self._lens
+        if self._large is None:
             return
-        is_same = pooled is not None and pooled.window.block == self._block
-        near, far = self._around(is_same, 0.5), self._around(is_same, 1.0)
-        known = [self._asked] if self._asked is not None else []
-        if pooled is not None and pooled.name == large.name:
-            known.append(pooled.window)
-        if not any(window.covers(near) for window in known):
-            self._asked = far
-            large.ask(far)
-
-    def _around(self, is_same: bool, share: float) -> MapWindow:
-        """Give what is in view, and some more on every side; before the blocks are painted, what is near the cursor."""
-        spans = []
-        for seen, cursor, count in zip(self._canvas.window, self._cursor, self._cells(self._block), strict=True):
-            if not is_same:
-                seen = range(cursor // self._block - count, cursor // self._block + count)
-            more = int(share * count)
-            spans.append(range(seen.start - more, seen.stop + more))
-        return MapWindow(self._block, spans[0], spans[1], self._pooling).within(*self._counts)
+        seen = self._canvas.window if pooled is not None and pooled.window.block == lens.block else None
+        cells = self._cells(max(lens.block, 2))
+        self._large.want(lens.around(seen, cells, 0.5), lens.around(seen, cells, 1.0), pooled)
 
     def on_heatmap_canvas_window_moved(self, message: HeatmapCanvas.WindowMoved) -> None:
         """Keep the whole map in view, or ask for what has come into view."""
         message.stop()
-        if self._is_fitted and self._block != (block := self._fitting()):
-            self._block = block
+        if self._lens.is_fitted and self._lens.fit_again(self._fitting()):
             self._draw()
         self._ask()
 
@@ -368,7 +300,7 @@ class Heatmap(Widget, can_focus=True):
         """Move the cursor to where the mouse pointed."""
         message.stop()
         block = self.pooled.window.block if self.pooled is not None else 1
-        query, key = self._cursor
+        query, key = self.cursor
         self.move_to(
             query if message.query is None else message.query * block,
             key if message.key is None else message.key * block,
@@ -380,4 +312,4 @@ class Heatmap(Widget, can_focus=True):
         value = float("nan")
         if pooled is not None and pooled.holds(*cell):
             value = float(pooled.values[cell[0] - pooled.window.rows.start, cell[1] - pooled.window.columns.start])
-        self.post_message(self.CursorMoved(self, *self._cursor, value))
+        self.post_message(self.CursorMoved(self, *self.cursor, value))

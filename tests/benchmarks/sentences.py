@@ -1,0 +1,117 @@
+"""What long sentences cost, by their number of tokens: ``python -m tests.benchmarks.sentences``.
+
+GPT-2 small's shape and a small model with rotary positions, random weights, made in a temporary folder. Each line is a
+process of its own: seconds to read the sentence, for one layer's maps, for another layer's in the same memory, and for
+the means over all layers; the most memory that was resident while the sentence was read, over what was before, and
+while the maps were made, over what was once it was read; beside it what one layer's maps take.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.service.options import limit_threads
+
+WORDS = 1000
+SHORT = "w1 w2 w3"
+
+GPT2, ROTARY = "GPT-2 small", "rotary, 4 layers × 8 heads"
+LENGTHS = {GPT2: (128, 512, 1024, 2048), ROTARY: (1024, 2048, 4096, 8192)}
+
+MOST_AVERAGED = 1e9
+"""Weights of all layers together up to which the means over them are measured."""
+
+
+def build(name: str, folder: Path) -> None:
+    """Save a model with random weights, and a tokenizer with the words ``w0``, ``w1`` and so on."""
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    torch.manual_seed(0)
+    config: Any = (
+        transformers.GPT2Config(n_positions=LENGTHS[GPT2][-1], vocab_size=WORDS, bos_token_id=0, eos_token_id=0)
+        if name == GPT2
+        else transformers.LlamaConfig(
+            vocab_size=WORDS, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=8,
+            num_key_value_heads=8, max_position_embeddings=LENGTHS[ROTARY][-1],
+        )
+    )  # fmt: skip
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    words: Any = Tokenizer(models.WordLevel({f"w{number}": number for number in range(WORDS)}, unk_token="w0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(folder)
+
+
+def measure(folder: str, tokens: int) -> dict[str, float]:
+    """Read a sentence and make maps of it in this process."""
+    limit_threads(None)
+    from engine.models.folder import FolderSource
+    from engine.models.locate import locate
+    from tests.benchmarks.machine import forget_peak, resident_mib
+
+    def rest() -> None:
+        """Have nothing more urgent to do."""
+
+    def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+        start = time.perf_counter()
+        return work(), time.perf_counter() - start
+
+    source = FolderSource(locate(folder))
+    reader = source.reader("cpu", "auto")
+    layers = [layer.name for layer in source.anatomy.outline.layers]
+    reader.read(SHORT, rest)
+    reader.layer_maps(layers[0])  # what is loaded at the first sentence is loaded now
+    before = resident_mib()
+    forget_peak()
+    sentence, read = timed(lambda: reader.read(" ".join(f"w{17 * n % WORDS}" for n in range(tokens)), rest))
+    assert len(sentence.ids) == tokens
+    read_memory, held = resident_mib(peak=True) - before, resident_mib()
+    forget_peak()
+    maps, first = timed(lambda: reader.layer_maps(layers[0], rest))
+    maps_memory = resident_mib(peak=True) - held
+    again, second = timed(lambda: reader.layer_maps(layers[1], rest, maps.weights))
+    size = again.weights.nbytes
+    mean = float("nan")
+    if size / 4 * len(layers) <= MOST_AVERAGED:
+        _, mean = timed(lambda: reader.mean_over_layers(layers[0].stack, rest, again.weights))
+    return {
+        "read": read, "first": first, "second": second, "mean": mean,
+        "read_memory": read_memory, "maps_memory": maps_memory, "maps": size / 2**20,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print a line for each number of tokens."""
+    if sys.argv[1:2] == ["--measure"]:
+        print(json.dumps(measure(sys.argv[2], int(sys.argv[3]))))
+        return
+    from tests.benchmarks.machine import machine
+
+    print(machine())
+    head = ("tokens", "read", "maps", "next", "mean", "read", "maps", "one layer")
+    for name, lengths in LENGTHS.items():
+        print(f"{name:<28}" + "".join(f"{title:>11}" for title in head))
+        with tempfile.TemporaryDirectory() as folder:
+            build(name, Path(folder))
+            for tokens in lengths:
+                command = [sys.executable, "-m", "tests.benchmarks.sentences", "--measure", folder, str(tokens)]
+                answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                found = json.loads(answer.splitlines()[-1])
+                seconds = "".join(
+                    f"{'—':>11}" if found[kind] != found[kind] else f"{found[kind]:9.2f} s"
+                    for kind in ("read", "first", "second", "mean")
+                )
+                memory = "".join(f"{found[kind]:7.0f} MiB" for kind in ("read_memory", "maps_memory", "maps"))
+                print(f"{'':<28}{tokens:>11}{seconds}{memory}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
