@@ -215,16 +215,16 @@ for work in (lambda: reader.layer_maps(Head("decoder", 1)), lambda: reader.mean_
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     size = work().weights.nbytes
-    found.append([(status("VmHWM") - before) / size, size])
+    found.append([status("VmHWM") - before, size])
 print(json.dumps([tokens, found]))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
 def test_one_layers_maps_and_means_take_little_more_memory_than_they_hold(tiny_model: TinyModel) -> None:
-    folder = tiny_model("llama", max_position_embeddings=1536, num_attention_heads=8, num_key_value_heads=8)
+    folder = tiny_model("llama", max_position_embeddings=2048, num_attention_heads=8, num_key_value_heads=8)
     tokens, found = json.loads(run_apart(PEAK, folder, OMP_NUM_THREADS="1").splitlines()[-1])
-    assert tokens == 1536
+    assert tokens == 2048
     for peak, size in found:
-        assert size == 8 * 1536**2 * 4
-        assert peak < 1.3
+        assert size == 8 * 2048**2 * 4
+        assert peak - size < 10 * gathering.BLOCK_BYTES  # the eager way takes another two layers' maps at least
