@@ -227,4 +227,4 @@ def test_one_layers_maps_and_means_take_little_more_memory_than_they_hold(tiny_m
     assert tokens == 2048
     for peak, size in found:
         assert size == 8 * 2048**2 * 4
-        assert peak - size < 10 * gathering.BLOCK_BYTES  # the eager way takes another two layers' maps at least
+        assert peak - size < 10 * gathering.BLOCK_BYTES  # the eager way takes another layer's maps at least
