@@ -179,21 +179,6 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
         assert one_line(caught.value)
 
 
-def test_free_memory_is_what_the_system_says_within_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    system, group = tmp_path / "meminfo", tmp_path / "group"
-    monkeypatch.setattr(room, "_SYSTEM", system)
-    monkeypatch.setattr(room, "_CONTROL_GROUP", group)
-    assert room.free_memory() is None
-    system.write_text("MemTotal:       16000 kB\nMemAvailable:    8000 kB\n")
-    assert room.free_memory() == 8000 * 1024
-    group.mkdir()
-    for limit, free in (("max", 8000 * 1024), ("5000000", 5_000_000 - 3_000_000 + 500_000), ("99000000", 8000 * 1024)):
-        (group / "memory.max").write_text(f"{limit}\n")
-        (group / "memory.current").write_text("3000000\n")
-        (group / "memory.stat").write_text("anon 2500000\ninactive_file 500000\n")
-        assert room.free_memory() == free
-
-
 PEAK = """
 import json, sys, threading
 from pathlib import Path

@@ -15,6 +15,7 @@ from engine.service.files import unused_path, write_csv
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.memory import MemoryReport
+from engine.values.memory import size as file_size
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS, Table
@@ -23,7 +24,6 @@ from tui.facts import model_facts, model_line
 from tui.knowledge import Knowledge
 from tui.messages import Advanced, GroupReady
 from tui.numbers import short
-from tui.numbers import size as file_size
 from tui.panes.ranks import next_measure
 from tui.reading import Reading
 from tui.start import Start
