@@ -8,16 +8,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from engine.service.loading import collector_at_rest, load_beside, preload_torch
+from engine.service.loading import Beside, collector_at_rest, preload_torch
+from engine.values.errors import Superseded
 
 CODE = """
 import sys
 import threading
 from pathlib import Path
-from engine.service.loading import collector_at_rest, load_beside, preload_torch
+from types import ModuleType
+from engine.service.loading import preload_torch
 thread = preload_torch()
 thread.join()
 print("torch" in sys.modules, "libtorch_cpu" in Path("/proc/self/maps").read_text())
@@ -44,6 +47,8 @@ def test_the_collector_rests_while_modules_load_and_then_leaves_them_alone() -> 
         with collector_at_rest():
             pass
         assert not gc.isenabled()
+        sys.modules["loaded"] = ModuleType("loaded")
+    del sys.modules["loaded"]
     assert gc.isenabled()
     assert gc.get_freeze_count() > before
 
@@ -65,7 +70,7 @@ def test_more_urgent_work_is_done_while_something_loads() -> None:
         if len(breaths) == 3:
             begun.set()
 
-    load_beside(load, breathe)
+    Beside(load).wait(breathe)
     assert len(breaths) >= 3
     assert set(breaths) == {threading.current_thread()}
 
@@ -75,4 +80,30 @@ def test_what_cannot_be_loaded_is_told_to_the_one_who_waits() -> None:
         raise ImportError("no such library")
 
     with pytest.raises(ImportError, match="no such library"):
-        load_beside(load, lambda: None)
+        Beside(load).wait(lambda: None)
+
+
+def test_what_is_being_loaded_when_nobody_waits_any_more_is_loaded_once() -> None:
+    may_end, loaded = threading.Event(), []
+
+    def load() -> str:
+        assert may_end.wait(10)
+        loaded.append(1)
+        return "the model"
+
+    def give_up() -> None:
+        raise Superseded("a newer sentence")
+
+    model = Beside(load)
+    with pytest.raises(Superseded):
+        model.wait(give_up)
+    assert model.wait(may_end.set) == "the model"
+    assert model.wait(give_up) == "the model"
+    assert len(loaded) == 1
+
+
+def test_the_collector_forgets_nothing_where_nothing_was_loaded() -> None:
+    before = gc.get_freeze_count()
+    with collector_at_rest():
+        pass
+    assert gc.get_freeze_count() == before

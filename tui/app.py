@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal
-from textual.widgets import Footer, Input, Label, Static, Tree
+from textual.containers import Horizontal
+from textual.widgets import Input, Label, Static, Tree
 
-from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
+from tui.frame import Frame
+from tui.key_line import KeyLine
 from tui.messages import Advanced, GroupReady, HeadPicked, Noticed
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
@@ -29,6 +30,9 @@ from tui.status_line import describe
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
+    from engine.service.engine import Engine
+    from engine.values.heads import Head
+    from engine.values.progress import Progress
     from tui.conductor import Conductor
     from tui.views import Views
 
@@ -37,8 +41,16 @@ HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """From how many columns and rows on the screen has which class; the layout follows them."""
 
 
-class Explorer(App[None]):
-    """The application."""
+class Explorer(Frame):
+    """The application.
+
+    Parameters
+    ----------
+    engine : what answers.
+    start : what was asked for.
+    ascii_only : whether only ASCII characters are drawn.
+    started : called once the first head is on screen.
+    """
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "attn-tui"
@@ -53,6 +65,7 @@ class Explorer(App[None]):
         Binding("e", "export", "Export", id="app.export"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
+        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw"),
         Binding("t,escape", "tree", "Back to the tree", show=False, id="app.tree"),
         Binding("z", "zoom", "One view, or all", show=False, id="app.zoom"),
         Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head"),
@@ -69,9 +82,11 @@ class Explorer(App[None]):
         Binding("a", "averaging", "Head, or means over heads and layers", show=False, id="app.averaging"),
     ]
 
-    def __init__(self, engine: Engine, start: Start, *, ascii_only: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, start: Start, *, ascii_only: bool = False, started: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__()
-        self.animation_level = "none"
+        self.started = started
         self.engine = engine
         engine.listen(self._pass_on)
         self.failure = ""
@@ -108,12 +123,11 @@ class Explorer(App[None]):
             yield self.progress_line
         with Horizontal(id="body"):
             yield self.tree_widget
-            yield Container(id="before-views")
         with Horizontal(id="sentence"):
             yield Label("sentence")
             yield self.sentence_input
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Go on once the first frame is painted."""
@@ -127,17 +141,18 @@ class Explorer(App[None]):
         self.call_after_refresh(self._begin)
 
     async def _begin(self) -> None:
-        """Make the views, then open the model that was named, or let one be chosen."""
+        """Open the model that was named, or let one be chosen, and make the views meanwhile."""
+        named = self._start.model
+        opening = None if named is None else self.engine.open(named, self._report)
         from tui.conductor import Conductor
         from tui.views import Views
 
         views = Views(ascii_only=self._ascii_only)
-        await self.query_one("#before-views").remove()
         await self.query_one("#body").mount(views)
         self._views = views
         self._conductor = Conductor(self, self._start)
-        if self._start.model is not None:
-            self._conductor.open(self._start.model)
+        if opening is not None:
+            self._conductor.open(opening)
             return
         from tui.chooser import ChooserScreen
 
@@ -150,7 +165,12 @@ class Explorer(App[None]):
             self.exit()
         else:
             self.screen_stack[0].remove_class("-choosing")
-            self.conductor.open(model)
+            self.model_line.show(f"opening {model} …")
+            self.conductor.open(self.engine.open(model, self._report))
+
+    def _report(self, progress: Progress) -> None:
+        """Pass on how far a download is; called on the engine thread."""
+        self.post_message(Advanced(progress))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that need the views wait for them."""
@@ -160,15 +180,6 @@ class Explorer(App[None]):
         """Leave, and say why once the terminal is back."""
         self.failure = message
         self.exit(return_code=1)
-
-    def _fatal_error(self) -> None:
-        """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""
-        self._close_messages_no_wait()
-
-    @property
-    def unforeseen(self) -> Exception | None:
-        """The error that ended the explorer, if nobody foresaw it."""
-        return self._exception
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rich.text import Text
-
 from engine.mathematics.measures import MEASURES
-from engine.service.files import unused_path, write_csv
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.memory import MemoryReport
-from engine.values.memory import size as file_size
+from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS, Table
-from tui.export_view import LONG, Counted, estimated_bytes, file_stem, table_on_screen
+from tui.export_view import file_stem, table_on_screen
 from tui.facts import model_facts, model_line
 from tui.knowledge import Knowledge
 from tui.messages import Advanced, GroupReady
@@ -28,6 +25,7 @@ from tui.panes.ranks import next_measure
 from tui.reading import Reading
 from tui.start import Start
 from tui.walk import head_after, layer_after
+from tui.writing import Writing
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
@@ -56,8 +54,10 @@ class Conductor:
         self._epsilon = start.epsilon
         self._memory: MemoryReport | None = None
         self._reading: Reading | None = None
+        self._first_text: str | None = None
+        self._learned = asyncio.Event()
         self._sweep: Future[None] | None = None
-        self._written: Path | None = None
+        self._writing = Writing(app)
 
     @property
     def is_idle(self) -> bool:
@@ -72,15 +72,14 @@ class Conductor:
             return ()
         return self._knowledge.outline.layer(self.selected).marks
 
-    def open(self, model: str) -> None:
-        """Ask for a model."""
-        self._app.show_model(Text(f"opening {model} …"))
-        self._run(self._open(model), "open")
+    def open(self, opening: Future[ModelOutline]) -> None:
+        """Wait for a model that is being opened."""
+        self._run(self._open(opening), "open")
 
-    async def _open(self, model: str) -> None:
+    async def _open(self, opening: Future[ModelOutline]) -> None:
         """Show the tree once the model's headers are read, then begin the sweep."""
         try:
-            outline = await asyncio.wrap_future(self._app.engine.open(model, self._report))
+            outline = await asyncio.wrap_future(opening)
             begin = next(outline.layers[0].head_names())
             if self._start.head is not None:
                 begin = parse_head(self._start.head, outline.stacks)
@@ -98,22 +97,34 @@ class Conductor:
             self._app.notify(note, severity="warning", markup=False)
         self._app.tree_widget.fill(outline)
         self._app.tree_widget.go_to(begin)
-        # Importing torch stalls the event loop, so nothing that needs it is asked for before the tree is on screen.
-        self._app.call_after_refresh(self._look, begin, DEMO_SENTENCE if model == "demo" else None)
+        sentence = DEMO_SENTENCE if outline.name == "demo" else None
+        if self._app.engine.is_kept:
+            self._look(begin, sentence)
+        else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
+            self._app.call_after_refresh(self._look, begin, sentence)
 
     def _look(self, begin: Head, sentence: str | None) -> None:
-        """Show the first head and the first sentence, then begin the sweep."""
+        """Show the first head; what else there is to do waits until it is on screen."""
+        self._first_text = sentence if self._start.text is None else self._start.text
+        if self._first_text is not None:
+            self._app.sentence_input.value = self._first_text
         self.select(begin)
-        text = sentence if self._start.text is None else self._start.text
-        if text is not None:
-            self._app.sentence_input.value = text
-            self.read(text)
+        self._run(self._go_on(), "begin")
+
+    async def _go_on(self) -> None:
+        """Wait until something of the model has been drawn."""
+        await self._learned.wait()
+        self._app.call_after_refresh(self._do_the_rest)
+
+    def _do_the_rest(self) -> None:
+        """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
+        self._app.started()
+        if self.selected is not None:
+            self._ask_spectra(self.selected, not self.selected.is_layer)
+        if self._first_text is not None:
+            self.read(self._first_text)
         self._sweep = self._app.engine.sweep(self._swept)
         self._run(self._fetch_memory(), "memory")
-
-    def _report(self, progress: Progress) -> None:
-        """Pass on how far a download is; called on the engine thread."""
-        self._app.post_message(Advanced(progress))
 
     def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
         """Pass on what the sweep has found; called on the engine thread."""
@@ -155,25 +166,28 @@ class Conductor:
         if name is None:
             self._run(self._fetch_memory(), "memory")
         else:
-            self._ask_spectra(name)
+            self._ask_spectra(name, name.is_layer)
+            if self._sweep is not None:
+                self._ask_spectra(name, not name.is_layer)
         self._draw_spectra()
         self._draw_ranks()
-        if self._reading is not None:
+        if self._reading is not None and self._first_text is None:
             self._reading.select(name)
 
-    def _ask_spectra(self, name: Head) -> None:
-        """Ask for what is not known of a head or layer and its neighbours, the selected kind first.
+    def _ask_spectra(self, name: Head, whole_layer: bool) -> None:
+        """Ask for the spectra of a layer's heads, or of the layer, and for what chance gives, unless that is known.
 
         The matrices of a large layer as a whole take minutes; beside a head they are left to the sweep.
         """
         knowledge = self._knowledge
-        assert knowledge is not None  # asked for by select alone
-        is_large = knowledge.outline.layer(name).is_large
-        for whole_layer in (True, False) if name.is_layer else (False,) if is_large else (False, True):
-            kind = Head(name.stack, name.layer, -1 if whole_layer else 0)
-            if not (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
-                first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
-                self._run(self._fetch_spectra(name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
+        if knowledge is None:
+            return
+        is_large, kind = knowledge.outline.layer(name).is_large, Head(name.stack, name.layer, -1 if whole_layer else 0)
+        is_left_to_sweep = is_large and whole_layer and not name.is_layer
+        if is_left_to_sweep or (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
+            return
+        first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
+        self._run(self._fetch_spectra(name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
 
     async def _fetch_spectra(self, layer: Head, whole_layer: bool, first: Head | None) -> None:
         """Learn a layer's spectra, one head's before the others' where that is wanted, then what chance gives."""
@@ -184,6 +198,7 @@ class Conductor:
             if first is not None:
                 alone = await asyncio.wrap_future(engine.head_spectra(first, view))
                 knowledge.learn_head(first, alone)
+                self._learned.set()
                 self._redraw(layer, whole_layer)
             spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
             self.learn(layer, whole_layer, spectra)
@@ -212,6 +227,7 @@ class Conductor:
         """Keep spectra, and draw them where they are on screen."""
         if self._knowledge is None:
             return
+        self._learned.set()
         is_new = not self._knowledge.has(layer, whole_layer)
         self._knowledge.learn(layer, whole_layer, answer)
         if is_new:
@@ -275,7 +291,9 @@ class Conductor:
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
+        self._first_text = None
         if self._reading is not None:
+            self._reading.select(self.selected)
             self._reading.read(text)
 
     def change_averaging(self) -> None:
@@ -328,34 +346,9 @@ class Conductor:
         """
         if self._knowledge is None or self._reading is None:
             raise EngineError("no model is open yet; nothing was written")
-        if self._written is not None:
-            raise EngineError(f"{self._written.name} is still being written; try again when it is done")
-        outline = self._knowledge.outline
+        self._writing.refuse_a_second()
         attention = await self._reading.whole_map() if view == "attention" else None
         table, subject = self.table(view, attention)
         name = self.selected if attention is None else attention.name
-        stack = name.stack if name is not None and len(outline.stacks) > 1 else ""
-        path = unused_path(file_stem(outline.name, stack, subject, table.view), ".csv")
-        total = 0 if attention is None else attention.weights.size
-        is_long = total > LONG
-        if attention is not None and is_long:
-            size = file_size(estimated_bytes(attention))
-            self._app.notify(f"{total:,} rows, about {size}, are written to {path}", title="writing", markup=False)
-        counted: list[Counted] = []
-
-        def report(rows: int) -> None:
-            if is_long:
-                self._report(Progress("writing", rows, total, "rows"))
-
-        def write(breathe: Callable[[], None]) -> Path:
-            counted.append(Counted(table, breathe, report))
-            return write_csv(Table(table.view, table.columns, counted[0]), path)
-
-        future: Future[Path] = self._app.engine.write(write, is_long)
-        self._written = path
-        try:
-            return await asyncio.wrap_future(future), counted[0].count
-        finally:
-            self._written = None
-            if is_long:
-                self._report(Progress("", 1, 1, ""))
+        stem = file_stem(self._knowledge.outline, None if name is None else name.stack, subject, table.view)
+        return await self._writing.write(table, stem, attention)

@@ -11,6 +11,7 @@ from engine.mathematics.tabulate import attention_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.model import ModelOutline
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.knowledge import Knowledge
 
@@ -93,8 +94,12 @@ def estimated_bytes(attention: AttentionMap) -> int:
     return len(written.getvalue().encode()) * attention.weights.size // (len(queries) * len(keys))
 
 
-def file_stem(model: str, stack: str, subject: str, view: str) -> str:
-    """Compose a file's name without anything that a shell would stumble over: ``gpt2-L5H1-spectrum``."""
-    last = model.rstrip("/").rpartition("/")[2]
-    parts = (re.sub(r"[^\w.-]+", "-", last).strip("-.") or "model", stack, subject, view)
+def file_stem(outline: ModelOutline, stack: str | None, subject: str, view: str) -> str:
+    """Compose a file's name without anything that a shell would stumble over: ``gpt2-L5H1-spectrum``.
+
+    The stack is a part of it where the model has several.
+    """
+    last = outline.name.rstrip("/").rpartition("/")[2]
+    model = re.sub(r"[^\w.-]+", "-", last).strip("-.") or "model"
+    parts = (model, stack if len(outline.stacks) > 1 else None, subject, view)
     return "-".join(part for part in parts if part)

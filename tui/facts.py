@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from engine.values.marks import MARKS
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
-from engine.values.model import LayerOutline, ModelOutline
+
+if TYPE_CHECKING:
+    from engine.values.model import LayerOutline, ModelOutline
 
 
 def short_name(outline: ModelOutline) -> str:

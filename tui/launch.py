@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
 from engine.service.engine import Engine
+from engine.service.loading import rest_collector, wake_collector
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from tui.start import Start
@@ -35,12 +37,15 @@ def launch(
     """
     if not _has_terminal():
         _refuse_without_terminal(model, options)
+    rest_collector()
     start = Start(model=model, text=text, head=head, epsilon=epsilon)
-    run_explorer(Engine(options), start, theme=theme, ascii_only=ascii_only)
+    run_explorer(Engine(options), start, theme=theme, ascii_only=ascii_only, started=wake_collector)
 
 
-def run_explorer(engine: Engine, start: Start, *, theme: str | None, ascii_only: bool) -> None:
-    """Run the explorer on an engine until it is left.
+def run_explorer(
+    engine: Engine, start: Start, *, theme: str | None, ascii_only: bool, started: Callable[[], None] = lambda: None
+) -> None:
+    """Run the explorer on an engine until it is left; `started` is called once the first head is on screen.
 
     Raises
     ------
@@ -55,7 +60,7 @@ def run_explorer(engine: Engine, start: Start, *, theme: str | None, ascii_only:
         raise click.UsageError(f"there is no theme '{theme}'; choose one of {', '.join(sorted(BUILTIN_THEMES))}")
     from tui.app import Explorer
 
-    app = Explorer(engine, start, ascii_only=ascii_only)
+    app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     if theme is not None:
         app.theme = theme
     app.run()

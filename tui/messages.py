@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from engine.values.errors import EngineError
-from engine.values.heads import Head
-from engine.values.progress import Progress
-
 if TYPE_CHECKING:
+    from engine.values.errors import EngineError
+    from engine.values.heads import Head
+    from engine.values.progress import Progress
     from engine.values.spectra import SpectraGroup
 
 

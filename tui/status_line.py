@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
-from engine.values.progress import Progress
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from engine.values.progress import Progress
 
 INTERVAL = 0.1
 """Seconds between two writes; more would only scroll by."""
@@ -15,8 +17,10 @@ INTERVAL = 0.1
 def describe(progress: Progress) -> str:
     """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB``."""
     if progress.unit == "bytes":
-        return f"{progress.activity} {progress.done / 1e6:.1f} / {progress.total / 1e6:.1f} MB"
-    return f"{progress.activity} {progress.done} / {progress.total} {progress.unit}"
+        done, total = f"{progress.done / 1e6:.1f}", f"{progress.total / 1e6:.1f}"
+        return f"{progress.activity} {done:>{len(total)}} / {total} MB"
+    done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
+    return f"{progress.activity} {done} / {progress.total} {progress.unit}"
 
 
 class StatusLine:

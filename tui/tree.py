@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
@@ -11,12 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
-from engine.values.heads import Head
-from engine.values.model import ModelOutline
 from tui.facts import short_name
 
+if TYPE_CHECKING:
+    from engine.values.heads import Head
+    from engine.values.model import ModelOutline
 
-class HeadTree(Tree[Head | None]):
+
+class HeadTree(Tree["Head | None"]):
     """Layers and their heads; a layer's heads are made when it is first opened.
 
     Parameters

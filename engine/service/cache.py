@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
+import math
 import os
+import shutil
+import time
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,48 +21,130 @@ from engine.values.spectra import FloatArray
 MATHEMATICS_VERSION = 3
 """Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
 
+FORMAT_VERSION = 2
+"""Counted up whenever files are written in another way."""
+
 SIZE_LIMIT = 512 * 2**20
 """Bytes that the cache may take; the models used longest ago go first."""
+
+TRIM_SHARE = 64
+"""Part of the limit that a program writes between two looks at what all of them together have written."""
+
+ABANDONED_SECONDS = 3600.0
+"""Age from which a half-written file belongs to nobody."""
+
+_NUMBERS = np.dtype("<f8")
+
+
+def pack(arrays: Mapping[str, FloatArray]) -> bytes:
+    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    numbers = b"".join(np.ascontiguousarray(array, dtype=_NUMBERS).tobytes() for array in arrays.values())
+    content = json.dumps(shapes).encode() + b"\n" + numbers
+    return zlib.crc32(content).to_bytes(4, "little") + content
+
+
+def unpack(packed: bytes) -> dict[str, FloatArray]:
+    """Read what `pack` wrote; the arrays are views that cannot be written to.
+
+    Raises
+    ------
+    ValueError : when it is anything else, whole or in part.
+    """
+    content = memoryview(packed)[4:]
+    if zlib.crc32(content).to_bytes(4, "little") != packed[:4]:
+        raise ValueError("its sum is another")
+    place = packed.index(b"\n", 4) + 1
+    arrays = {}
+    for name, shape in json.loads(packed[4:place]).items():
+        arrays[name] = np.frombuffer(packed, _NUMBERS, math.prod(shape), place).reshape(shape)
+        place += arrays[name].nbytes
+    return arrays
 
 
 class SpectraCache:
     """Arrays by name, for one model whose content is known by an identity.
 
-    A file that is damaged counts as absent; a disk that cannot be written to only makes the next run slower.
+    A file is complete or absent, and one that is damaged counts as absent, so that several programs may read and write
+    the same ones. A disk that cannot be written to only makes the next run slower.
     """
 
-    def __init__(self, root: Path, identity: str) -> None:
+    def __init__(self, root: Path, identity: str, limit: int = SIZE_LIMIT) -> None:
         key = hashlib.sha256(identity.encode()).hexdigest()[:32]
-        self._directory = root / f"spectra-{MATHEMATICS_VERSION}" / key
-        if self._directory.is_dir():
+        self._root, self._limit = root, limit
+        self._directory = root / f"spectra-{MATHEMATICS_VERSION}.{FORMAT_VERSION}" / key
+        self._unchecked: int | None = None
+        with contextlib.suppress(OSError):
             os.utime(self._directory)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything is kept of the model."""
+        return self._directory.is_dir()
 
     def load(self, name: str) -> dict[str, FloatArray] | None:
         """Read the arrays kept under a name, or None."""
         try:
-            with np.load(self._directory / f"{name}.npz", allow_pickle=False) as arrays:
-                return {key: arrays[key] for key in arrays.files}
-        except Exception:  # a damaged archive raises almost anything
+            return unpack((self._directory / name).read_bytes())
+        except Exception:  # what somebody else has written there may be almost anything
             return None
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
-        """Keep arrays under a name."""
+        """Keep arrays under a name; what makes the cache too large goes, and this too where it alone is too large."""
+        packed = pack(arrays)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with replaced_file(self._directory / f"{name}.npz") as partial, partial.open("wb") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]  # the stub takes a keyword for allow_pickle
+            with replaced_file(self._directory / name) as partial:
+                partial.write_bytes(packed)
         except OSError:
             return
+        share = self._limit // TRIM_SHARE
+        self._unchecked = None if self._unchecked is None else self._unchecked + len(packed)
+        if self._unchecked is None or self._unchecked > share:
+            trim(self._root, self._limit - share)
+            self._unchecked = 0
 
 
 def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
-    """Delete the models used longest ago until the cache is within its limit."""
-    with contextlib.suppress(OSError):  # another program may be deleting the same files
-        folders = [folder for folder in root.glob("spectra-*/*") if folder.is_dir()]
-        total = 0
-        for folder in sorted(folders, key=lambda folder: -folder.stat().st_mtime):
-            files = [file for file in folder.iterdir() if file.is_file()]
-            total += sum(file.stat().st_size for file in files)
+    """Delete the models used longest ago until the cache is within its limit.
+
+    Of the one used last, its oldest files go where it is too large alone. Other programs may write and delete in the
+    same folders meanwhile: what has gone already is no matter.
+    """
+    folders = [folder for folder in root.glob("spectra-*/*") if folder.is_dir()]
+    total = 0
+    for place, folder in enumerate(sorted(folders, key=_last_used, reverse=True)):
+        files = _files(folder)
+        total += sum(size for _, size in files.values())
+        if total <= limit:
+            continue
+        if place > 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        for file, (_, size) in sorted(files.items(), key=lambda item: item[1]):
             if total > limit:
-                for file in files:
-                    file.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    file.unlink()
+                total -= size
+
+
+def _last_used(folder: Path) -> float:
+    """Say when a model was last used, in seconds since 1970; long ago where its folder has gone."""
+    try:
+        return folder.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _files(folder: Path) -> dict[Path, tuple[float, int]]:
+    """List the files of a model with the time and the size of each; those that nobody finished are deleted."""
+    found: dict[Path, tuple[float, int]] = {}
+    with contextlib.suppress(OSError):
+        for file in folder.iterdir():
+            with contextlib.suppress(OSError):
+                stat = file.stat()
+                if file.suffix == ".part" and time.time() - stat.st_mtime > ABANDONED_SECONDS:
+                    file.unlink()
+                else:
+                    found[file] = stat.st_mtime, stat.st_size
+    return found

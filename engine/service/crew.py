@@ -7,7 +7,10 @@ its own it keeps nobody waiting.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,6 +19,9 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 Piece = tuple["Future[Any]", Callable[[], Any]]
+
+STANDS_BACK = 5
+"""The niceness of the threads: beside other busy ones, the event loop gets three times the share of one of them."""
 
 LOOK_AFTER = 0.005
 """Seconds after which the thread that waits looks for more urgent work."""
@@ -84,9 +90,18 @@ class Crew:
             threading.Thread(target=self._work, name=f"crew {self._threads}", daemon=True).start()
 
     def _work(self) -> None:
-        """Do pieces for ever."""
+        """Do pieces for ever, after whatever else has something to do."""
+        _stand_back()
         while True:
             _do(*self._handed_out.get())
+
+
+def _stand_back() -> None:
+    """Let the event loop have the processor first; only Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, max(STANDS_BACK, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _do(future: Future[Any], piece: Callable[[], Any]) -> None:

@@ -59,23 +59,28 @@ class Engine:
         return cls(source=source)
 
     def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
-        """Find a model, downloading it if it must be, and read its headers; torch's library is mapped meanwhile."""
-        preload_torch()
+        """Find a model, downloading it if it must be, and read its headers.
+
+        Of a model that the cache does not hold spectra will have to be computed: torch's library begins to be mapped.
+        """
+        may_be_kept = self._options.use_cache and cache_directory().is_dir()
+        if not may_be_kept:
+            preload_torch()
 
         def work(breathe: Breathe) -> ModelOutline:
-            from engine.service.cache import trim
             from engine.service.session import Session
 
             def reporting(progress: Progress) -> None:
                 breathe()
                 report(progress)
 
-            trim(cache_directory())
             if self._source is not None:
                 self._session = Session(self._source(), self._options)
             else:
                 self._session = Session.open(name, self._options, reporting)
             self._session.notify = self._tell
+            if may_be_kept and not self._session.is_kept:
+                preload_torch()
             return self._session.outline
 
         return self._thread.submit(work, Urgency.OPENING, "open")
@@ -84,6 +89,11 @@ class Engine:
         """Hand a notice to whoever listens."""
         if self._listener is not None:
             self._listener(notice)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether spectra of the open model are on disk, so that the first ones come without torch."""
+        return self._session is not None and self._session.is_kept
 
     def spectra(self, layer: Head, whole_layer: bool, view: str = "") -> Future[SpectraGroup]:
         """Ask for the spectra of all heads of a layer, or of the layer as a whole."""

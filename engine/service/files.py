@@ -6,7 +6,6 @@ import csv
 import errno
 import itertools
 import os
-import secrets
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         yield partial
         if path.exists():

@@ -8,8 +8,8 @@ some tenths of a second at a time. And a thread that imports transformers for se
 
 from __future__ import annotations
 
-import ctypes
 import gc
+import importlib
 import importlib.util
 import os
 import sys
@@ -17,11 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
 
 _LIBRARIES = ("libtorch_global_deps", "libtorch_cpu")
 """In the order in which ``import torch`` loads them; the first makes its symbols known to all that follow."""
 
 _SUFFIXES = (".so", ".dylib")
+
+Made = TypeVar("Made")
 
 
 def preload_torch() -> threading.Thread | None:
@@ -45,45 +48,92 @@ def preload_torch() -> threading.Thread | None:
 
 def _map(libraries: list[Path]) -> None:
     """Open libraries one after the other."""
+    import ctypes
+
     dlopen = ctypes.CDLL(None).dlopen
     dlopen.argtypes, dlopen.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
     for number, path in enumerate(libraries):
         dlopen(os.fsencode(path), os.RTLD_LAZY | (os.RTLD_GLOBAL if number == 0 else os.RTLD_LOCAL))
 
 
+def rest_collector() -> None:
+    """Keep Python's collector still from the start of a program until `wake_collector`."""
+    gc.disable()
+
+
+def wake_collector() -> None:
+    """Let Python's collector work on what is made from now on; what there is by now stays for good."""
+    gc.freeze()
+    gc.enable()
+
+
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
     """Keep Python's collector still while modules are loaded, and from ever going through them again."""
-    was_enabled = gc.isenabled()
+    was_enabled, before = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        if len(sys.modules) > before:
+            gc.freeze()
         if was_enabled:
             gc.enable()
 
 
-def load_beside(load: Callable[[], object], breathe: Callable[[], None]) -> None:
-    """Import something on another thread, and let the calling one do more urgent work until it is there.
+class Beside(Generic[Made]):
+    """Something slow that is made once, on a thread of its own, while the one that needs it does more urgent work.
 
     Parameters
     ----------
-    load : imports; what it raises is raised here.
-    breathe : called again and again; when it raises, what is being imported goes on being imported.
+    make : called once, when the thing is first waited for; what it raises is raised to everyone who waits.
     """
-    failures: list[BaseException] = []
 
-    def run() -> None:
+    def __init__(self, make: Callable[[], Made]) -> None:
+        self._make = make
+        self._made: list[Made] = []
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
+        self._beginning = threading.Lock()
+
+    def _run(self) -> None:
+        """Make the thing."""
         try:
-            load()
-        except BaseException as error:  # handed on to the thread that waits
-            failures.append(error)
+            self._made.append(self._make())
+        except BaseException as error:  # handed on to those who wait
+            self._failure = error
 
-    thread = threading.Thread(target=run, name="imports", daemon=True)
-    thread.start()
-    while thread.is_alive():
-        breathe()
-        thread.join(0.01)
-    if failures:
-        raise failures[0]
+    @property
+    def has_begun(self) -> bool:
+        """Whether somebody has waited for the thing."""
+        return self._thread.ident is not None
+
+    def wait(self, breathe: Callable[[], None]) -> Made:
+        """Wait for the thing.
+
+        Parameters
+        ----------
+        breathe : called again and again until it is there; when it raises, it goes on being made all the same.
+        """
+        with self._beginning:
+            if not self.has_begun:
+                self._thread.start()
+        while self._thread.is_alive():
+            breathe()
+            self._thread.join(0.01)
+        if self._failure is not None:
+            raise self._failure
+        return self._made[0]
+
+
+def _load_torch() -> None:
+    """Import torch, its library first."""
+    with collector_at_rest():
+        mapping = preload_torch()
+        if mapping is not None:
+            mapping.join()
+        importlib.import_module("torch")
+
+
+torch_import = Beside(_load_torch)
+"""Torch: whoever needs it waits for it before importing it."""

@@ -16,7 +16,7 @@ from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
 from engine.service.large_maps import LargeMaps
 from engine.service.layers import Layers
-from engine.service.loading import collector_at_rest, load_beside
+from engine.service.loading import Beside, collector_at_rest, torch_import
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.sources import find_source
 from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
@@ -59,7 +59,8 @@ class Session:
             from engine.models.devices import choose_device
 
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
-        self._reader: MapReader | EngineError | None = None
+        self._reader = Beside(self._load_reader)
+        self._sentence_device = ""
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
         self._layers = Layers(source, self._singular_values)
@@ -81,6 +82,11 @@ class Session:
     def outline(self) -> ModelOutline:
         """What is known of the model."""
         return self._source.anatomy.outline
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the cache on disk holds anything of this model, so that torch may not be needed for a while."""
+        return self._cache is not None and self._cache.is_there
 
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, cut by head, in main memory."""
@@ -111,7 +117,7 @@ class Session:
             outline = self.outline.layer(layer)
             compute = self._layers.whole if whole_layer else self._layers.heads
             numbers = [-1] if whole_layer else range(outline.heads)
-            values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers))
+            values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers), breathe)
             self._groups[key] = assemble(outline, numbers, values, self._epsilons(layer))
         return self._groups[key]
 
@@ -121,6 +127,7 @@ class Session:
         is_known = (head.whole_layer, False) in self._groups
         if is_known or self._kept(_file(head, False), outline.heads) is not None:
             return self.spectra(head, False, breathe).of(head.head)
+        torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
         return assemble(outline, [head.head], values, self._epsilons(head)).of(head.head)
 
@@ -142,10 +149,13 @@ class Session:
             return None
         return values
 
-    def _load(self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int) -> dict[str, FloatArray]:
-        """Take arrays from the cache on disk, or compute them and keep them there."""
+    def _load(
+        self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int, breathe: Breathe
+    ) -> dict[str, FloatArray]:
+        """Take arrays from the cache on disk, or compute them, with torch, and keep them there."""
         values = self._kept(file, rows)
         if values is None:
+            torch_import.wait(breathe)
             values = compute()
             if self._cache is not None:
                 self._cache.save(file, values)
@@ -181,7 +191,11 @@ class Session:
         if key not in self._baselines:
             file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
             rows = 1 if whole_layer else BASELINE_DRAWS
-            values = self._load(file, lambda: self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe), rows)
+
+            def simulate() -> dict[str, FloatArray]:
+                return self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe)
+
+            values = self._load(file, simulate, rows, breathe)
             self._baselines[key] = Baseline(values)
         return self._baselines[key]
 
@@ -268,17 +282,16 @@ class Session:
 
     def _open_reader(self, breathe: Breathe) -> MapReader:
         """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
-        if self._reader is None:
-            with collector_at_rest():
-                device = self._device_for_sentences()
-                load_beside(self._import_model_code, breathe)
-                try:
-                    self._reader = self._source.reader(device, self._options.dtype)
-                except EngineError as error:
-                    self._reader = error
-        if isinstance(self._reader, EngineError):
-            raise self._reader
-        return self._reader
+        torch_import.wait(breathe)
+        if not self._reader.has_begun:
+            self._sentence_device = self._device_for_sentences()
+        return self._reader.wait(breathe)
+
+    def _load_reader(self) -> MapReader:
+        """Load the model, on a thread beside this one."""
+        with collector_at_rest():
+            self._import_model_code()
+            return self._source.reader(self._sentence_device, self._options.dtype)
 
     def proofs(self, breathe: Breathe) -> Iterator[tuple[LayerProof, Progress]]:
         """Check, layer by layer, that the heads cut from the files are those that the model computes with."""

@@ -1,51 +1,129 @@
 """How the explorer feels, measured from outside in a pseudo-terminal: ``python -m tests.benchmarks.terminal [MODEL]``.
 
-Prints, for 80×24 and 154×64: the time to the first frame and to the first head's spectra (without and with the cache
-of spectra), the time from a key to its head's name while everything is still being loaded and computed, the bytes and
-the time to the last byte of keys, the bytes of an idle second, and the time to quit.
+Prints each figure beside its budget: the time to the first frame and to the first head (without and with the cache of
+spectra) beside that of a minimal Textual application, keys while everything is still being loaded and computed, gaps of
+the event loop, the bytes and the last byte of keys, the bytes of an idle second, and the time to quit. First on a quiet
+machine, then with another process that keeps a core busy; ``--quiet`` leaves the second round out.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
+import tui
+from tests.gaps import longest_gaps
 from tests.terminal import COMMAND, Terminal
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
-KEYS = (("tree move", "j", 12), ("next head", "]", 12), ("next measure", "m", 6), ("smaller ε", "-", 3))
 SIZES = ((80, 24), (154, 64))
 
-BUSY_SECONDS = 8.0
+BUSY_SECONDS = 7.0
 """From the start of the program, for which keys are pressed without waiting for it to be done."""
+
+STARTS = 3
+"""How often a start is measured; the median counts."""
+
+PROBLEM = "import numpy as np\na = np.random.default_rng(0).normal(size=(400, 400))\nwhile True: np.linalg.svd(a)"
+"""What the process beside does."""
+
+MINIMAL = """
+from textual.app import App
+from textual.widgets import Static
+class Minimal(App):
+    def compose(self):
+        yield Static("sentence")
+Minimal().run()
+"""
+"""The least that the toolkit can do: a start that no application of it undercuts on this machine."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement.
+
+    Attributes
+    ----------
+    what : was measured.
+    value, unit : how much it was.
+    budget : how much it may be; None where it is only told.
+    """
+
+    what: str
+    value: float
+    unit: str
+    budget: float | None = None
+
+    def __str__(self) -> str:
+        line = f"{self.what:<46} {self.value:8.0f} {self.unit:<4}"
+        if self.budget is None:
+            return line.rstrip()
+        return f"{line} {self.budget:8.0f}  {'kept' if self.value <= self.budget else 'over'}"
+
+
+def environment(cache: str) -> dict[str, str]:
+    """Give a program a cache of its own, a good terminal, compiled modules, and the code that this benchmark is of."""
+    return {
+        "XDG_CACHE_HOME": cache,
+        "COLORTERM": "truecolor",
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": str(Path(tui.__file__).parents[1]),
+    }
 
 
 def start(model: str, columns: int, rows: int, cache: str, *options: str) -> Terminal:
-    """Start the explorer with a cache of its own."""
-    environment = {"XDG_CACHE_HOME": cache, "COLORTERM": "truecolor"}
-    return Terminal(COMMAND, model, *options, columns=columns, rows=rows, environment=environment)
+    """Start the explorer."""
+    return Terminal(COMMAND, model, *options, columns=columns, rows=rows, environment=environment(cache))
 
 
-def starts(model: str, columns: int, rows: int) -> Iterator[str]:
-    """Measure starts: the first without the cache of spectra, then with it."""
-    with tempfile.TemporaryDirectory() as cache:
-        for label in ("no cache", "cache"):
-            with start(model, columns, rows, cache, "--text", "") as terminal:
-                frame = terminal.wait_for("sentence")
-                head = terminal.wait_for("σ₁")
-                terminal.settle(1.0)
-                terminal.send("q")
-                sent = time.monotonic()
-                terminal.exit_code()
-                left = time.monotonic() - sent
-            times = f"first frame {frame * 1e3:5.0f} ms   first head {head * 1e3:5.0f} ms   quit {left * 1e3:4.0f} ms"
-            yield f"{label:<9} {times}"
+def starts(model: str, columns: int, rows: int) -> Iterator[Figure]:
+    """Measure starts: without the cache of spectra, then with it; and a minimal application for comparison."""
+    minimal: list[float] = []
+    frames: list[float] = []
+    heads: list[float] = []
+    kept: list[float] = []
+    quits: list[float] = []
+    for _ in range(STARTS):
+        with tempfile.TemporaryDirectory() as cache:
+            with Terminal(
+                sys.executable, "-c", MINIMAL, columns=columns, rows=rows, environment=environment(cache)
+            ) as terminal:
+                minimal.append(terminal.wait_for("sentence") * 1e3)
+            for known in (heads, kept):
+                with start(model, columns, rows, cache, "--text", "") as terminal:
+                    frames.append(terminal.wait_for("sentence") * 1e3)
+                    known.append(terminal.wait_for("σ₁") * 1e3)
+                    terminal.settle(0.4)
+                    terminal.send("q")
+                    sent = time.monotonic()
+                    terminal.exit_code()
+                    quits.append((time.monotonic() - sent) * 1e3)
+    yield Figure("first frame of a minimal Textual application", statistics.median(minimal), "ms")
+    yield Figure("first frame", statistics.median(frames), "ms", 300)
+    yield Figure("first head", statistics.median(heads), "ms", 2500)
+    yield Figure("first head, from the cache", statistics.median(kept), "ms", 800)
+    yield Figure("quit", statistics.median(quits), "ms", 200)
 
 
-def busy(model: str, columns: int, rows: int) -> Iterator[str]:
+def words(*command: str) -> float:
+    """Measure a command that prints and ends, in milliseconds."""
+    times = []
+    for _ in range(STARTS):
+        began = time.monotonic()
+        subprocess.run([COMMAND, *command], capture_output=True, check=True)
+        times.append((time.monotonic() - began) * 1e3)
+    return statistics.median(times)
+
+
+def busy(model: str, columns: int, rows: int) -> Iterator[Figure]:
     """Walk on from the first frame, while torch is imported, the model swept, and a sentence read."""
     waits: list[float] = []
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
@@ -57,55 +135,98 @@ def busy(model: str, columns: int, rows: int) -> Iterator[str]:
             sent = time.monotonic()
             terminal.wait_for(name, since=since)
             waits.append((time.monotonic() - sent) * 1e3)
-            terminal.read(0.15)
-    waits.sort()
-    tenth = waits[-len(waits) // 10]
-    yield (
-        f"{'busy: next head':<18} shown after {statistics.median(waits):5.1f} ms "
-        f"(a tenth of {len(waits)} over {tenth:5.1f}, most {waits[-1]:5.1f})"
-    )
+            terminal.read(0.1)
+    yield Figure(f"key while the engine is busy, median of {len(waits)}", statistics.median(waits), "ms", 50)
+    yield Figure("key while the engine is busy, worst", max(waits), "ms", 100)
 
 
-def press(terminal: Terminal, key: str, times: int) -> str:
-    """Measure one key."""
+def press(terminal: Terminal, what: str, key: str, times: int, most: float | None) -> Iterator[Figure]:
+    """Measure the bytes of one key, and the time to the last of them."""
     counts, lasts = [], []
     for _ in range(times):
         terminal.send(key)
-        count, last = terminal.settle(0.25)
+        count, last = terminal.settle(0.15)
         counts.append(count)
         lasts.append(last * 1e3)
-    middle = f"{statistics.median(counts):7.0f} B (most {max(counts):6d})"
-    return f"{middle}   last byte {statistics.median(lasts):5.1f} ms (most {max(lasts):5.1f})"
+    yield Figure(f"{what}, median", statistics.median(counts), "B", most)
+    yield Figure(f"{what}, most", max(counts), "B", most)
+    yield Figure(f"{what}, last byte, worst", max(lasts), "ms", 100)
 
 
-def keys(model: str, columns: int, rows: int) -> Iterator[str]:
-    """Measure keys in each view, and an idle second."""
+def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
+    """Measure keys in each view once the engine has done everything, and idle seconds."""
+    whole = 40_000 if columns > 80 else 10_000
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
         terminal.wait_for("σ₁")
-        terminal.settle(3.0)
-        for label, key, times in KEYS:
-            yield f"{label:<18} {press(terminal, key, times)}"
         terminal.send("3")
-        terminal.settle(1.0)
-        for label, key in (("heatmap cursor", "j"), ("heatmap: next head", "]"), ("next mean", "a"), ("scale", "s")):
-            yield f"{label:<18} {press(terminal, key, 8)}"
-        terminal.send("1")
-        terminal.settle(1.0)
-        yield f"{'spectra cursor':<18} {press(terminal, 'l', 8)}"
-        yield f"{'spectra scale':<18} {press(terminal, 's', 4)}"
-        idle = len(terminal.read(5.0))
-        yield f"{'idle':<18} {idle / 5:7.0f} B/s"
+        terminal.wait_for("query 0", 60.0)
+        terminal.settle(2.0)
+        terminal.send("t1")
+        terminal.settle(0.5)
+        yield from press(terminal, "next head", "]", 12, whole)
+        yield from press(terminal, "next layer", "}", 4, whole)
+        yield from press(terminal, "next measure", "m", 4, whole)
+        yield from press(terminal, "spectra cursor", "l", 8, 500)
+        terminal.send("3")
+        terminal.settle(0.5)
+        yield from press(terminal, "heatmap cursor", "j", 8, 500)
+        yield from press(terminal, "next head, at the map", "[", 8, whole)
+        idle = len(terminal.read(4.0))
+        yield Figure("idle, a second", idle / 4, "B", 0)
+    with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", "") as terminal:
+        terminal.wait_for("σ₁")
+        terminal.settle(2.0)
+        terminal.send("3zt")
+        terminal.settle(0.5)
+        yield from press(terminal, "tree move, at a map without a sentence", "j", 8, 500)
+
+
+def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
+    """Measure how long the event loop is kept waiting, while torch is imported and afterwards."""
+    with tempfile.TemporaryDirectory() as cache:
+        before, after = longest_gaps(model, SENTENCE, columns, rows, environment(cache), BUSY_SECONDS + 3)
+    yield Figure("gap of the event loop until torch is imported", before, "ms")
+    yield Figure("gap of the event loop after that, longest", after, "ms", 50)
+
+
+@contextmanager
+def beside() -> Iterator[None]:
+    """Keep one core busy with linear algebra."""
+    limits = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
+    with subprocess.Popen([sys.executable, "-c", PROBLEM], env=limits) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def measure(model: str) -> None:
+    """Print one round of all measurements."""
+    for option in ("--help", "--version"):
+        print(f"  {Figure(f'attn-tui {option}', words(option), 'ms', 300)}", flush=True)
+    for columns, rows in SIZES:
+        print(f"{model} at {columns}×{rows}")
+        for part in (starts, busy, gaps, keys):
+            print(f"{columns}×{rows}: {part.__name__} …", file=sys.stderr)
+            for figure in part(model, columns, rows):
+                print(f"  {figure}", flush=True)
 
 
 def main() -> None:
     """Print all measurements."""
-    model = sys.argv[1] if len(sys.argv) > 1 else "demo"
-    for columns, rows in SIZES:
-        print(f"{model} at {columns}×{rows}")
-        for line in starts(model, columns, rows):
-            print(f"  {line}", flush=True)
-        for line in (*busy(model, columns, rows), *keys(model, columns, rows)):
-            print(f"  {line}", flush=True)
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("model", nargs="?", default="demo")
+    arguments.add_argument("--quiet", action="store_true", help="leave out the round with a busy process beside")
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as cache, start(given.model, *SIZES[0], cache, "--text", SENTENCE) as terminal:
+        terminal.wait_for("σ₁")  # what is measured is a start from warm files and compiled modules
+        terminal.settle(2.0)
+    print("on this machine as it is")
+    measure(given.model)
+    if not given.quiet:
+        print("beside a process that keeps a core busy")
+        with beside():
+            measure(given.model)
 
 
 if __name__ == "__main__":

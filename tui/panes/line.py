@@ -17,5 +17,7 @@ class Line(Static):
         """Change the text."""
         new = Text(text) if isinstance(text, str) else text
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
+            is_auto = self.styles.width is not None and self.styles.width.is_auto
+            is_wider = new.cell_len != self.shown.cell_len
             self.shown = new
-            self.update(new, layout=self.styles.width is not None and self.styles.width.is_auto)
+            self.update(new, layout=is_auto and is_wider)

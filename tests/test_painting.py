@@ -1,0 +1,145 @@
+"""Of every update only what differs is sent, and the terminal shows the same picture as if all were."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from textual._compositor import ChopsUpdate
+from textual.app import App
+from textual.screen import Screen
+from textual.strip import Strip
+
+from tests.conftest import TinyModel
+from tests.explorer import explorer
+from tests.painted import NASTY, TerminalPicture, good_terminal
+from tui.painting import Painted, Repaint
+
+CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
+RED, BLUE = Style.parse("red"), Style.parse("on blue")
+
+
+def line(*parts: tuple[str, Style]) -> ChopsUpdate:
+    """Make an update of one line of a terminal that has one."""
+    strip = Strip([Segment(text, style) for text, style in parts])
+    return ChopsUpdate([{0: strip}], [(0, 0, strip.cell_length)], [[strip.cell_length]])
+
+
+def sent(painted: Painted, update: ChopsUpdate) -> str:
+    """Send an update and give what was written."""
+    return Repaint(painted, update).render_segments(CONSOLE)
+
+
+def test_what_is_there_already_is_not_sent_again() -> None:
+    painted = Painted()
+    assert "heads" in sent(painted, line(("heads", RED)))
+    assert sent(painted, line(("he", RED), ("ads", RED))) == ""
+
+
+def test_only_the_segments_that_changed_are_sent() -> None:
+    painted = Painted()
+    sent(painted, line(("a" * 30, RED)))
+    assert sent(painted, line(("a" * 20, RED), ("ab", RED), ("a" * 8, RED))) == "\x1b[1;21H\x1b[31mab\x1b[0m"
+
+
+def test_segments_far_from_each_other_are_sent_by_themselves() -> None:
+    painted = Painted()
+    sent(painted, line(("head", RED), (" " * 20, BLUE), ("rank", RED)))
+    written = sent(painted, line(("tail", RED), (" " * 20, BLUE), ("norm", RED)))
+    assert written == "\x1b[1;1H\x1b[31mtail\x1b[0m\x1b[1;25H\x1b[31mnorm\x1b[0m"
+
+
+def test_another_style_is_a_change() -> None:
+    painted = Painted()
+    sent(painted, line(("head", RED)))
+    assert "head" in sent(painted, line(("head", BLUE)))
+
+
+def test_what_was_forgotten_is_sent_again() -> None:
+    painted = Painted()
+    first = sent(painted, line(("head", RED)))
+    painted.forget()
+    assert sent(painted, line(("head", RED))) == first
+
+
+@pytest.mark.parametrize("text", [each for each in NASTY if each.isprintable() and each])
+def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
+    painted = Painted()
+    before, after = line((f"a{text}aaaa", RED)), line((f"a{text}aaab", RED))
+    sent(painted, before)
+    whole, reduced = TerminalPicture(), TerminalPicture()
+    whole.write(after.render_segments(CONSOLE))
+    reduced.write(before.render_segments(CONSOLE))
+    reduced.write(sent(painted, after))
+    assert reduced.cells == whole.cells
+
+
+class Shown(TerminalPicture):
+    """What the explorer's output makes of a terminal."""
+
+    def differs_from(self, app: App[None]) -> dict[tuple[int, int], object]:
+        """Compare it, cell by cell, with the whole painted at once."""
+        whole = TerminalPicture()
+        whole.write(app.screen._compositor.render_full_update().render_segments(app.console))
+        pairs = {cell: (whole.cells[cell], self.cells.get(cell)) for cell in whole.cells}
+        return {cell: pair for cell, pair in pairs.items() if pair[0] != pair[1]}
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """Give the picture that the explorer's output makes."""
+    good_terminal(monkeypatch)
+    made = Shown()
+
+    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+        render_segments = getattr(renderable, "render_segments", None)
+        if render_segments is not None:
+            made.write(render_segments(app.console))
+
+    monkeypatch.setattr(App, "_display", display)
+    return made
+
+
+WALK = (*"jm3jas1lbzt2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape", *"tGgix")
+"""Keys that change everything there is to change."""
+
+
+@pytest.mark.parametrize("size", [(80, 24), (154, 50)])
+async def test_nothing_stale_is_left_on_the_screen(size: tuple[int, int], tiny_model: TinyModel, shown: Shown) -> None:
+    async with explorer(tiny_model("llama"), size=size, text="the cat sat") as (app, pilot):
+        app.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
+        for key in WALK:
+            await pilot.press(key)
+            await pilot.pause(0.05)
+            assert shown.differs_from(app) == {}, key
+        shown.cells.clear()  # a terminal may lose what it showed when it is resized
+        await pilot.resize_terminal(size[0] - 9, size[1] - 4)
+        await pilot.pause(0.1)
+        assert shown.differs_from(app) == {}
+
+
+async def test_where_the_focus_goes_the_whole_screen_is_not_painted_again(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    areas: list[int] = []
+
+    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, Repaint):
+            areas.append(sum(x2 - x1 for _, x1, x2 in getattr(renderable._update, "spans", ())))
+
+    monkeypatch.setattr(App, "_display", display)
+    async with explorer(tiny_model("llama"), size=(154, 50)) as (_, pilot):
+        areas.clear()
+        await pilot.press("1")
+        await pilot.pause(0.1)
+    assert 0 < sum(areas) < 154 * 50 / 2
+
+
+async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown: Shown) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert shown.differs_from(app) == {}
+        shown.cells.clear()  # as if another program had written over it
+        await pilot.press("ctrl+l")
+        await pilot.pause(0.1)
+        assert shown.differs_from(app) == {}

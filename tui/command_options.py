@@ -1,0 +1,98 @@
+"""Options that several commands have, and how any command says that it failed."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from engine.service.log import write_log
+from engine.service.options import EngineOptions, limit_threads
+from engine.values.errors import EngineError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Take ε only where it leaves some energy in and some out."""
+    if value is not None and not 0 < value < 1:
+        raise click.BadParameter("ε is the share of the energy left out: between 0 and 1, such as 0.01")
+    return value
+
+
+def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Take the devices that torch knows; whether this machine has it is found out when it is used."""
+    kind, _, number = value.partition(":")
+    if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
+        return value
+    raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
+
+
+def engine_options(command: Command) -> Command:
+    """Add the options that say how the engine works."""
+    for option in reversed(
+        (
+            click.option("--device", default="auto", callback=_device, help="auto, cpu, cuda, cuda:N or mps."),
+            click.option(
+                "--dtype",
+                type=click.Choice(("auto", "float32", "bfloat16", "float16")),
+                default="auto",
+                help="In which the model runs a sentence; spectra are float64 always.",
+            ),
+            click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
+            click.option("--base", metavar="MODEL", help="The model that an adapter changes, if not the one it names."),
+            click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
+            click.option("--no-cache", is_flag=True, help="Neither read nor keep spectra on disk."),
+            click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
+            click.option(
+                "--layout",
+                type=click.Path(path_type=Path, dir_okay=False),
+                metavar="FILE",
+                help="Describes the heads of a bare state dict.",
+            ),
+            click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def take_options(arguments: dict[str, Any]) -> EngineOptions:
+    """Take the engine's options out of a command's arguments, and set the threads before anything heavy loads."""
+    limit_threads(arguments.pop("threads"))
+    return EngineOptions(
+        device=arguments.pop("device"),
+        dtype=arguments.pop("dtype"),
+        revision=arguments.pop("revision"),
+        use_cache=not arguments.pop("no_cache"),
+        trust_remote_code=arguments.pop("trust_remote_code"),
+        base=arguments.pop("base"),
+        layout=arguments.pop("layout"),
+    )
+
+
+def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """Say what went wrong in one line on standard error and exit with 1; ``--debug`` shows the traceback instead."""
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        debug = arguments.pop("debug", False)
+        try:
+            command(**arguments)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError:
+            sys.exit(128 + signal.SIGPIPE)  # as a program that is ended by a closed pipe
+        except Exception as error:
+            if debug:
+                raise
+            message = str(error) if isinstance(error, EngineError) else write_log(error)
+            click.echo(f"attn-tui: {' '.join(message.split())}", err=True)
+            sys.exit(1)
+
+    return run

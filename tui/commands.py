@@ -1,0 +1,74 @@
+"""The commands beside the explorer: ``export``, ``check`` and ``info``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.service.options import limit_threads
+from engine.values.heads import MATRICES, STACKS
+from tui.command_options import check_epsilon, engine_options, one_line_errors, take_options
+
+VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices")
+"""What can be exported."""
+
+
+@click.command(short_help="Write a table or arrays, without the explorer.")
+@click.argument("model")
+@click.argument("view", type=click.Choice(VIEWS))
+@click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
+@click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
+@click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
+@click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
+@click.option("--text", help="The sentence (attention).")
+@click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@engine_options
+@one_line_errors
+def export(model: str, view: str, **arguments: Any) -> None:
+    """Write what the explorer shows, as CSV or as NumPy arrays.
+
+    \b
+    ranks       every measure, for each head and whole layer, and each matrix
+    spectrum    every singular value
+    attention   every weight of the maps for --text; -o maps.npz: an array per layer
+    weights     the checkpoint's tensors
+    matrices    the heads' W_Q, W_K, W_V, W_O and biases; needs -o heads.npz
+    """  # noqa: D301  # click reads the backslash as a character
+    options = take_options(arguments)
+    from tui.export import Request, run_export
+
+    run_export(model, Request(view=view, **arguments), options)
+
+
+@click.command(short_help="Prove a model's heads against its own numbers.")
+@click.argument("model")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found as CSV too."
+)
+@engine_options
+@one_line_errors
+def check(model: str, output: Path | None, **arguments: Any) -> None:
+    """Run the model on a few tokens and prove that the heads cut from its files are those it computes with.
+
+    For every layer: what its heads write, added up, is what its attention writes; and where they look follows from
+    their queries and keys.
+    """
+    options = take_options(arguments)
+    from tui.proofs import run_check
+
+    run_check(model, output, options)
+
+
+@click.command()
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@one_line_errors
+def info() -> None:
+    """Show versions, devices and the paths of settings, caches and the log."""
+    limit_threads(None)
+    from tui.info import lines
+
+    for line in lines():
+        click.echo(line)
