@@ -21,7 +21,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import open_reader
 from tests.test_attention import eager_maps, no_hurry
-from tui import conductor
+from tui import writing
 from tui.app import Explorer
 from tui.export_view import Counted, estimated_bytes
 
@@ -117,7 +117,7 @@ async def test_e_writes_every_weight_of_the_map_that_is_shown_pooled(
     folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(conductor, "LONG", 1000)
+    monkeypatch.setattr(writing, "LONG", 1000)
     async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
