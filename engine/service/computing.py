@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,6 +35,9 @@ PIECE = 2**21
 
 SIDE_BY_SIDE_BYTES = 2**29
 """What whole matrices that are decomposed side by side may take; larger ones follow one another."""
+
+OVERLAPPING = 2
+"""Pieces that a GPU has at a time: one is copied to it while the other is computed."""
 
 COPIES = 4
 """How many times a whole matrix is held in float64 while it is decomposed: itself, its square, and LAPACK's copies."""
@@ -172,13 +176,14 @@ class Computing:
         pieces = []
         for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
             numbers = group * own[0].numel() + shared[0].numel()
-            at_once = max(1, PIECE // numbers) if way.device == "cpu" else (self._heads_at_once or len(own)) // group
-            for start in range(0, len(shared), at_once):
-                end = start + at_once
+            step = max(1, PIECE // numbers) if way.device == "cpu" else (self._heads_at_once or len(own)) // group
+            for start in range(0, len(shared), step):
+                end = start + step
                 part = own[group * start : group * end], shared[start:end]
                 pieces.append(partial(_circuit, way, circuit, *part))
         found: dict[str, list[FloatArray]] = {}
-        for values in self._crew.run(pieces, breathe, None if way.is_beside else 1):
+        at_once = None if way.is_beside else 1 if way.device == "cpu" else OVERLAPPING
+        for values in self._crew.run(pieces, breathe, at_once):
             for matrix, rows in values.items():
                 found.setdefault(matrix, []).append(rows)
         return {matrix: np.concatenate(found[matrix]) for matrix in MATRICES}
@@ -195,8 +200,14 @@ class Computing:
 
 def _circuit(way: Way, circuit: str, own: Tensor, shared: Tensor) -> dict[str, FloatArray]:
     """Compute a circuit of some heads, and its factors."""
-    values = circuit_of_heads(circuit, own.to(way.device), shared.to(way.device), way.solver)
-    return {matrix: rows.cpu().numpy() for matrix, rows in values.items()}
+    with _own_stream(way.device):
+        values = circuit_of_heads(circuit, own.to(way.device), shared.to(way.device), way.solver)
+        return {matrix: rows.cpu().numpy() for matrix, rows in values.items()}
+
+
+def _own_stream(device: str) -> AbstractContextManager[object]:
+    """Give a piece on a GPU a stream of its own, so that what it copies and another one computes overlap."""
+    return torch.cuda.stream(torch.cuda.Stream(device)) if device.startswith("cuda") else nullcontext()
 
 
 def _matrix(way: Way, matrix: str, factors: Factors) -> FloatArray:
