@@ -1,0 +1,194 @@
+"""A model's spectra and ranks: what is known of them, what is asked of the engine, and what of it is on screen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from engine.mathematics.measures import MEASURES
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from engine.values.memory import MemoryReport
+from engine.values.model import ModelOutline
+from engine.values.spectra import SpectraGroup
+from engine.values.tables import RANK_COLUMNS
+from tui.facts import model_facts
+from tui.knowledge import Knowledge
+from tui.numbers import short
+from tui.panes.ranks import next_measure
+from tui.tree import HeadTree
+from tui.views import Views
+
+EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""The steps of ε; one that was given on the command line is a step of its own."""
+
+
+class Weights:
+    """One open model's weights, as far as they are known.
+
+    Parameters
+    ----------
+    engine : who computes.
+    views : where spectra and ranks are drawn.
+    tree : whose lines say a measure of each head.
+    outline : of the model.
+    epsilon : of the energy rank, to begin with.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        views: Views,
+        tree: HeadTree,
+        outline: ModelOutline,
+        epsilon: float,
+        run: Callable[[Awaitable[None], str], None],
+    ) -> None:
+        self.knowledge = Knowledge(outline)
+        self.epsilon = epsilon
+        self.learned = asyncio.Event()
+        self._engine = engine
+        self._views = views
+        self._tree = tree
+        self._run = run
+        self._selected: Head | None = None
+        self._measure = MEASURES[0]
+        self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
+        self._memory: MemoryReport | None = None
+
+    def select(self, name: Head | None, with_neighbours: bool) -> None:
+        """Show a head, a whole layer, or the model (None), and ask for what is not known of it.
+
+        With its neighbours a head's layer as a whole is asked for too, and a layer's heads.
+        """
+        self._selected = name
+        if name is not None:
+            self.ask(name, name.is_layer)
+            if with_neighbours:
+                self.ask(name, not name.is_layer)
+        self._draw_spectra()
+        self._draw_ranks()
+
+    def report_memory(self, memory: MemoryReport) -> None:
+        """Keep what the model takes of memory and what is free, which the model's page says."""
+        self._memory = memory
+        if self._selected is None:
+            self._draw_spectra()
+
+    def note(self, head: Head) -> str:
+        """Give what the tree says beside a head: the measure of QK and OV."""
+        rows = self.knowledge.rows([head], self.epsilon)
+        place = RANK_COLUMNS.index(self._measure.name)
+        values = {row[3]: row[place] for row in rows if row[2] == head.label}
+        return " ".join(
+            short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)
+        )
+
+    def ask(self, name: Head, whole_layer: bool) -> None:
+        """Ask for the spectra of a layer's heads, or of the layer, and for what chance gives, unless that is known.
+
+        The matrices of a large layer as a whole take minutes; beside a head they are left to the sweep.
+        """
+        knowledge = self.knowledge
+        is_large, kind = knowledge.outline.layer(name).is_large, Head(name.stack, name.layer, -1 if whole_layer else 0)
+        is_left_to_sweep = is_large and whole_layer and not name.is_layer
+        if is_left_to_sweep or (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
+            return
+        first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
+        self._run(self._fetch_spectra(name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
+
+    async def _fetch_spectra(self, layer: Head, whole_layer: bool, first: Head | None) -> None:
+        """Learn a layer's spectra, one head's before the others' where that is wanted, then what chance gives."""
+        engine, knowledge = self._engine, self.knowledge
+        view = f"spectra {whole_layer}"
+        try:
+            if first is not None:
+                alone = await asyncio.wrap_future(engine.head_spectra(first, view))
+                knowledge.learn_head(first, alone)
+                self.learned.set()
+                self._redraw(layer, whole_layer)
+            spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
+            self.learn(layer, whole_layer, spectra)
+            baseline = await asyncio.wrap_future(engine.baseline(layer, whole_layer, view))
+            if baseline is not None:
+                knowledge.learn_baseline(knowledge.outline.layer(layer), whole_layer, baseline)
+            self._redraw(layer, whole_layer)
+        except Superseded:
+            raise
+        except EngineError as error:
+            self.learn(layer, whole_layer, error)
+
+    def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
+        """Keep spectra, and draw them where they are on screen."""
+        self.learned.set()
+        is_new = not self.knowledge.has(layer, whole_layer)
+        self.knowledge.learn(layer, whole_layer, answer)
+        if is_new:
+            self._redraw(layer, whole_layer)
+
+    def _redraw(self, layer: Head, whole_layer: bool) -> None:
+        """Draw what has become known where it is on screen."""
+        if not whole_layer:
+            self._tree.refresh_notes(layer)
+        if self._selected is None:
+            if whole_layer:
+                self._draw_ranks()
+        elif self._selected.whole_layer == layer:
+            self._draw_ranks()
+            if self._selected.is_layer == whole_layer:
+                self._draw_spectra()
+
+    def _draw_spectra(self) -> None:
+        """Draw the spectra of what is selected."""
+        pane, knowledge, name = self._views.spectra, self.knowledge, self._selected
+        if name is None:
+            pane.show_message("the model", model_facts(knowledge.outline, self._memory))
+            return
+        title = self._title(name)
+        try:
+            spectra = knowledge.spectra(name)
+        except EngineError as error:
+            pane.show_message(title, str(error))
+            return
+        if spectra is None:
+            pane.show_message(title, "computing …")
+        else:
+            pane.show(title, spectra, knowledge.baseline(name), self.epsilon)
+
+    def _title(self, name: Head) -> str:
+        """Name what is selected, with the marks of what changes its circuit."""
+        outline = self.knowledge.outline
+        stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
+        marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
+        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{marks}"
+
+    def _draw_ranks(self) -> None:
+        """Draw the ranks of a layer's heads, or of the model's layers."""
+        knowledge, name = self.knowledge, self._selected
+        names = knowledge.names_beside(name)
+        beside = name or knowledge.outline.layers[0].name
+        self._views.ranks.show(
+            "all layers" if name is None else f"layer {name.layer}",
+            names,
+            knowledge.rows(names, self.epsilon),
+            self._measure,
+            self.epsilon,
+            knowledge.chance(beside, self._measure, self.epsilon),
+            name,
+        )
+
+    def change_measure(self, step: int) -> None:
+        """Go on to another measure."""
+        self._measure = next_measure(self._measure, step)
+        self._draw_ranks()
+        self._tree.refresh_notes()
+
+    def change_epsilon(self, step: int) -> None:
+        """Change ε, and measure again."""
+        place = self._epsilons.index(self.epsilon) + step
+        self.epsilon = self._epsilons[max(0, min(place, len(self._epsilons) - 1))]
+        self._draw_ranks()
+        self._draw_spectra()
+        self._tree.refresh_notes()
