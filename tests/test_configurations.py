@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import transformers
 
 from engine.models.heads import read_layer
 from engine.models.proof import prove
 from tests import tiny_models
 from tests.opening import open_folder, open_reader
-from tests.tiny_configurations import tiny_configuration
+from tests.tiny_configurations import is_newest, need_type, tiny_configuration
 
 HYBRID = ["linear_attention", "full_attention"]
 SLIDING = ["sliding_attention", "full_attention"]
@@ -116,11 +117,14 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("model_type", "settings"), VARIANTS)
 def test_heads_are_cut_as_the_settings_say(model_type: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    need_type(model_type)
     config = tiny_configuration(model_type, **settings)
     folder = tiny_models.save(tiny_models.build(config), tmp_path / "model")
     _, checkpoint, anatomy = open_folder(folder)
     seen = open_reader(folder).observe(lambda: None)
     for layer, module in anatomy.modules.items():
         proof = prove(module, read_layer(checkpoint, module), seen[layer])
+        if proof.output.holds is None and not is_newest():
+            pytest.skip(f"{model_type} in transformers {transformers.__version__}: {proof.output.note}")
         assert proof.output.holds, (str(layer), proof.output)
         assert proof.scores.holds, (str(layer), proof.scores)

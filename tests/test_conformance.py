@@ -9,6 +9,7 @@ import pytest
 from engine.models.proven import PROVEN_TYPES
 from tests.architecture_cases import ARCHITECTURES
 from tests.conformance import check, table
+from tests.tiny_configurations import is_newest
 
 REPRESENTATIVES = [
     "afmoe", "albert", "bitnet", "codegen", "dbrx", "deberta", "deepseek_v3", "falcon", "gemma3", "gemma4_text",
@@ -24,6 +25,11 @@ TYPES = {row.model_type: row for row in table()}
 
 @pytest.mark.parametrize("model_type", REPRESENTATIVES)
 def test_a_type_is_what_the_table_says(model_type: str) -> None:
+    if not is_newest():
+        found = check(model_type)  # may be a type that this release has not yet, or whose attention says less in it
+        assert "WRONG" not in (found.output, found.scores)
+        assert found.outcome == TYPES[model_type].outcome or found.outcome in ("not built", "unproven")
+        return
     # All but the residual of the maps, which differs between machines, and the wording of other people's errors.
     assert astuple(check(model_type))[:7] == astuple(TYPES[model_type])[:7]
 
