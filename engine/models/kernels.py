@@ -14,7 +14,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -61,10 +61,9 @@ def kernels_can_read(model: Any) -> bool:
     try:
         model.set_attn_implementation(NAME)
         taken = model.config._attn_implementation == NAME
-        model.set_attn_implementation("eager")
     except (AttributeError, KeyError, TypeError, ValueError, ImportError):
-        _restore_eager(model)
-        return False
+        taken = False
+    _restore_eager(model)
     return bool(taken)
 
 
@@ -84,7 +83,7 @@ def reading_with_kernels(model: Any, breathe: Callable[[], None], gathering: Gat
         yield
     finally:
         _purpose.reset(token)
-        model.set_attn_implementation("eager")
+        _restore_eager(model)
 
 
 @cache
@@ -135,7 +134,9 @@ def eager_function(kind: type[nn.Module]) -> Eager | None:
 
 
 def _restore_eager(model: Any) -> None:
-    """Put a model, which took the other name in part only, back into its eager mode."""
+    """Put a model back into its eager mode, also the parts of it that `set_attn_implementation` does not reach."""
+    with suppress(AttributeError, KeyError, TypeError, ValueError, ImportError):
+        model.set_attn_implementation("eager")
     configs: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
     for config in configs:
         if getattr(config, "_attn_implementation", None) == NAME:
