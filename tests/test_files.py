@@ -108,10 +108,11 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(folder: Path) -> None
 
 
 ENDLESS = """
-import itertools, sys
+import itertools, signal, sys
 from pathlib import Path
 from engine.service.files import write_csv
 from engine.values.tables import Table
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rows = (("token", number, number / 7) for number in itertools.count())
 write_csv(Table("attention", ("token", "count", "weight"), rows), Path(sys.argv[1]))
 """
@@ -124,12 +125,15 @@ def test_killed_in_the_middle_no_half_file_has_that_name(kill: signal.Signals, o
     if old:
         write_csv(table(("old", 1, 0.5)), path)
     writer = subprocess.Popen([sys.executable, "-c", ENDLESS, str(path)], cwd=ROOT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 30
-    while sum(each.stat().st_size for each in folder.iterdir()) < 100_000:  # it is in the middle
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    writer.send_signal(kill)
-    writer.wait(timeout=30)
+    try:
+        deadline = time.monotonic() + 30
+        while sum(each.stat().st_size for each in folder.iterdir()) < 100_000:  # it is in the middle
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        writer.send_signal(kill)
+        writer.wait(timeout=30)
+    finally:
+        writer.kill()
     if old:
         assert [row["token"] for row in read_back(path)] == ["old"]
     else:
