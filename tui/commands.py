@@ -9,9 +9,10 @@ import click
 
 from engine.service.options import limit_threads
 from engine.values.heads import MATRICES, STACKS
+from engine.values.views import VIEWS as WORKED_OUT
 from tui.command_options import check_epsilon, engine_options, one_line_errors, take_options
 
-VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices")
+VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices", *WORKED_OUT)
 """What can be exported."""
 
 
@@ -24,6 +25,10 @@ VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices")
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence (attention).")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
+@click.option("--top", type=click.IntRange(1), metavar="N", help="Tokens at each end (directions).  [default: 10]")
+@click.option("--first", type=click.IntRange(1), metavar="K", help="Strongest directions (directions).  [default: 10]")
+@click.option("--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query.")
+@click.option("--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions).")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @engine_options
 @one_line_errors
@@ -36,6 +41,9 @@ def export(model: str, view: str, **arguments: Any) -> None:
     attention   every weight of the maps for --text; -o maps.npz: an array per layer
     weights     the checkpoint's tensors
     matrices    the heads' W_Q, W_K, W_V, W_O and biases; needs -o heads.npz
+    circuits    what QK and OV do as maps: symmetry, identity, copying, subspaces
+    composition which earlier heads feed each head, the strongest first
+    directions  the tokens that singular directions of QK and OV stand for
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     from tui.export import Request, run_export

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
-from engine.values.tables import Table
+from engine.values.tables import Cell, Table
+from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, VIEWS, Query, View
 from tui.status_line import StatusLine
 
 APPLICABLE = {
@@ -31,6 +32,7 @@ APPLICABLE = {
     "attention": {"layer", "head", "stack", "text"},
     "weights": {"layer"},
     "matrices": {"layer", "head", "stack", "matrix"},
+    **{view.name: set(view.options) for view in VIEWS.values()},
 }
 """Which options narrow or shape which view; any other is refused, never ignored."""
 
@@ -46,19 +48,25 @@ class Request:
     matrix: str | None
     text: str | None
     energy: float | None
+    top: int | None
+    first: int | None
+    fold_norm: bool | None
+    distance: int | None
     output: Path | None
 
     def check(self) -> None:
         """Refuse options that say nothing about this view, and ask for those it needs."""
-        for option in ("layer", "head", "stack", "matrix", "text", "energy"):
+        for option in ("layer", "head", "stack", "matrix", "text", "energy", "top", "first", "fold_norm", "distance"):
             if getattr(self, option) is not None and option not in APPLICABLE[self.view]:
-                raise click.UsageError(f"--{option} says nothing about {self.view}")
+                raise click.UsageError(f"--{option.replace('_', '-')} says nothing about {self.view}")
         if self.view == "attention" and self.text is None:
             raise click.UsageError("attention needs --text, the sentence to read")
         if self.view == "matrices" and self.output is None:
             raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
         if self.view == "matrices" and self.matrix in ("QK", "OV"):
             raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
+        if self.view in VIEWS and self.matrix not in (None, "QK", "OV"):
+            raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
         if self.output is not None and not self.output.name:
             raise click.UsageError("-o needs the name of a file")
         is_npz = self.output is not None and self.output.suffix == ".npz"
@@ -190,6 +198,9 @@ class Export:
             return spectrum_table(self._spectra())
         if request.view == "attention":
             return attention_table(self._chosen_maps())
+        if request.view in VIEWS:
+            view = VIEWS[request.view]
+            return Table(view.name, view.columns, self._rows(view))
         return weights_table(
             parameter
             for parameter in self._engine.parameters().result()
@@ -201,6 +212,25 @@ class Export:
         for done, layer in enumerate(layers):
             self._status.show(Progress(activity, done, len(layers), "layers"))
             yield layer
+
+    def _rows(self, view: View) -> Iterator[Sequence[Cell]]:
+        """Yield the rows of a table that the engine works out, a layer at a time where it is made of layers."""
+        request, head = self._request, self._selection.head
+        query = Query(
+            head=head,
+            matrix=request.matrix,
+            top=request.top or DEFAULT_TOP,
+            first=request.first or DEFAULT_FIRST,
+            fold_norm=bool(request.fold_norm),
+            distance=request.distance,
+        )
+        if not view.is_by_layer:
+            yield from self._engine.table(view.name, query).result()
+            return
+        layers = self._selection.layers
+        attending = tuple(layer for layer in layers if not layer.is_change) or layers
+        for layer in self._steps(attending, view.name):
+            yield from self._engine.table(view.name, replace(query, layer=layer.name)).result()
 
     def _spectra(self) -> Iterator[list[Spectrum]]:
         """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""

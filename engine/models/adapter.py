@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.maps import MapReader
+    from engine.models.source import Words
 
 PREFIX = "base_model.model."
 """What PEFT puts before the names that modules have in the model that was trained."""
@@ -202,6 +203,14 @@ class AdapterSource:
         """List the base model's tensors and then the adapter's own."""
         own = [Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self._adapter.entries.items())]
         return (*self._base.parameters(), *own)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give the base model's configuration."""
+        return self._base.settings()
+
+    def words(self) -> Words:
+        """Load the base model's tokenizer, with which sentences are read."""
+        return self._base.words()
 
 
 def read_settings(directory: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from engine.values.model import Parameter
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader
+    from engine.models.source import Words
 
 DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
 """Said of a model whose heads are counted by settings that are not written down."""
@@ -86,3 +87,19 @@ class FolderSource:
         from engine.models.parameters import list_parameters
 
         return list_parameters(self.location.directory, self.tensors.entries)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""
+        from engine.models.renamed import complete_config
+
+        directory = self.location.directory
+        try:
+            return complete_config(directory)
+        except EngineError:
+            return read_config(directory)
+
+    def words(self) -> Words:
+        """Load the folder's tokenizer."""
+        from engine.models.tokens import Tokenizer
+
+        return Tokenizer.of_folder(self.location.directory, self._trust_remote_code)

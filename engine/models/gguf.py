@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Tensors
 from engine.models.outline import Anatomy, read_anatomy
@@ -13,6 +14,7 @@ from engine.values.model import Parameter
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader
+    from engine.models.source import Words
 
 SUFFIX = ".gguf"
 
@@ -74,9 +76,8 @@ class GgufSource:
 
         from engine.models.sentence import Reader
         from engine.models.source import Loaded
-        from engine.models.tokens import Tokenizer
 
-        words = Tokenizer.of_folder(self._file.parent, gguf_file=self._file.name)
+        words = self.words()
         kind = torch.float32 if dtype == "auto" else getattr(torch, dtype)
         if device == "cpu" and kind == torch.float32:
             return Reader(self.anatomy, Loaded(self._model, words, device))
@@ -91,3 +92,15 @@ class GgufSource:
         from engine.models.parameters import module_parameters
 
         return module_parameters(self._model)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give the configuration that transformers makes of the file."""
+        from engine.models.renamed import completed
+
+        return completed(self._model.config)
+
+    def words(self) -> Words:
+        """Load the tokenizer that the file holds."""
+        from engine.models.tokens import Tokenizer
+
+        return Tokenizer.of_folder(self._file.parent, gguf_file=self._file.name)

@@ -32,6 +32,7 @@ from engine.values.model import LayerOutline, Parameter
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader
+    from engine.models.source import Words
 
 MATRICES = {"query": "Q", "key": "K", "value": "V", "output": "O"}
 """What the file calls the projections, to what the tables call them."""
@@ -147,6 +148,16 @@ class LayoutSource:
     def parameters(self) -> tuple[Parameter, ...]:
         """List the tensors as stored."""
         return tuple(Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self.tensors.entries.items()))
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give nothing: a state dict has no configuration."""
+        return {}
+
+    def words(self) -> Words:
+        """Write tokens as numbers: a state dict has no tokenizer."""
+        from engine.models.words import TokenNumbers
+
+        return TokenNumbers()
 
 
 def _layers(described: Description, entries: Mapping[str, TensorEntry], file: Path) -> dict[Head, AttentionModule]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from engine.models.parameters import module_parameters
 from engine.models.quantised import Decoded
 from engine.models.renamed import ModuleTensors, completed
 from engine.models.rules import Rule
-from engine.models.source import Loaded
+from engine.models.source import Loaded, Words
 from engine.models.words import words_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -126,6 +126,15 @@ class ModuleSource:
     def parameters(self) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
         return module_parameters(self.module)
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give the configuration of a model of transformers, and nothing of another module."""
+        config = getattr(self.module, "config", None)
+        return completed(config) if isinstance(config, transformers.PretrainedConfig) else {}
+
+    def words(self) -> Words:
+        """Give the tokenizer that came with the module, or numbers."""
+        return self._words
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +29,9 @@ class Words(Protocol):
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give the text of each id."""
+
+    def known(self, rows: int) -> Sequence[int]:
+        """List the ids below a number of embedding rows that are tokens; rows may be there for padding alone."""
 
 
 @dataclass(frozen=True)
@@ -86,3 +89,14 @@ class Source(Protocol):
 
     def parameters(self) -> tuple[Parameter, ...]:
         """List its tensors."""
+
+    def settings(self) -> Mapping[str, Any]:
+        """Give its configuration with the defaults of its type filled in; empty where it has none."""
+
+    def words(self) -> Words:
+        """Give what makes texts of ids, without loading the model.
+
+        Raises
+        ------
+        EngineError : when there is none that opens.
+        """

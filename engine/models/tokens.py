@@ -121,6 +121,10 @@ class Tokenizer:
             visible(name if each in special else self._text(name)) for each, name in zip(ids, names, strict=True)
         )
 
+    def known(self, rows: int) -> list[int]:
+        """List the ids below a number of rows that are tokens."""
+        return sorted({each for each in self._tokenizer.get_vocab().values() if each < rows})
+
     def _text(self, token: str) -> str:
         """Undo a tokenizer's own spelling of spaces and bytes; bytes that are no UTF-8 by themselves become escapes."""
         if not self._is_byte_level:

@@ -34,6 +34,10 @@ class TokenNumbers:
         """Write each number."""
         return tuple(str(each) for each in ids)
 
+    def known(self, rows: int) -> range:
+        """List all ids: nothing says which are tokens."""
+        return range(rows)
+
 
 class Codec:
     """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
@@ -65,6 +69,11 @@ class Codec:
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Decode each id by itself."""
         return tuple(visible(str(self._codec.decode([each]))) for each in ids)
+
+    def known(self, rows: int) -> range:
+        """List all ids below the codec's own number of tokens, where it says one."""
+        tokens = getattr(self._codec, "n_vocab", rows)
+        return range(min(rows, tokens) if isinstance(tokens, int) else rows)
 
 
 def words_of(tokenizer: Any) -> Words:

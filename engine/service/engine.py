@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine.models.hub import CachedModel
     from engine.models.source import Source
     from engine.service.session import Session
+    from engine.service.weight_tables import WeightTables
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.heads import Head, MapName
     from engine.values.memory import MemoryReport
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from engine.values.progress import Progress
     from engine.values.proof import LayerProof
     from engine.values.spectra import Baseline, SpectraGroup, Spectrum
+    from engine.values.tables import Table
+    from engine.values.views import Query
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +44,7 @@ class Engine:
         self._source = source
         self._thread = EngineThread()
         self._session: Session | None = None
+        self._tables: WeightTables | None = None
         self._listener: Callable[[str], None] | None = None
 
     def listen(self, listener: Callable[[str], None]) -> None:
@@ -130,6 +134,19 @@ class Engine:
     def read(self, text: str, view: str = "") -> Future[Sentence]:
         """Ask for a sentence to be run through the model, so that its maps can be asked for."""
         return self._ask(lambda session, breathe: session.read(text, breathe), Urgency.SENTENCE, view)
+
+    def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
+        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names."""
+        return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe),
+                         Urgency.SELECTED, view)  # fmt: skip
+
+    def _tables_of(self, session: Session) -> WeightTables:
+        """Give what makes tables of the open model, with all that tables share."""
+        if self._tables is None or self._tables.session is not session:
+            from engine.service.weight_tables import WeightTables
+
+            self._tables = WeightTables(session)
+        return self._tables
 
     def cached_models(self) -> Future[tuple[CachedModel, ...]]:
         """Ask for the models of the local Hub cache."""

@@ -88,6 +88,11 @@ class Session:
         """Whether the cache on disk holds anything of this model, so that torch may not be needed for a while."""
         return self._cache is not None and self._cache.is_there
 
+    @property
+    def source(self) -> Source:
+        """What the model was opened from: its tensors, settings and tokenizer."""
+        return self._source
+
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, cut by head, in main memory."""
         with collector_at_rest():

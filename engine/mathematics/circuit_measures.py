@@ -1,0 +1,202 @@
+"""All circuit measures of a batch of heads, or of a layer as a whole, at once: the ``circuits`` table's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.circuits import Traces, copying, identity_floor, negative_mass, positive_mass, traces
+from engine.mathematics.factored import Product, Thin, product, thin
+from engine.mathematics.subspaces import angles, cosines, image, image_in_head, image_in_kernel, lost, overlap
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+Numbers = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Circuits:
+    """The factored projections and circuits of a batch of heads, or of one layer as a whole.
+
+    Attributes
+    ----------
+    factors : by projection, the split of W_Q, W_K, W_V and of W_Oᵀ; each one's basis spans what it reads (W_O: writes).
+    qk, ov : the circuits.
+    """
+
+    factors: Mapping[str, Thin]
+    qk: Product
+    ov: Product
+
+
+def of_heads(factors: Factors) -> Circuits:
+    """Factor a layer's heads.
+
+    Parameters
+    ----------
+    factors : query (heads, r, d_model), key (key_value_heads, r, d_source), value (key_value_heads, s, d_values) and
+        output (heads, d_output, s).
+    """
+    query, key, value, output = factors
+    group = len(query) // len(key)
+    split = {
+        "Q": thin(query), "K": thin(key).repeated(group), "V": thin(value).repeated(group), "O": thin(output.mT),
+    }  # fmt: skip
+    return Circuits(split, product(split["Q"], split["K"]), product(split["V"], split["O"]))
+
+
+def ov_of_heads(factors: Factors) -> Product:
+    """Factor the OV of a layer's heads alone; parameters as for `of_heads`."""
+    _, _, value, output = factors
+    return product(thin(value).repeated(len(output) // len(value)), thin(output.mT))
+
+
+def of_layer(factors: Factors) -> Circuits:
+    """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads; shapes as above."""
+    query, key, value, output = factors
+    group = len(query) // len(key)
+    split = {
+        name: thin(part.flatten(0, 1)[None])
+        for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
+    }
+    own = split["Q"], split["O"]
+    if group > 1:  # heads that share keys add up their queries first
+        parts = (part.double().unflatten(0, (-1, group)).sum(1) for part in (query, output.mT))
+        own = tuple(thin(part.flatten(0, 1)[None]) for part in parts)  # type: ignore[assignment]
+    return Circuits(split, product(own[0], split["K"]), product(split["V"], own[1]))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the measures of a layer depend on beside its weights.
+
+    Attributes
+    ----------
+    compared : the circuits (``QK``, ``OV``) whose two sides are the same space; of the others nothing is said that
+        takes one side for the other.
+    tolerance : by circuit, the cosine below which a direction counts as orthogonal.
+    of_heads : whether it is heads that are measured. Eigenvalues of whole layers take longer than all else together,
+        and where heads share keys a layer's circuit is no product of its stacked projections.
+    token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
+    """
+
+    compared: frozenset[str]
+    tolerance: Mapping[str, float]
+    of_heads: bool
+    token_map: Tensor | None = None
+
+
+def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
+    """Measure a batch of heads, or one layer as a whole.
+
+    Parameters
+    ----------
+    circuits : what is measured.
+    ranks : by matrix, (batch,) the numerical ranks.
+    frame : what is defined here.
+
+    Returns
+    -------
+    A dictionary of columns for each of the batch; what is not defined is left out, or NaN.
+    """
+    batch: dict[str, Tensor] = {}
+    both = (("QK", circuits.qk, "K", "Q"), ("OV", circuits.ov, "V", "O"))
+    if "QK" in frame.compared:
+        batch |= _of_traces(traces(circuits.qk))
+    if frame.of_heads:
+        batch |= _of_eigenvalues(circuits, frame)
+    rows: list[Numbers] = [
+        {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
+    ]
+    for place, row in enumerate(rows):
+        own = {matrix: int(values[place]) for matrix, values in ranks.items()}
+        row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
+        for name, matrix, fills, drops in both:
+            filled, dropped = circuits.factors[fills].of(place), circuits.factors[drops].of(place)
+            tolerance = frame.tolerance[name]
+            if frame.of_heads:
+                lost_there = _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
+                row[f"{name.lower()}_factors_lost"] = lost_there
+            if name in frame.compared:
+                one = matrix.of(slice(place, place + 1))
+                row[f"{name.lower()}_image_in_kernel"] = image_in_kernel(one, own[name], tolerance)
+                row |= _of_angles(name, cosines(image(filled, own[fills]), image(dropped, own[drops])))
+        if "QK" in frame.compared:
+            d = circuits.qk.left.shape[-2]
+            row["qk_identity_floor"] = identity_floor(own["QK"], d)
+            row["qk_symmetric_identity_floor"] = identity_floor(2 * own["QK"], d)
+    return rows
+
+
+def _of_traces(found: Traces) -> dict[str, Tensor]:
+    """List what follows from traces."""
+    symmetric = found.symmetric_energy()
+    return {
+        "qk_symmetry": found.symmetry(),
+        "qk_identity_distance": found.identity_distance(),
+        "qk_symmetric_energy": symmetric,
+        "qk_antisymmetric_energy": 1.0 - symmetric,
+        "qk_symmetric_identity_distance": found.symmetric_identity_distance(),
+    }
+
+
+def _of_eigenvalues(circuits: Circuits, frame: Frame) -> dict[str, Tensor]:
+    """List what follows from eigenvalues."""
+    found: dict[str, Tensor] = {}
+    if "QK" in frame.compared:
+        of_qk = torch.linalg.eigvals(circuits.qk.reversed_core())
+        found |= {"qk_positive_mass": positive_mass(of_qk), "qk_negative_mass": negative_mass(of_qk)}
+    if frame.token_map is not None:
+        found["ov_copying"] = copying(torch.linalg.eigvals(circuits.ov.reversed_core(frame.token_map)))
+    if "OV" in frame.compared:
+        found["ov_copying_residual"] = copying(torch.linalg.eigvals(circuits.ov.reversed_core()))
+    return found
+
+
+def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: int, tolerance: float) -> int:
+    """Count what one factor of a circuit drops of the other one's image, among the head's own dimensions.
+
+    For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; both are zero where the factor that drops
+    has full rank.
+    """
+    if dropped_rank == dropped.triangle.shape[-1]:
+        return 0
+    return lost(image_in_head(filled, filled_rank), image_in_head(dropped, dropped_rank), tolerance)
+
+
+def _of_angles(name: str, cosine: Tensor) -> Numbers:
+    """Summarise principal angles, in degrees."""
+    if not cosine.numel():
+        return {}
+    degrees, prefix = angles(cosine), name.lower()
+    return {
+        f"{prefix}_angle_smallest": float(degrees.min()),
+        f"{prefix}_angle_largest": float(degrees.max()),
+        f"{prefix}_angle_mean": float(degrees.mean()),
+        f"{prefix}_overlap": float(overlap(cosine)[0]),
+    }
+
+
+def exact_chance(d: int, ranks: Mapping[str, int]) -> Numbers:
+    """Give what is known of Gaussian factors without drawing any, for circuits from a space of d dimensions to itself.
+
+    Turning W_Q against W_K gives 1/d for the symmetry, whatever their singular values; turning W_O's sign leaves a head
+    as probable, so copying is zero; a random subspace of dimension l holds l/d of any direction's square.
+    """
+    known = {
+        "qk_symmetry": 1.0 / d,
+        "qk_symmetric_energy": (1.0 + 1.0 / d) / 2.0,
+        "qk_antisymmetric_energy": (1.0 - 1.0 / d) / 2.0,
+        "ov_copying": 0.0,
+        "ov_copying_residual": 0.0,
+        "qk_overlap": max(ranks["Q"], ranks["K"]) / d,
+        "ov_overlap": max(ranks["V"], ranks["O"]) / d,
+    }
+    return known | {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}

@@ -1,0 +1,68 @@
+"""Which tokens a singular direction of a circuit stands for.
+
+``QK = Σ σ_i u_i v_iᵀ``: a query along u_i finds a key along v_i. ``OV = Σ σ_i u_i v_iᵀ``: what is read along u_i is
+written along v_i. A direction's tokens are those whose embeddings, or rows of the unembedding, have the largest and the
+smallest projections on it (Millidge & Black 2022, "The Singular Value Decompositions of Transformer Weight Matrices are
+Highly Interpretable").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from engine.values.spectra import FloatArray
+
+NEAR = 1e-3
+"""Singular values nearer than this, relative to the larger one, are a group: a change of the weights by a thousandth
+would turn their directions into each other, so no single one of them means anything."""
+
+PIECE = 2**18
+"""Numbers of an embedding that are made float64 at once: two mebibytes, about what a core's cache holds."""
+
+
+def with_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Choose the sign that a decomposition leaves open: the number of u_i that is largest in size is positive.
+
+    Parameters
+    ----------
+    left, right : (batch, m, r) and (batch, n, r), singular vectors in columns; both turn together.
+    """
+    largest = left.abs().argmax(-2, keepdim=True)
+    signs = left.gather(-2, largest).sign()
+    return left * signs, right * signs
+
+
+def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
+    """Give for each singular value, largest first, the first and last place of the group that it is in, from 0.
+
+    Neighbours with ``σ_i − σ_{i+1} < near · σ_i`` are of one group.
+
+    Examples
+    --------
+    >>> groups(np.array([3.0, 2.0, 2.0, 1.0]))
+    [(0, 0), (1, 2), (1, 2), (3, 3)]
+    """
+    together = (sigma[:-1] - sigma[1:]) < near * sigma[:-1]
+    starts = [0, *(np.flatnonzero(~together) + 1).tolist()]
+    ends = [*(start - 1 for start in starts[1:]), len(sigma) - 1]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) for _ in range(start, end + 1)]
+
+
+def projections(table: Tensor, vectors: Tensor, gain: Tensor | None = None) -> Tensor:
+    """Project every row of an embedding on directions.
+
+    Parameters
+    ----------
+    table : (tokens, d), any real dtype.
+    vectors : (d, n) float64.
+    gain : (d,) of a norm between the rows and the directions, if it is folded.
+
+    Returns
+    -------
+    (n, tokens) float64
+    """
+    wanted = vectors if gain is None else gain.double()[:, None] * vectors
+    rows_at_once = max(1, PIECE // table.shape[1])
+    return torch.cat([wanted.mT @ rows.double().mT for rows in table.split(rows_at_once)], 1)

@@ -1,0 +1,129 @@
+"""Products of thin matrices that stay factored, as orthonormal bases around a small core; batched, in float64.
+
+A head's ``QK = W_Qᵀ W_K`` is ``left · core · rightᵀ``, with an orthonormal basis of what W_Q reads, one of what W_K
+reads, and a core of ``head_dim × head_dim`` between them. Norm, trace, eigenvalues and singular vectors of the product
+are those of the core, or of the core and ``rightᵀ left``; the ``d_model × d_model`` product is never formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+FAR_FROM_ORTHONORMAL = 0.1
+"""How far the Gram matrix of a basis that one Cholesky factor made may be from the identity for a second to mend it."""
+
+
+@dataclass(frozen=True)
+class Thin:
+    """A batch of matrices Wᵀ as ``basis · triangle``.
+
+    Attributes
+    ----------
+    basis : (batch, d, k) float64, orthonormal columns, k = min(d, r).
+    triangle : (batch, k, r) float64.
+    is_whole : whether the basis is that of the whole space, as it is.
+    """
+
+    basis: Tensor
+    triangle: Tensor
+    is_whole: bool = False
+
+    def repeated(self, times: int) -> Thin:
+        """Let each matrix stand beside ``times`` others, as a key/value head beside its query heads."""
+        if times == 1:
+            return self
+        basis, triangle = (part.repeat_interleave(times, 0) for part in (self.basis, self.triangle))
+        return Thin(basis, triangle, self.is_whole)
+
+    def of(self, place: int) -> Thin:
+        """Take one of the batch."""
+        return Thin(self.basis[place : place + 1], self.triangle[place : place + 1], self.is_whole)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A batch of products ``left · core · rightᵀ``.
+
+    Attributes
+    ----------
+    left : (batch, m, k) float64, orthonormal columns.
+    core : (batch, k, l) float64.
+    right : (batch, n, l) float64, orthonormal columns.
+    is_whole : whether both bases are those of whole spaces, as they are, so that the core is the product.
+    """
+
+    left: Tensor
+    core: Tensor
+    right: Tensor
+    is_whole: bool = False
+
+    def of(self, places: slice | list[int]) -> Product:
+        """Take some of the batch."""
+        return Product(self.left[places], self.core[places], self.right[places], self.is_whole)
+
+    @property
+    def squared_norm(self) -> Tensor:
+        """Compute ``‖M‖_F²``: (batch,)."""
+        squares: Tensor = (self.core**2).sum((-2, -1))
+        return squares
+
+    def reversed_core(self, between: Tensor | None = None) -> Tensor:
+        """Give a small matrix with the non-zero eigenvalues, and so the traces of powers, of M, or of ``M · between``.
+
+        ``left C rightᵀ T`` and ``C rightᵀ T left`` have the same non-zero eigenvalues, since XY and YX have.
+
+        Parameters
+        ----------
+        between : (n, m) float64; None is the identity, for products from a space to itself.
+
+        Returns
+        -------
+        (batch, k, k)
+        """
+        if self.is_whole:
+            return self.core if between is None else self.core @ between
+        onto_left = self.left if between is None else between @ self.left
+        small: Tensor = self.core @ (self.right.mT @ onto_left)
+        return small
+
+    def singular_triples(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r)."""
+        left, values, right = torch.linalg.svd(self.core, full_matrices=False)
+        return self.left @ left, values, self.right @ right.mT
+
+
+def thin(rows: Tensor) -> Thin:
+    """Split each of a batch of matrices (batch, r, d) into an orthonormal basis of what it reads, and the rest.
+
+    By Cholesky factors of Gram matrices, twice, which is orthonormal to rounding wherever the first factor leaves a
+    basis near enough (CholeskyQR2: Yamamoto, Nakatsukasa, Yanagisawa & Fukaya 2015); by Householder's QR elsewhere.
+    """
+    tall = rows.double().mT
+    batch, d, r = tall.shape
+    if d <= r:  # as many directions as there are: any basis of the whole space will do
+        return Thin(torch.eye(d, dtype=tall.dtype).expand(batch, d, d), tall, is_whole=True)
+    basis, triangle = _cholesky_step(tall)
+    gram = basis.mT @ basis
+    off = (gram - torch.eye(r, dtype=gram.dtype)).abs().sum(-1).amax(-1)
+    doubtful = ~(off < FAR_FROM_ORTHONORMAL)
+    basis, second = _cholesky_step(basis)
+    triangle = second @ triangle
+    if bool(doubtful.any()):
+        basis[doubtful], triangle[doubtful] = torch.linalg.qr(tall[doubtful])
+    return Thin(basis, triangle)
+
+
+def _cholesky_step(tall: Tensor) -> tuple[Tensor, Tensor]:
+    """Split (batch, d, r) into a nearly orthonormal basis and a triangle; where it has no full rank, into nonsense."""
+    lower, failed = torch.linalg.cholesky_ex(tall.mT @ tall)
+    lower = torch.where((failed == 0)[:, None, None], lower, torch.eye(lower.shape[-1], dtype=lower.dtype))
+    return torch.linalg.solve_triangular(lower.mT, tall, upper=True, left=False), lower.mT
+
+
+def product(left: Thin, right: Thin) -> Product:
+    """Multiply ``W_leftᵀ W_right`` for two batches of matrices (batch, r, m) and (batch, r, n), split already."""
+    core = left.triangle @ right.triangle.mT
+    return Product(left.basis, core, right.basis, left.is_whole and right.is_whole)

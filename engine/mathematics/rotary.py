@@ -1,0 +1,55 @@
+"""QK of a model with rotary positions, as a function of how far the key is behind the query (Su et al. 2021, RoFormer).
+
+Queries and keys are rotated by their positions, ``q_i → R_i q_i`` and ``k_j → R_j k_j``, so that the score of a query
+at i and a key at j is ``x_iᵀ W_Qᵀ R_{j−i} W_K x_j``. With the key Δ tokens before the query the circuit is
+``W_Qᵀ R_{−Δ} W_K``: a product of W_Q and of W_K with its rows turned, of which everything can be measured that is
+measured of QK. A factor on all scores, as some kinds of scaling have, is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How a model turns a head's queries and keys.
+
+    Attributes
+    ----------
+    frequencies : (pairs,) radians per token; the first ``2 · pairs`` dimensions of a head are turned, the rest is not.
+    is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
+        second (GPT-NeoX's, "rotate half").
+    """
+
+    frequencies: Tensor
+    is_interleaved: bool
+
+
+def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
+    """Turn the rows of W_K, or keys, by the distance to a query: ``R_{−Δ} W_K``.
+
+    Parameters
+    ----------
+    rows : (heads, head_dim, n), any real dtype.
+    rotation : the model's.
+    distance : Δ, how many tokens the key is before the query.
+
+    Returns
+    -------
+    (heads, head_dim, n) float64
+    """
+    turned_rows = rows.double().clone()
+    pairs = len(rotation.frequencies)
+    angles = -float(distance) * rotation.frequencies.double()[:, None]
+    if rotation.is_interleaved:
+        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+    else:
+        first, second = slice(0, pairs), slice(pairs, 2 * pairs)
+    one, other = rows[:, first].double(), rows[:, second].double()
+    turned_rows[:, first] = one * torch.cos(angles) - other * torch.sin(angles)
+    turned_rows[:, second] = other * torch.cos(angles) + one * torch.sin(angles)
+    return turned_rows

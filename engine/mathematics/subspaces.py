@@ -1,0 +1,104 @@
+"""How subspaces of the residual stream lie to each other: principal angles, and what falls into a kernel.
+
+Subspaces are given by orthonormal bases, (batch, d, k), and compared by the singular values of ``Aᵀ B``, which are the
+cosines of their principal angles (Björck & Golub 1973). They are numbers between 0 and 1 whatever the scale of the
+weights, so that a zero among them can be told from rounding.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.factored import Product, Thin
+
+
+def cosines(first: Tensor, second: Tensor) -> Tensor:
+    """Compute the cosines of the principal angles between two subspaces, largest first (Björck & Golub 1973).
+
+    Parameters
+    ----------
+    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
+
+    Returns
+    -------
+    (batch, min(k, l)), from 0 to 1.
+    """
+    d, k = first.shape[-2:]
+    least = min(k, second.shape[-1])
+    if max(k, second.shape[-1]) >= d or least == 0:  # the whole space holds every subspace
+        return torch.ones(*first.shape[:-2], least, dtype=first.dtype)
+    values: Tensor = torch.linalg.svdvals(first.mT @ second).clamp(0.0, 1.0)
+    return values
+
+
+def angles(cosine: Tensor) -> Tensor:
+    """Turn cosines into degrees; angles below about a millionth of a degree cannot be told from zero."""
+    return torch.rad2deg(torch.arccos(cosine))
+
+
+def overlap(cosine: Tensor) -> Tensor:
+    """Average the squared cosines (..., k): 1 where one subspace holds the other, 0 where they are orthogonal.
+
+    Of independent random subspaces of dimensions k ≤ l in d dimensions it is l/d on average.
+    """
+    mean: Tensor = (cosine**2).mean(-1)
+    return mean
+
+
+def image(factor: Thin, rank: int) -> Tensor:
+    """Give a basis of what a matrix reads, of the directions that count towards its numerical rank alone.
+
+    Parameters
+    ----------
+    factor : of one matrix, (1, d, k) and (1, k, r).
+    rank : its numerical rank.
+
+    Returns
+    -------
+    (1, d, rank)
+    """
+    if rank >= factor.basis.shape[-1]:
+        return factor.basis
+    left: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[0]
+    return factor.basis @ left[..., :rank]
+
+
+def image_in_head(factor: Thin, rank: int) -> Tensor:
+    """Give a basis of a matrix's image among the head's own ``r`` dimensions: (1, r, rank); parameters as `image`."""
+    right: Tensor = torch.linalg.svd(factor.triangle, full_matrices=False)[2]
+    return right.mT[..., :rank]
+
+
+def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
+    """Count the dimensions of an image that fall into a kernel: ``dim(im B ∩ ker A)``.
+
+    It is what ``rank(AB) = rank(B) − dim(im B ∩ ker A)`` counts: the directions of im B that are orthogonal to all that
+    A reads, whose cosines with ``(ker A)^⊥`` are zero.
+
+    Parameters
+    ----------
+    onto : (1, d, k), a basis of im B.
+    read : (1, d, l), a basis of ``(ker A)^⊥``, the span of A's rows.
+    tolerance : a cosine below it is rounding noise.
+    """
+    kept = int((cosines(onto, read) > tolerance).sum())
+    return int(onto.shape[-1]) - kept
+
+
+def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
+    """Compute ``dim(im M ∩ ker M) = rank(M) − rank(M²)`` of an operator on the residual stream.
+
+    Parameters
+    ----------
+    matrix : one product (1, d, k), (1, k, l), (1, d, l).
+    rank : its numerical rank.
+    tolerance : as for `lost`.
+    """
+    if rank == matrix.left.shape[-2]:  # nothing but zero is in the kernel
+        return 0
+    left, right = matrix.left, matrix.right
+    if rank < min(matrix.core.shape[-2:]) or matrix.core.shape[-2] != matrix.core.shape[-1]:
+        inner_left, _, inner_right = torch.linalg.svd(matrix.core, full_matrices=False)
+        left, right = left @ inner_left[..., :rank], right @ inner_right.mT[..., :rank]
+    return lost(left, right, tolerance)

@@ -1,0 +1,212 @@
+"""Where a checkpoint keeps what turns tokens into the residual stream and back, and the gains of the norms on the way.
+
+All of it is data: names as transformers gives them, read off its models. What is not found by name, or is of another
+width than the heads read, is left out and never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.projections import sibling
+from engine.values.errors import EngineError
+from engine.values.model import LayerOutline, ModelOutline
+
+EMBEDDINGS = (
+    "wte", "embed_tokens", "word_embeddings", "embed_in", "tokens_embed", "tok_embeddings", "embeddings", "shared",
+)  # fmt: skip
+"""What the last part of a token embedding's name is."""
+
+UNEMBEDDINGS = (
+    "lm_head", "embed_out", "output_projection", "lm_head.decoder", "cls.predictions.decoder", "generator_lm_head",
+    "vocab_projector", "pred_layer.proj",
+)  # fmt: skip
+"""How the name of an unembedding ends."""
+
+TOP_UNEMBEDDINGS = ("decoder", "output")
+"""What unembeddings are called that stand beside the model and not inside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The tensors through which one stack's heads meet tokens, each (tokens, d), or None where there is none.
+
+    Attributes
+    ----------
+    queries : the embedding of what queries read.
+    source : the embedding of what keys and values read; another one in attention across stacks.
+    unembedding : what turns the stack's residual stream into logits.
+    """
+
+    queries: str | None
+    source: str | None
+    unembedding: str | None
+
+
+def vocabulary(
+    outline: ModelOutline, stack: str, entries: Mapping[str, TensorEntry], settings: Mapping[str, Any]
+) -> Vocabulary:
+    """Find a stack's embeddings and unembedding by name.
+
+    An unembedding that is not stored is the embedding where the configuration ties them (``tie_word_embeddings``). The
+    encoder of a model that has a decoder too is never turned into logits.
+
+    Parameters
+    ----------
+    outline : of the model.
+    stack : one of its stacks.
+    entries : its tensors.
+    settings : its configuration.
+    """
+    has_two_sides = "cross" in outline.stacks
+    own_side = "encoder" if stack == "encoder" else "decoder"
+    sides = (own_side, "encoder" if stack == "cross" else own_side) if has_two_sides else ("", "")
+    queries, source = (_embedding(entries, side) for side in sides)
+    is_of_two_sides = has_two_sides or queries == "shared.weight"  # an encoder may be saved by itself
+    if is_of_two_sides and stack == "encoder":
+        return Vocabulary(queries, source, None)
+    stored = _only(
+        name for name in _matrices(entries)
+        if name in TOP_UNEMBEDDINGS or any(f".{name}".endswith(f".{each}") for each in UNEMBEDDINGS)
+    )  # fmt: skip
+    unembedding = None if stored is None else f"{stored}.weight"
+    if unembedding is None and settings.get("tie_word_embeddings") is True:
+        unembedding = queries
+    return Vocabulary(queries, source, unembedding)
+
+
+def _matrices(entries: Mapping[str, TensorEntry]) -> list[str]:
+    """Name the matrices that belong to no layer, without what their names end with."""
+    return [
+        name.removesuffix(".weight")
+        for name, entry in entries.items()
+        if len(entry.shape) == 2 and name.endswith(".weight") and not any(part.isdigit() for part in name.split("."))
+    ]
+
+
+def _only(names: Iterable[str]) -> str | None:
+    """Give the one name there is, or None where there are none or several."""
+    found = list(names)
+    return found[0] if len(found) == 1 else None
+
+
+def _embedding(entries: Mapping[str, TensorEntry], side: str) -> str | None:
+    """Find the token embedding of one side of a model, or of a model that has only one."""
+    found = [name for name in _matrices(entries) if name.rpartition(".")[2] in EMBEDDINGS]
+    own = [name for name in found if side and side in name.split(".")]
+    shared = [name for name in found if not {"encoder", "decoder"} & set(name.split("."))] if side else found
+    name = _only(own) or _only(shared)
+    return None if name is None else f"{name}.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class NormName:
+    """A norm that a layer's attention reads through: its name beside the attention module, and the types it is in.
+
+    The same name stands for the norm after the attention in other types, so types are always named.
+    """
+
+    name: str
+    types: frozenset[str]
+
+
+def _types(names: str) -> frozenset[str]:
+    """Split names."""
+    return frozenset(names.split())
+
+
+NORMS_BEFORE = (
+    NormName("../ln_1", _types("gpt2 gpt-sw3 gptj")),
+    NormName("../../ln_1", _types("gpt_neo")),
+    NormName(
+        "../input_layernorm",
+        _types(
+            "llama mistral ministral mixtral qwen2 qwen2_moe gemma phi3 phimoe stablelm starcoder2 nemotron glm helium "
+            "smollm3 seed_oss arcee ernie4_5 ernie4_5_moe jais2 cwm granite granitemoe granitemoeshared gpt_oss "
+            "eurobert gpt_neox bloom phi cohere cohere2 glm4 hyperclovax qwen3 qwen3_moe olmoe minimax_m2 "
+            "hunyuan_v1_dense gemma2 gemma3_text vaultgemma"
+        ),
+    ),
+    NormName("../attention_layernorm", _types("apertus")),
+    NormName("../norm_1", _types("mpt")),
+    NormName("../self_attn_layer_norm", _types("biogpt mbart pegasus blenderbot m2m_100 nllb-moe")),
+    NormName("../layer_norm", _types("t5 mt5 umt5 switch_transformers")),
+)
+"""Norms before attention."""
+
+FINAL_NORMS = (
+    "ln_f", "norm", "norm_f", "final_layer_norm", "final_layernorm", "layer_norm",
+)  # fmt: skip
+"""What the last part of the name of the norm before the unembedding is, in types of `NORMS_BEFORE`."""
+
+GAINS_FROM_ZERO = _types("gemma gemma2 gemma3_text vaultgemma nemotron")
+"""Types whose norms multiply by one more than the stored number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """The gain of a norm: the tensor that holds it, and what is added to it."""
+
+    name: str
+    offset: float
+
+
+def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
+    """Find the gain of the norm that a layer's attention reads through.
+
+    Raises
+    ------
+    EngineError : when none is known by name.
+    """
+    for row in NORMS_BEFORE:
+        name = f"{sibling(layer.module, row.name)}.weight"
+        if outline.model_type in row.types and layer.stack != "cross" and name in entries:
+            return _gain(name, layer.d_model, outline, entries)
+    across = "attention across stacks reads the encoder through no norm" if layer.stack == "cross" else "it has none"
+    raise EngineError(
+        f"no norm before {layer.stack}.{layer.name} is known by name ({across} that attn-tui knows for type "
+        f"'{outline.model_type}'); leave --fold-norm out"
+    )
+
+
+def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, TensorEntry]) -> Gain:
+    """Find the gain of the norm before the unembedding.
+
+    Raises
+    ------
+    EngineError : when none is known by name.
+    """
+    sides = {"encoder", "decoder"}
+    names = [
+        name
+        for name, entry in entries.items()
+        if len(entry.shape) == 1
+        and name.endswith(".weight")
+        and name.split(".")[-2] in FINAL_NORMS
+        and not any(part.isdigit() for part in name.split("."))
+    ]
+    own = [name for name in names if stack in name.split(".")]
+    neutral = [name for name in names if not sides & set(name.split("."))]
+    known = any(outline.model_type in row.types for row in NORMS_BEFORE)
+    name = _only(own) or _only(neutral) if known else None
+    if name is None:
+        raise EngineError(
+            f"the norm before the unembedding is not known by name for type '{outline.model_type}'; "
+            "leave --fold-norm out"
+        )
+    return _gain(name, d, outline, entries)
+
+
+def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, TensorEntry]) -> Gain:
+    """Describe a gain of the right length."""
+    if entries[name].shape != (d,):
+        raise EngineError(f"{name} has shape {list(entries[name].shape)}, not [{d}]; leave --fold-norm out")
+    return Gain(name, 1.0 if outline.model_type in GAINS_FROM_ZERO else 0.0)
+
+
+def read_gain(tensors: Tensors, gain: Gain) -> Any:
+    """Read what a norm multiplies by: (d,) float64."""
+    return tensors.read(gain.name).double() + gain.offset

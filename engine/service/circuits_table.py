@@ -1,0 +1,201 @@
+"""The rows of the ``circuits`` table: a layer's heads, then the layer as a whole, each beside what chance gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from engine.mathematics.circuit_measures import Factors, Frame, Numbers, exact_chance, measure, of_heads, of_layer
+from engine.mathematics.measures import numerical_rank
+from engine.mathematics.spectra import circuit_of_heads, layer_matrix
+from engine.models.vocabulary import Vocabulary
+from engine.service.assembly import BASELINE_DRAWS
+from engine.service.crew import Crew
+from engine.service.positions import keys_at
+from engine.service.token_tables import TokenTables
+from engine.values.heads import MATRICES
+from engine.values.model import LayerOutline
+from engine.values.tables import Cell
+from engine.values.views import CIRCUITS, Query
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from engine.service.session import Breathe, Session
+
+ROWS_AT_ONCE = 2**12
+"""Tokens whose embeddings are made float64 at once."""
+
+SHARED_AT_ONCE = 3
+"""Key/value heads, with the query heads that share them, in a piece of the work."""
+
+CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
+"""Which widths a circuit leads between."""
+
+
+class CircuitsTable:
+    """Measures an open model's circuits; keeps what layers share."""
+
+    def __init__(self, session: Session, tables: TokenTables) -> None:
+        self._session = session
+        self._tables = tables
+        self._crew = Crew(torch.get_num_threads())
+        self._chance: dict[Hashable, Numbers] = {}
+        self._token_maps: dict[Vocabulary, Tensor | None] = {}
+
+    def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of one layer."""
+        weights = self._session.layer_weights(layer.name)
+        factors = weights.query, weights.key, weights.value, weights.output
+        if query.distance is not None:
+            factors = (factors[0], keys_at(self._session, layer, weights.key, query.distance), *factors[2:])
+        for whole_layer in (False, True):
+            if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
+                breathe()
+                yield from self._measured(layer, whole_layer, factors, query, breathe)
+
+    def _measured(
+        self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe
+    ) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of a layer's heads, or of the layer as a whole."""
+        group = self._session.spectra(layer.name, whole_layer, breathe)
+        numbers = [number for number in group.spectra if query.wants(number)]
+        spectra = [group.spectra[number] for number in numbers]
+        ranks = {
+            matrix: np.array([numerical_rank(own[matrix].singular_values, own[matrix].tolerance) for own in spectra])
+            for matrix in MATRICES
+        }
+        if query.distance is not None:
+            ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
+        tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
+        frame = Frame(_compared(layer), tolerance, not whole_layer, self._token_map(layer, breathe))
+        breathe()
+        chosen = factors if whole_layer else _chosen(factors, numbers)
+        measured = self._in_pieces(chosen, ranks, frame, breathe)
+        chance = self._of_chance(layer, whole_layer, frame, breathe)
+        for number, own in zip(numbers, measured, strict=True):
+            place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
+            yield (*place, *_cells(own, chance))
+
+    def _in_pieces(
+        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
+    ) -> list[Numbers]:
+        """Measure heads a few at a time, or a layer as a whole, off the engine's own thread, which stays free."""
+        if not frame.of_heads:
+            pieces = [partial(_measure_layer, factors, ranks, frame)]
+        else:
+            group = len(factors[0]) // len(factors[1])
+            pieces = []
+            for start in range(0, len(factors[1]), SHARED_AT_ONCE):
+                shared = slice(start, start + SHARED_AT_ONCE)
+                own = slice(group * start, group * (start + SHARED_AT_ONCE))
+                part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
+                pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
+        return [row for rows in self._crew.run(pieces, breathe) for row in rows]
+
+    def _of_chance(self, layer: LayerOutline, whole_layer: bool, frame: Frame, breathe: Breathe) -> Numbers:
+        """Measure Gaussian heads of a layer's shapes, with the model's own embeddings; layers of one shape share it."""
+        shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
+        inner = layer.head_dim, layer.value_head_dim
+        key = (whole_layer, inner, *shapes.values(), *frame.tolerance.values(), frame.compared, id(frame.token_map))
+        if key not in self._chance:
+            breathe()
+            ranks = {matrix: min(shape) for matrix, shape in shapes.items()}
+            widths = (layer.heads, layer.key_value_heads) if whole_layer else (1, 1)
+            ranks["QK"] = min(*shapes["QK"], widths[1] * layer.head_dim)
+            ranks["OV"] = min(*shapes["OV"], widths[1] * layer.value_head_dim)
+            factors = _gaussian(layer, whole_layer)
+            draws = 1 if whole_layer else BASELINE_DRAWS
+            full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items()}
+            drawn = self._in_pieces(factors, full, frame, breathe)
+            means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
+            exact = exact_chance(layer.d_model, ranks)
+            self._chance[key] = means | {name: value for name, value in exact.items() if name in means}
+        return self._chance[key]
+
+    def _token_map(self, layer: LayerOutline, breathe: Breathe) -> Tensor | None:
+        """Compute ``W_Uᵀ W_E`` in float64, once for every pair of tables; None where a layer leads to no tokens."""
+        found = self._tables.of_stack(layer.stack)
+        if found not in self._token_maps:
+            token_map = None
+            if found.source is not None and found.unembedding is not None and found.source == found.queries:
+                shapes = self._tables.shape(found.source), self._tables.shape(found.unembedding)
+                if shapes[0][0] == shapes[1][0] and (shapes[0][1], shapes[1][1]) == (layer.d_values, layer.d_output):
+                    token_map = self._multiplied(found.source, found.unembedding, breathe)
+            self._token_maps[found] = token_map
+        kept = self._token_maps[found]
+        return kept if kept is not None and kept.shape == (layer.d_output, layer.d_values) else None
+
+    def _multiplied(self, embedding: str, unembedding: str, breathe: Breathe) -> Tensor:
+        """Multiply two tables of tokens, a few thousand at a time: (d_output, d_values)."""
+        tables = self._tables.read(embedding), self._tables.read(unembedding)
+        total = torch.zeros(tables[1].shape[1], tables[0].shape[1], dtype=torch.float64)
+        for embedded, written in zip(*(table.split(ROWS_AT_ONCE) for table in tables), strict=True):
+            breathe()
+            total += written.double().mT @ embedded.double()
+        return total
+
+
+def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, tolerance: float) -> NDArray[np.int64]:
+    """Count the ranks of QK where keys are turned."""
+    if whole_layer:
+        return numerical_rank(layer_matrix("QK", *factors)[None].numpy(), tolerance)
+    return numerical_rank(circuit_of_heads("QK", *factors[:2])["QK"][numbers].numpy(), tolerance)
+
+
+def _measure_heads(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
+    """Factor and measure some heads."""
+    return measure(of_heads(factors), ranks, frame)
+
+
+def _measure_layer(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
+    """Factor and measure a layer as a whole."""
+    return measure(of_layer(factors), ranks, frame)
+
+
+def _compared(layer: LayerOutline) -> frozenset[str]:
+    """Say which circuits lead from a space to itself: none across stacks, whose residual streams are two."""
+    if layer.stack == "cross":
+        return frozenset()
+    return frozenset(
+        circuit for circuit, (one, other) in CIRCUITS_OF.items() if getattr(layer, one) == getattr(layer, other)
+    )
+
+
+def _chosen(factors: Factors, numbers: list[int]) -> Factors:
+    """Take the factors of some heads, each with its own copy of what it shares; of all of them as they are."""
+    query, key, value, output = factors
+    if len(numbers) == len(query):
+        return factors
+    shared = [number // (len(query) // len(key)) for number in numbers]
+    return query[numbers], key[shared], value[shared], output[numbers]
+
+
+def _gaussian(layer: LayerOutline, whole_layer: bool) -> Factors:
+    """Draw Gaussian factors of a layer's shapes, from a fixed seed."""
+    heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (BASELINE_DRAWS, BASELINE_DRAWS)
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    return (
+        draw(heads, layer.head_dim, layer.d_model),
+        draw(shared, layer.head_dim, layer.d_source),
+        draw(shared, layer.value_head_dim, layer.d_values),
+        draw(heads, layer.d_output, layer.value_head_dim),
+    )
+
+
+def _cells(own: Mapping[str, float], chance: Mapping[str, float]) -> Iterator[Cell]:
+    """Lay numbers out in the table's columns; a cell is empty where nothing is defined."""
+    for column in CIRCUITS.columns[3:]:
+        name = column.removesuffix("_chance")
+        value = own.get(name) if name == column else (chance.get(name) if name in own else None)
+        yield "" if value is None or math.isnan(value) else value

@@ -1,0 +1,110 @@
+"""The tables that are worked out on an open model, each described as data: columns, range and options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.values.heads import Head
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One such table.
+
+    Attributes
+    ----------
+    name : what it is called on the command line.
+    says : what it holds, in a line.
+    columns : the names, in order.
+    is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
+        the others are of the whole model.
+    has_whole_layers : whether rows with the head ``all`` are among its rows.
+    options : which options narrow or shape it, by their names on the command line.
+    """
+
+    name: str
+    says: str
+    columns: tuple[str, ...]
+    is_by_layer: bool = True
+    has_whole_layers: bool = False
+    options: frozenset[str] = frozenset({"layer", "head", "stack"})
+
+
+DEFAULT_TOP = 10
+"""Tokens at each end of a direction, unless the person says otherwise."""
+
+DEFAULT_FIRST = 10
+"""Directions of a matrix, unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of such a table; what is left out narrows nothing.
+
+    Attributes
+    ----------
+    layer : the layer it is of, or None for the whole model.
+    head : a head's number, -1 for whole layers alone, None for everything.
+    matrix : ``QK`` or ``OV``, or None for both.
+    top : how many tokens at each end of a direction.
+    first : how many directions of a matrix, the strongest.
+    fold_norm : whether the gains of norms are folded into the weights.
+    distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
+    """
+
+    layer: Head | None = None
+    head: int | None = None
+    matrix: str | None = None
+    top: int = DEFAULT_TOP
+    first: int = DEFAULT_FIRST
+    fold_norm: bool = False
+    distance: int | None = None
+
+    def wants(self, head: int) -> bool:
+        """Say whether rows of a head, or of the whole layer (-1), are asked for."""
+        return self.head is None or self.head == head
+
+
+def _with_chance(*names: str) -> tuple[str, ...]:
+    """Put beside each column the one that holds what chance gives."""
+    return tuple(column for name in names for column in (name, f"{name}_chance"))
+
+
+_HEAD = ("stack", "layer", "head")
+
+CIRCUITS = View(
+    "circuits",
+    "what QK and OV do as maps: symmetry, identity, copying, ranks, subspaces",
+    (
+        *_HEAD,
+        *_with_chance("qk_symmetry", "qk_identity_distance"), "qk_identity_floor",
+        *_with_chance("qk_symmetric_energy", "qk_antisymmetric_energy", "qk_symmetric_identity_distance"),
+        "qk_symmetric_identity_floor",
+        *_with_chance("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"),
+        *_with_chance("rank_q", "rank_k", "rank_qk", "rank_v", "rank_o", "rank_ov"),
+        *_with_chance("qk_image_in_kernel", "ov_image_in_kernel", "qk_factors_lost", "ov_factors_lost"),
+        *_with_chance("qk_angle_smallest", "qk_angle_largest", "qk_angle_mean", "qk_overlap"),
+        *_with_chance("ov_angle_smallest", "ov_angle_largest", "ov_angle_mean", "ov_overlap"),
+    ),
+    has_whole_layers=True,
+    options=frozenset({"layer", "head", "stack", "distance"}),
+)  # fmt: skip
+
+COMPOSITION = View(
+    "composition",
+    "who feeds a head: how much of what earlier heads write it reads as query, key, value",
+    (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
+)
+
+DIRECTIONS = View(
+    "directions",
+    "the tokens that the singular directions of QK and OV stand for",
+    (
+        *_HEAD,
+        "matrix", "index", "singular_value", "side", "end", "place", "token_id", "token", "projection", "note",
+    ),
+    options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
+)  # fmt: skip
+
+VIEWS = {view.name: view for view in (CIRCUITS, COMPOSITION, DIRECTIONS)}
+"""Every such table, by name."""

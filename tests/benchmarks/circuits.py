@@ -1,0 +1,79 @@
+"""Everything that is worked out from weights alone, on GPT-2-small's shape: ``python -m tests.benchmarks.circuits``.
+
+A model of that shape with random weights is written to a folder and opened as any other; nothing is kept on disk. The
+budget is ten seconds for the model on two cores. Each line is the wall time of one table for all layers and heads, and
+the processor time beside it, which tells a busy machine from a slow program.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+
+from engine.service.options import EngineOptions, limit_threads
+
+limit_threads(None)
+
+import torch  # noqa: E402  # the number of threads is set before the libraries are loaded
+import transformers  # noqa: E402
+
+from engine.mathematics.tabulate import rank_rows  # noqa: E402
+from engine.service.session import Session  # noqa: E402
+from engine.service.weight_tables import WeightTables  # noqa: E402
+from engine.values.views import Query  # noqa: E402
+from tests import tiny_models  # noqa: E402
+from tests.benchmarks.machine import machine  # noqa: E402
+
+Step = tuple[str, Callable[[], int]]
+
+
+def nothing() -> None:
+    """Have nothing more urgent to do."""
+
+
+def ranks(session: Session) -> int:
+    """Compute the spectra of all heads and whole layers, and measure them."""
+    rows = 0
+    for layer in session.outline.layers:
+        for whole_layer in (False, True):
+            group = session.spectra(layer.name, whole_layer, nothing)
+            rows += len(rank_rows([each for head in group.spectra for each in group.of(head)]))
+    return rows
+
+
+def main() -> None:
+    """Print the seconds of each table, and of all that measure the weights."""
+    transformers.logging.disable_progress_bar()
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(folder)
+        tiny_models.byte_level_tokenizer().save_pretrained(folder)
+        session = Session.open(folder, EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+        first = Query(session.outline.layers[1].name, 0)
+        for view in ("circuits", "composition"):  # libraries do some things once
+            WeightTables(session).table(view, first, nothing)
+        tables = WeightTables(session)
+
+        def rows(view: str) -> int:
+            return len(tuple(tables.table(view, Query(), nothing).rows))
+
+        session.forget()
+        steps: tuple[Step, ...] = (
+            ("ranks", lambda: ranks(session)),
+            ("circuits", lambda: rows("circuits")),
+            ("composition", lambda: rows("composition")),
+        )
+        print(machine())
+        wall = busy = 0.0
+        for name, step in steps:
+            start, spent = time.perf_counter(), time.process_time()
+            count = step()
+            seconds, used = time.perf_counter() - start, time.process_time() - spent
+            wall, busy = wall + seconds, busy + used
+            print(f"  {name:<14}{count:7d} rows {seconds:7.2f} s {used:7.2f} s of processors")
+        print(f"  {'together':<14}{'':12} {wall:7.2f} s {busy:7.2f} s of processors")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""QK of a model with rotary positions, against the attention that the model itself computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from engine.mathematics.rotary import Rotation, turned
+from engine.models.heads import LayerWeights, read_layer
+from engine.models.rotations import HALVES, NEIGHBOURS, rotation_of
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.architecture_cases import ARCHITECTURES
+from tests.conftest import TinyModel
+from tests.opening import open_folder
+
+
+@pytest.mark.parametrize("model_type", sorted(HALVES | NEIGHBOURS))
+def test_scores_at_every_distance_are_those_that_the_model_computes(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type)
+    source, tensors, anatomy = open_folder(folder)
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    read: dict[str, Tensor] = {}
+
+    def listen(name: str) -> None:
+        model.get_submodule(name).register_forward_pre_hook(
+            lambda module, given, named: read.update({name: given[0] if given else named["hidden_states"]}),
+            with_kwargs=True,
+        )
+
+    for layer in anatomy.outline.layers:
+        listen(layer.module)
+    ids = torch.randint(5, 200, (1, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        attentions = model(input_ids=ids, output_attentions=True).attentions
+    scale = ARCHITECTURES[model_type].scale
+    for layer, seen in zip(anatomy.outline.layers, attentions, strict=True):
+        weights = read_layer(tensors, anatomy.modules[layer.name])
+        rotation = rotation_of(anatomy.outline, layer, source.settings())
+        query, key = projected(weights, read[layer.module][0].double())
+        factor = getattr(model.config, scale) if isinstance(scale, str) else scale or layer.head_dim**-0.5
+        near = turned(key, rotation, 0).repeat_interleave(weights.group, 0)
+        compared = 0
+        for distance in (1, 2, 3):
+            far = turned(key, rotation, distance).repeat_interleave(weights.group, 0)
+            for place in range(distance, 9):
+                asked = query[:, :, place]
+                score = (asked * (far[:, :, place - distance] - near[:, :, place])).sum(1) * factor
+                ratio = seen[0].double()[:, place, place - distance] / seen[0].double()[:, place, place]
+                visible = (ratio > 1e-6) & (ratio < 1e6)  # neither beyond a sliding window nor too small to divide by
+                torch.testing.assert_close(score[visible], ratio[visible].log(), atol=2e-3, rtol=2e-3)
+                compared += int(visible.sum())
+        assert compared > 30
+
+
+def projected(weights: LayerWeights, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute queries and keys of (tokens, d_model): (heads, head_dim, tokens)."""
+    made = []
+    for rows, bias in ((weights.query, weights.query_bias), (weights.key, weights.key_bias)):
+        without = rows.double() @ x.T
+        made.append(without if bias is None else without + bias.double()[..., None])
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize("is_interleaved", [True, False])
+def test_a_quarter_turn_takes_one_dimension_of_a_pair_to_the_other_and_leaves_the_rest(is_interleaved: bool) -> None:
+    rows = torch.eye(5, dtype=torch.float64)[None]  # W_K that reads each dimension of a head of five by itself
+    rotation = Rotation(torch.tensor([math.pi / 2, math.pi], dtype=torch.float64), is_interleaved)
+    pairs = ((0, 1), (2, 3)) if is_interleaved else ((0, 2), (1, 3))
+    expected = torch.zeros(5, 5, dtype=torch.float64)
+    (one, other), half_turned = pairs
+    expected[one, other], expected[other, one] = 1.0, -1.0  # by −90°
+    for each in half_turned:
+        expected[each, each] = -1.0
+    expected[4, 4] = 1.0
+    torch.testing.assert_close(turned(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
+
+
+def test_no_distance_turns_nothing_and_turns_add_up() -> None:
+    rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rotation = Rotation(torch.tensor([1.0, 0.1]), is_interleaved=True)
+    assert torch.equal(turned(rows, rotation, 0), rows)
+    twice = turned(turned(rows, rotation, 3), rotation, 4)
+    torch.testing.assert_close(twice, turned(rows, rotation, 7))
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "cohere2", "smollm3", "gemma3_text"])
+def test_types_whose_positions_are_no_rotations_alike_in_all_layers_are_refused(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    source, _, anatomy = open_folder(tiny_model(model_type))
+    with pytest.raises(EngineError, match="leave --distance out"):
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
+
+
+def test_scaling_that_depends_on_the_sentence_is_refused(tiny_model: TinyModel) -> None:
+    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    source, _, anatomy = open_folder(tiny_model("llama", rope_parameters=rope))
+    with pytest.raises(EngineError, match="'dynamic'"):
+        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), source.settings())

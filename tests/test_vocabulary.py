@@ -1,0 +1,122 @@
+"""Embeddings, unembeddings and norms found by name are those that the models of transformers use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from engine.models.vocabulary import NORMS_BEFORE, Vocabulary, final_gain, gain_before, read_gain, vocabulary
+from engine.values.errors import EngineError
+from tests import tiny_models
+from tests.architecture_cases import ARCHITECTURES, ENCODER_DECODER
+from tests.conftest import TinyModel
+from tests.opening import open_folder
+
+NARROW = {"electra", "rembert"}
+"""Types whose embeddings are narrower than the residual stream, so that another matrix stands between."""
+
+
+def found_in(folder: Path, stack: str) -> tuple[Vocabulary, dict[str, Tensor]]:
+    """Find what a stack meets tokens through, and read it."""
+    source, tensors, anatomy = open_folder(folder)
+    found = vocabulary(anatomy.outline, stack, tensors.entries, source.settings())
+    names = {name for name in (found.queries, found.source, found.unembedding) if name is not None}
+    return found, {name: tensors.read(name) for name in names}
+
+
+@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
+def test_tables_of_tokens_are_those_of_the_model_with_its_head(tiny_model: TinyModel, model_type: str) -> None:
+    model: Any = tiny_models.build(tiny_models.configuration(model_type), with_head=True)
+    embedding, unembedding = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    stack = "decoder" if ARCHITECTURES[model_type].stacks == ENCODER_DECODER else ARCHITECTURES[model_type].stacks[0]
+    found, tables = found_in(tiny_model(model_type, with_head=True), stack)
+    assert found.queries is not None
+    assert found.unembedding is not None
+    assert torch.equal(tables[found.queries], embedding)
+    assert torch.equal(tables[found.unembedding], unembedding)
+
+
+@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES))
+def test_without_its_head_a_model_has_an_unembedding_only_where_it_is_tied(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    folder = tiny_model(model_type)
+    is_tied = transformers.AutoConfig.from_pretrained(folder).tie_word_embeddings
+    found, _ = found_in(folder, "decoder" if "decoder" in ARCHITECTURES[model_type].stacks else "encoder")
+    assert found.queries is not None
+    assert found.unembedding == (found.queries if is_tied else None)
+
+
+def test_of_two_sides_the_encoder_writes_no_logits_and_attention_across_reads_both(tiny_model: TinyModel) -> None:
+    folder = tiny_model("t5", with_head=True)
+    assert found_in(folder, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
+    assert found_in(folder, "cross")[0] == Vocabulary("shared.weight", "shared.weight", "shared.weight")
+
+
+def test_an_encoder_that_is_saved_without_its_decoder_writes_no_logits_either(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    model: Any = transformers.T5EncoderModel.from_pretrained(tiny_model("t5"))
+    tiny_models.save(model, tmp_path)
+    assert found_in(tmp_path, "encoder")[0] == Vocabulary("shared.weight", "shared.weight", None)
+
+
+def test_sides_with_embeddings_of_their_own_each_have_theirs(tiny_model: TinyModel) -> None:
+    settings = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False}
+    found, _ = found_in(tiny_model("marian", with_head=True, **settings), "cross")
+    assert found.queries == "model.decoder.embed_tokens.weight"
+    assert found.source == "model.encoder.embed_tokens.weight"
+    assert found.unembedding == "lm_head.weight"
+
+
+def norm_of(model: nn.Module, name: str) -> nn.Module:
+    """Find the module that a tensor belongs to."""
+    return model.get_submodule(name.removesuffix(".weight"))
+
+
+def multiplies(norm: nn.Module, d: int) -> Tensor:
+    """Measure what a norm multiplies by: what it makes of x and −x, against a plain norm of x."""
+    x = torch.randn(d, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        odd = (norm(x[None])[0] - norm(-x[None])[0]) / 2
+        takes_the_mean_away = torch.allclose(norm(x[None] + 1), norm(x[None]), atol=1e-4)
+    plain = x - x.mean() if takes_the_mean_away else x
+    gain: Tensor = odd / (plain / plain.square().mean().sqrt())
+    return gain
+
+
+@pytest.mark.parametrize("model_type", sorted(set().union(*(row.types for row in NORMS_BEFORE))))
+def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type)
+    _, tensors, anatomy = open_folder(folder)
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    layer = anatomy.outline.stack_layers("decoder" if "decoder" in anatomy.outline.stacks else "encoder")[1]
+    gain = gain_before(anatomy.outline, layer, tensors.entries)
+    norm, attention = norm_of(model, gain.name), norm_of(model, f"{layer.module}.weight")
+    seen: dict[str, Tensor] = {}
+    norm.register_forward_hook(lambda module, given, made: seen.update(made=made))
+    attention.register_forward_pre_hook(
+        lambda module, given, named: seen.update(read=given[0] if given else named["hidden_states"]), with_kwargs=True
+    )
+    ids = torch.randint(5, 200, (1, 6), generator=torch.Generator().manual_seed(0))
+    more = {"decoder_input_ids": ids} if len(anatomy.outline.stacks) > 1 else {}
+    with torch.no_grad():
+        model(input_ids=ids, **more)
+    torch.testing.assert_close(seen["read"], seen["made"])
+    measured = multiplies(norm, layer.d_model)
+    torch.testing.assert_close(read_gain(tensors, gain).float(), measured, atol=1e-3, rtol=1e-3)
+    final = final_gain(anatomy.outline, layer.stack, layer.d_model, tensors.entries)
+    measured = multiplies(norm_of(model, final.name), layer.d_model)
+    torch.testing.assert_close(read_gain(tensors, final).float(), measured, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("model_type", ["bert", "bart", "openai-gpt", "olmo2"])
+def test_where_attention_reads_no_norm_of_its_own_none_is_folded(tiny_model: TinyModel, model_type: str) -> None:
+    _, tensors, anatomy = open_folder(tiny_model(model_type))
+    with pytest.raises(EngineError, match="--fold-norm"):
+        gain_before(anatomy.outline, anatomy.outline.layers[0], tensors.entries)

@@ -1,0 +1,108 @@
+"""The tables from weights for models that are no plain folder: adapters, bare state dicts, modules in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
+from torch import nn
+
+from engine.service.session import Session
+from engine.service.weight_tables import WeightTables
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.tables import Table
+from engine.values.views import VIEWS, Query
+from tests import tiny_models
+from tests.conftest import TinyModel
+from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
+from tests.test_weight_tables import exported, refusal
+
+
+def nothing() -> None:
+    """Have nothing more urgent to do."""
+
+
+def tables_of(module: nn.Module, tokenizer: Any = None) -> WeightTables:
+    """Open a module in memory."""
+    from engine.models.live import ModuleSource
+    from engine.service.options import EngineOptions
+
+    return WeightTables(Session(ModuleSource(module, tokenizer), EngineOptions(use_cache=False)))
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    """Name the cells."""
+    return [dict(zip(table.columns, row, strict=True)) for row in table]
+
+
+def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_have_none(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    base = tiny_model("llama", with_head=True)
+    factors = low_rank(f"{LAYER}.q_proj", 32, 32)
+    folder = write_adapter(tmp_path / "adapter", str(base), factors)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(base)
+    with torch.no_grad():
+        weight = model.model.layers[1].self_attn.q_proj.weight
+        change = factors[f"{LAYER}.q_proj.lora_B.weight"] @ factors[f"{LAYER}.q_proj.lora_A.weight"]
+        weight.copy_(weight + 2 * change)
+    merged = tmp_path / "merged"
+    tiny_models.save(model, merged)
+    one, other = exported(folder, "circuits"), exported(merged, "circuits")
+    assert {row["stack"] for row in one} == {"decoder"}
+    for ours, theirs in zip(one, other, strict=True):
+        for name in ("qk_symmetry", "qk_positive_mass", "ov_copying"):
+            if theirs[name]:
+                assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4, abs=1e-6)
+    assert "changes of weights alone" in refusal(folder, "circuits", "--stack", "decoder-delta")
+    assert opened(folder).source.words().known(10) == list(range(10))
+    assert PREFIX not in str(exported(folder, "directions", "--head", "decoder.L1H0", "--first", "1"))
+
+
+def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tensors = {f"blocks.0.{name}.weight": torch.randn(12, 12, generator=generator) for name in ("wq", "wk", "wv", "wo")}
+    tensors["wte.weight"] = torch.randn(20, 12, generator=generator)
+    save_file(tensors, tmp_path / "model.safetensors")
+    layout = tmp_path / "layout.toml"
+    names = {"query": "wq", "key": "wk", "value": "wv", "output": "wo"}
+    lines = [f'{matrix} = "blocks.{{layer}}.{name}.weight"' for matrix, name in names.items()]
+    layout.write_text("\n".join(["heads = 3", *lines]))
+    table = exported(tmp_path / "model.safetensors", "directions", "--layout", layout, "--first", "1", "--top", "1",
+                     "--head", "L0H1")  # fmt: skip
+    assert {row["side"]: row["token"] == row["token_id"] != "" for row in table} == {
+        "query": True, "key": True, "input": True, "output": False,
+    }  # fmt: skip
+    assert next(row["note"] for row in table if row["side"] == "output").startswith("no table of tokens")
+    assert exported(tmp_path / "model.safetensors", "circuits", "--layout", layout)[0]["ov_copying"] == ""
+
+
+def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    tables = tables_of(model, tiny_models.byte_level_tokenizer())
+    for view in VIEWS:
+        given = rows(tables.table(view, Query(Head("decoder", 1), 2), nothing))
+        for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
+            for name, cell in one.items():
+                is_number = isinstance(cell, float)
+                assert pytest.approx(cell, rel=1e-5, abs=1e-5) == (float(other[name]) if is_number else cell)
+                assert is_number or str(cell) == other[name]
+
+
+def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
+    torch.manual_seed(0)
+    tables = tables_of(nn.MultiheadAttention(12, 3, batch_first=True))
+    (layer,) = tables.session.outline.layers
+    found = rows(tables.table("circuits", Query(layer.name, 0), nothing))[0]
+    assert found["ov_copying"] == ""
+    assert -1 <= found["ov_copying_residual"] <= 1
+    notes = {row["note"] for row in rows(tables.table("directions", Query(layer.name, 0, first=1), nothing))}
+    assert notes == {"no table of tokens of this width is known by name"}
+    with pytest.raises(EngineError, match="--fold-norm"):
+        tables.table("directions", Query(layer.name, 0, fold_norm=True), nothing)
