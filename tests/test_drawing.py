@@ -138,7 +138,8 @@ def test_lightness_is_that_of_the_standard() -> None:
 
 def test_the_legend_says_what_the_highest_level_means() -> None:
     assert (
-        legend("linear", 0.8, Ink.ASCII, (), 80).plain == "linear 0   ..::--== 0.4 ++**##%%@@ 0.8 = largest weight here"
+        legend("linear", 0.8, Ink.ASCII, (), 80).plain
+        == "linear 0   ..::--== 0.4 ++**##%%@@ 0.8 = largest weight of the map"
     )
     assert legend("log", 0.8, Ink.ASCII, (), 80).plain.startswith("log <=1e-4   ..::--== 0.01 ++**##%%@@ 1")
 

@@ -152,7 +152,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 0)
         assert heatmap.readout() == 'query 1 "x" → key 0 " cat"  0.1234'
         heatmap.move_to(1, 1)
-        assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.0e-07'
+        assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap(ascii=True).readout() == ""
 
 
@@ -169,7 +169,7 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
     async with HeatmapApp().run_test(size=(60, 20)) as pilot:
         app = await show(pilot, attention(4))
         legend = app.heatmap.legend(100)
-        assert legend.plain.endswith("1 = largest weight here")
+        assert legend.plain.endswith("1 = largest weight of the map")
         assert len(legend.spans) == 16
         app.heatmap.toggle_scale()
         assert app.heatmap.legend(100).plain.endswith("1, the same for every map")
@@ -234,7 +234,7 @@ async def test_weights_that_are_not_finite_are_marked_and_do_not_spoil_the_scale
         weights = np.array([[0.1, np.nan, np.inf, 0.5], [-np.inf, 0.5, 0.5, 0.5]], dtype=np.float32)
         app = await show(pilot, AttentionMap(MapName("decoder", 0, 0), ("a", "b"), tuple("cdef"), weights))
         assert "????" in app.picture.line(1)
-        assert app.heatmap.legend(100).plain.endswith("0.5 = largest weight here")
+        assert app.heatmap.legend(100).plain.endswith("0.5 = largest weight of the map")
         await pilot.press("right")
         assert app.heatmap.readout().endswith("  nan")
         nothing = np.full((1, 1), np.nan, dtype=np.float32)

@@ -69,7 +69,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert_is(on_screen(app), layers[1][2])
         pane = app.views.attention
         assert "first 520 of" in shown(pane.title_line)
-        assert shown(pane.readout_line).startswith("q 0–")
+        assert shown(pane.readout_line).startswith("max 1.0000")
         assert "max of" in shown(pane.legend_line)
         await pilot.press("G")
         block = on_screen(app).window.block

@@ -59,9 +59,9 @@ def test_weights_that_stay_in_their_files_may_take_more_than_is_free() -> None:
 def test_weights_that_are_converted_must_fit() -> None:
     line = placed(CONVERTED, main=40 * GB).refusal
     assert "52 GB to read a sentence (float32), 40 GB are free in main memory; its spectra work all the same" in line
-    assert line.endswith("for attention try --dtype auto, or a machine with more memory")
+    assert line.endswith("for attention try --dtype auto or a machine with more memory")
     chosen = placed(PLAIN, main=10 * GB, may_spread=False).refusal
-    assert chosen.endswith("for attention try --device auto, or a machine with more memory")
+    assert chosen.endswith("for attention try --device auto or a machine with more memory")
     assert not placed(CONVERTED, main=60 * GB).refusal
     on_gpu = placed(CONVERTED, "cuda", 80 * GB, main=40 * GB).refusal
     assert "40 GB are free on cpu, where it is loaded first" in on_gpu

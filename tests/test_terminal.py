@@ -238,3 +238,32 @@ def test_a_pasted_text_becomes_one_line(tiny_model: TinyModel) -> None:
         since = len(terminal.output)
         terminal.send("\x1b[200~one\ntwo three\x1b[201~")
         terminal.wait_for("one two three", 10.0, since)
+
+
+def test_keys_typed_after_enter_are_no_part_of_the_sentence(tiny_model: TinyModel) -> None:
+    with Terminal(COMMAND, str(tiny_model("gpt2"))) as terminal:
+        terminal.wait_for("σ1 =")
+        terminal.send("i")
+        terminal.wait_for("Read it")
+        terminal.send("the cat sat on the mat\rjjl")
+        terminal.wait_for("key 0")
+        terminal.settle()
+        assert "matj" not in terminal.text(0)
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_long_map_is_written_leaves_nothing_behind(
+    tiny_model: TinyModel, tmp_path: Path, name: signal.Signals
+) -> None:
+    folder = tiny_model("llama", max_position_embeddings=2600)
+    text = " ".join(["cat dog"] * 1280)
+    there = ("sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path))
+    with Terminal(*there, COMMAND, str(folder), "--text", text, columns=160, rows=40) as terminal:
+        terminal.wait_for("max of", 60.0)
+        terminal.send("3")
+        terminal.settle()
+        terminal.send("e")
+        terminal.wait_for("writing")
+        os.kill(terminal.process, name)
+        assert terminal.exit_code() is not None
+    assert [each.name for each in tmp_path.iterdir() if "attention" in each.name] == []

@@ -7,7 +7,9 @@ needs them is made once the frame is on screen.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -41,6 +43,10 @@ HEIGHTS = [(0, "-flat"), (12, "-low"), (34, "-tall")]
 """From how many columns and rows on the screen has which class; the layout follows them."""
 
 
+LAST_SECONDS = 3.0
+"""How long the program may take to leave after a signal told it to."""
+
+
 class Explorer(Frame):
     """The application.
 
@@ -62,6 +68,9 @@ class Explorer(Frame):
         Binding("1", "view('spectra')", "Spectra", id="app.spectra"),
         Binding("2", "view('ranks')", "Ranks", id="app.ranks"),
         Binding("3", "view('attention')", "Attention", id="app.attention"),
+        Binding("4", "view('circuits')", "Circuits", id="app.circuits"),
+        Binding("5", "view('composition')", "Who feeds this head", show=False, id="app.composition"),
+        Binding("6", "view('directions')", "Singular directions in words", show=False, id="app.directions"),
         Binding("e", "export", "Export", id="app.export"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
@@ -101,7 +110,7 @@ class Explorer(Frame):
 
     @property
     def views(self) -> Views:
-        """The three views, once the first frame is painted."""
+        """The views, once the first frame is painted."""
         assert self._views is not None, "the views are made after the first frame"
         return self._views
 
@@ -134,11 +143,19 @@ class Explorer(Frame):
         loop = asyncio.get_running_loop()
         for name in (signal.SIGTERM, signal.SIGHUP):
             # Without this the process would end at once and leave the terminal in its other state.
-            loop.add_signal_handler(name, self.exit)
+            loop.add_signal_handler(name, self._hang_up, name)
         if self._start.model is not None:
             self.model_line.show(f"opening {self._start.model} …")
         self.tree_widget.focus()
         self.call_after_refresh(self._begin)
+
+    def _hang_up(self, name: signal.Signals) -> None:
+        """Leave as ``q`` does; where the terminal is gone and nothing can be drawn any more, all the same."""
+        self.engine.stop()
+        self.exit()
+        last = threading.Timer(LAST_SECONDS, os._exit, (128 + name,))
+        last.daemon = True
+        last.start()
 
     async def _begin(self) -> None:
         """Open the model that was named, or let one be chosen, and make the views meanwhile."""
@@ -250,13 +267,20 @@ class Explorer(Frame):
         """Go to the sentence."""
         self.sentence_input.focus()
 
+    def action_read_sentence(self) -> None:
+        """Leave the sentence for its map at once, and read it."""
+        self.sentence_input.finish()
+        if self.is_ready:
+            self.views.go_to("attention")
+            self.screen.set_focus(self.views.attention.heatmap)
+
     def action_tree(self) -> None:
         """Go back to the tree."""
         self.tree_widget.focus()
 
     def action_view(self, view: str) -> None:
         """Go to a view."""
-        self.views.go_to(view)
+        self.conductor.look_at(view)
 
     def action_zoom(self) -> None:
         """Give the active view all the room, or share it again."""

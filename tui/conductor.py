@@ -17,8 +17,10 @@ from engine.values.tables import Table
 from tui.export_view import file_stem, table_on_screen
 from tui.facts import model_line
 from tui.messages import Advanced, GroupReady
+from tui.panes.table import TablePane
 from tui.reading import Reading
 from tui.start import Start
+from tui.tables import Tables
 from tui.walk import head_after, layer_after
 from tui.weights import Weights
 from tui.writing import Writing
@@ -43,6 +45,7 @@ class Conductor:
         self.selected: Head | None = None
         self._is_drawn = False
         self._reading: Reading | None = None
+        self._tables: Tables | None = None
         self._first_text: str | None = None
         self._sweep: Future[None] | None = None
         self._writing = Writing(app)
@@ -80,6 +83,7 @@ class Conductor:
         self._app.post_message(Advanced(Progress("", 1, 1, "")))
         app = self._app
         self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self._start.epsilon, self._run)
+        self._tables = Tables(self._app.engine, self._app.views, outline, self._run)
         self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
@@ -164,8 +168,16 @@ class Conductor:
         if name is None:
             self._run(self._fetch_memory(), "memory")
         self._weights.select(name, with_neighbours=self._sweep is not None)
+        if self._tables is not None:
+            self._tables.select(name)
         if self._reading is not None and self._first_text is None:
             self._reading.select(name)
+
+    def look_at(self, view: str) -> None:
+        """Go to a view."""
+        self._app.views.go_to(view)
+        if self._tables is not None:
+            self._tables.draw()
 
     async def _fetch_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""
@@ -210,6 +222,9 @@ class Conductor:
         """
         if self._weights is None:
             raise EngineError("no model is open yet; nothing was written")
+        pane = self._app.views.active
+        if isinstance(pane, TablePane) and view == pane.view:
+            return pane.table_on_screen(), "model" if self.selected is None else str(self.selected)
         attention = attention or self._app.views.attention.shown
         return table_on_screen(view, self._weights.knowledge, self.selected, self._weights.epsilon, attention)
 

@@ -1,4 +1,4 @@
-"""The three views beside the tree, and which of them is the active one."""
+"""The views beside the tree, and which of them is the active one."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
+from engine.values.views import VIEWS
 from tui.panes.attention import AttentionPane
 from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
+from tui.panes.table import TablePane
 
 
 class Views(Container):
-    """Spectra, ranks and attention: one at a time, or side by side where the terminal is large."""
+    """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
+
+    Tables that are worked out come in the place of the attention, each made when it is first looked at.
+    """
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__(id="views")
         self.spectra = SpectraPane(ascii_only=ascii_only)
         self.ranks = RanksPane()
         self.attention = AttentionPane(ascii_only=ascii_only)
-        self.panes: tuple[Pane, ...] = (self.spectra, self.ranks, self.attention)
+        self.panes: list[Pane] = [self.spectra, self.ranks, self.attention]
         self.active: Pane = self.spectra
+        self._ascii_only = ascii_only
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self.activate(self.spectra)
 
@@ -35,13 +41,21 @@ class Views(Container):
         self.active = pane
         for each in self.panes:
             each.set_class(each is pane, "-active")
-        self._left.set_class(pane is self.attention, "-empty")
+        self._left.set_class(pane not in (self.spectra, self.ranks), "-empty")
+        self.set_class(isinstance(pane, TablePane), "-tables")
 
     def go_to(self, view: str) -> None:
         """Activate a view by its name and put the focus on it."""
-        pane = next(each for each in self.panes if each.view == view)
-        self.activate(pane)
-        pane.focus_view()
+        pane = next((each for each in self.panes if each.view == view), None)
+        if pane is not None:
+            self.activate(pane)
+            pane.focus_view()
+            return
+        made = TablePane(VIEWS[view], ascii_only=self._ascii_only)
+        self.panes.append(made)
+        self.mount(made)
+        self.activate(made)
+        self.call_after_refresh(made.focus_view)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Make the view with the focus the active one."""

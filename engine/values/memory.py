@@ -132,17 +132,16 @@ def place_sentence(
     has_accelerate : whether the package that spreads a model over devices is installed.
     """
     wanted = f"{model} needs {size(need.total)} to read a sentence ({need.dtype})"
-    smaller = f"--dtype {need.smaller}, " if need.smaller else ""
+    smaller = f"--dtype {need.smaller}" if need.smaller else ""
     copied = need.weights - need.mapped  # on their way to a GPU they are in main memory too
     if device.device == "cpu":
-        larger = "" if may_spread else "--device auto, "
         if cpu.free is None or (copied + need.maps <= cpu.free and need.total <= FROM_DISK * cpu.free):
             slow = cpu.free is not None and need.total > cpu.free
             notice = f"{size(need.mapped)} of weights are read from disk for every sentence" if slow else ""
             return Placement(need, "cpu", cpu.free, notice=notice)
         refusal = (
             f"{wanted}, {size(cpu.free)} are free in main memory; its spectra work all the same; "
-            f"for attention try {larger}{smaller}or a machine with more memory"
+            f"for attention try {_or('' if may_spread else '--device auto', smaller)}"
         )
         return Placement(need, "cpu", cpu.free, refusal)
     has_room = device.holds(need.total)
@@ -162,6 +161,12 @@ def place_sentence(
     where, there = (device.device, free) if not has_room else ("cpu, where it is loaded first", cpu.free or 0)
     refusal = (
         f"{wanted}, {size(there)} are free on {where}; its spectra work all the same; "
-        f"for attention try --device cpu, {smaller}or a machine with more memory"
+        f"for attention try {_or('--device cpu', smaller)}"
     )
     return Placement(need, device.device, device.free, refusal)
+
+
+def _or(*choices: str) -> str:
+    """Write what a person may try, the last of it a machine with more memory."""
+    *first, last = (*(choice for choice in choices if choice), "a machine with more memory")
+    return f"{', '.join(first)} or {last}" if first else last

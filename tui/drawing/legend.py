@@ -23,8 +23,8 @@ def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], wid
 
     Examples
     --------
-    >>> legend("linear", 0.8, Ink.SHADES, (), 66).plain
-    'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight here'
+    >>> legend("linear", 0.8, Ink.SHADES, (), 72).plain
+    'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map'
     >>> legend("log", 0.8, Ink.SHADES, (), 30).plain
     'log ≤1e-4    ░░░░▒▒▒▒▓▓▓██ 1'
     """
@@ -55,6 +55,6 @@ def _assemble(
                 text.append(ink.cells[level])
         text.append(f" {brief(bounds[start + size])}")
     if words:
-        largest_here = " = largest here" if pooled else " = largest weight here"
+        largest_here = " = largest of the map" if pooled else " = largest weight of the map"
         text.append(largest_here if scale == "linear" else ", the same for every map")
     return text

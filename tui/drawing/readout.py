@@ -28,9 +28,9 @@ def of_weight(
 def of_block(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Name a block's queries and keys, its largest weight with its place, the mean and the sum.
+    """Give a block's largest weight, mean and sum, its queries and keys, and where the largest weight is.
 
-    Where that does not fit the words become shorter, the tokens are cut, and the sum and then the mean are left out.
+    Where that does not fit the sum is left out, the words become shorter, and the tokens are cut.
     """
     query, key = block.place
     to, arrow = ("-", "->") if ascii_only else ("–", "→")
@@ -38,18 +38,16 @@ def of_block(
                      for each in (block.queries, block.keys))  # fmt: skip
     largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
     line = ""
-    for ranges, end in (
-        (f"queries {queries}, keys {keys}", f"  mean {mean}  sum {total}"),
-        (f"q {queries} k {keys}", f"  mean {mean}  sum {total}"),
-        (f"q {queries} k {keys}", f"  mean {mean}"),
-        (f"q {queries} k {keys}", ""),
+    for numbers, ranges in (
+        (f"max {largest}  mean {mean}  sum {total}", f"queries {queries}, keys {keys}"),
+        (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
     ):
-        start = f"{ranges}  max {largest} at {query} "
+        start = f"{numbers}  {ranges}  at {query} "
         least = min(cell_len(_plain(query_tokens[query], ascii_only)), _SHORTEST_TOKEN)
         least += min(cell_len(_plain(key_tokens[key], ascii_only)), _SHORTEST_TOKEN)
-        room = width - cell_len(f'{start}"" {arrow} {key} ""{end}')
+        room = width - cell_len(f'{start}"" {arrow} {key} ""')
         asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
-        line = f'{start}"{asked}" {arrow} {key} "{read}"{end}'
+        line = f'{start}"{asked}" {arrow} {key} "{read}"'
         if room >= least:
             break
     return line
@@ -69,5 +67,5 @@ def _plain(token: str, ascii_only: bool) -> str:
 
 
 def _number(value: float) -> str:
-    """Write a weight with four decimals, a small one with its power of ten."""
-    return f"{value:.1e}" if 0 < value < 5e-5 else f"{value:.4f}"
+    """Write a weight with four decimals, a small one with three digits and its power of ten."""
+    return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"

@@ -1,0 +1,61 @@
+"""What the columns of the tables that are worked out say, in a line each."""
+
+from __future__ import annotations
+
+CHANCE = "_chance"
+"""What the name of a column ends with that holds what Gaussian factors of the same shapes give."""
+
+COLUMNS = {
+    "qk_symmetry": "tr(M²)/‖M‖² of M = QK: 1 symmetric, −1 antisymmetric",
+    "qk_identity_distance": "√(1 − tr(M)²/(d‖M‖²)) of M = QK: 0 for a multiple of the identity",
+    "qk_identity_floor": "√(1 − r/d): the least distance that QK's rank allows",
+    "qk_symmetric_energy": "share of ‖QK‖² in its symmetric part",
+    "qk_antisymmetric_energy": "share of ‖QK‖² in its antisymmetric part",
+    "qk_symmetric_identity_distance": "identity distance of QK's symmetric part",
+    "qk_symmetric_identity_floor": "the least distance that the symmetric part's rank allows",
+    "qk_positive_mass": "Σ max(Re λ, 0)/Σ|λ| over QK's eigenvalues",
+    "qk_negative_mass": "Σ max(−Re λ, 0)/Σ|λ| over QK's eigenvalues",
+    "ov_copying": "Σλ/Σ|λ| of embedding · OV · unembedding: 1 for a head that copies tokens",
+    "ov_copying_residual": "Σλ/Σ|λ| of OV alone: 1 for a head that copies directions of the residual stream",
+    "rank_q": "numerical rank of W_Q",
+    "rank_k": "numerical rank of W_K",
+    "rank_qk": "numerical rank of QK",
+    "rank_v": "numerical rank of W_V",
+    "rank_o": "numerical rank of W_O",
+    "rank_ov": "numerical rank of OV",
+    "qk_image_in_kernel": "dim(im QK ∩ ker QK) = rank(QK) − rank(QK²)",
+    "ov_image_in_kernel": "dim(im OV ∩ ker OV) = rank(OV) − rank(OV²)",
+    "qk_factors_lost": "dim(im W_K ∩ ker W_Qᵀ) = rank(W_K) − rank(QK)",
+    "ov_factors_lost": "dim(im W_Oᵀ ∩ ker W_Vᵀ) = rank(W_O) − rank(OV)",
+    "qk_angle_smallest": "smallest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_angle_largest": "largest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_angle_mean": "mean principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_overlap": "mean squared cosine of the angles between im W_Qᵀ and im W_Kᵀ",
+    "ov_angle_smallest": "smallest principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_angle_largest": "largest principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_angle_mean": "mean principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_overlap": "mean squared cosine of the angles between im W_Vᵀ and im W_O",
+    "kind": "whether the head reads what is written as its query, key or value",
+    "from_layer": "the layer of the head that writes",
+    "from_head": "the head that writes; Enter goes to it",
+    "composition": "‖AB‖/(‖A‖‖B‖): how much of what that head writes this one reads",
+    "chance": "the composition of random heads, 1/√d",
+    "matrix": "the circuit",
+    "index": "which singular direction, the strongest first",
+    "singular_value": "of the direction",
+    "side": "where the direction is read or written",
+    "end": "the tokens with the largest, or the smallest, projections",
+    "place": "from the outermost token on",
+    "token_id": "the token's number",
+    "token": "the token",
+    "projection": "of the token on the direction",
+    "note": "why a direction stands for no tokens by itself",
+}
+"""By the column's name."""
+
+
+def explain(column: str) -> str:
+    """Say what a column holds; nothing of one that says it itself."""
+    if column.endswith(CHANCE):
+        return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
+    return COLUMNS.get(column, "")

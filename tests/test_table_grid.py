@@ -1,0 +1,213 @@
+"""The table of any size: every key, the mouse, sorting, scrolling under names that stay, and any text in its cells."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from textual.app import ComposeResult
+from textual.pilot import Pilot
+
+from engine.values.tables import Cell
+from tests.painted import PaintedApp, good_terminal
+from tui.widgets.table_grid import TableGrid
+
+COLUMNS = ("head", "first", "second", "third", "fourth", "name")
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+
+
+class TableApp(PaintedApp):
+    """A table and nothing else."""
+
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        super().__init__()
+        self.grid = TableGrid(ascii_only=ascii_only)
+        self.chosen: list[tuple[Cell, ...]] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.grid
+
+    def on_mount(self) -> None:
+        self.grid.focus()
+
+    def on_table_grid_chosen(self, message: TableGrid.Chosen) -> None:
+        self.chosen.append(tuple(self.grid.row or ()))
+
+
+def rows(count: int) -> list[tuple[Cell, ...]]:
+    """Make rows whose columns rise, fall, and go up and down."""
+    return [(f"H{n}", n, -n / 2, (n * 7) % count, 1e-6 * n, f"word {n}") for n in range(count)]
+
+
+def ordered(app: TableApp) -> list[tuple[Cell, ...]]:
+    """Give the rows as they stand on the screen."""
+    return [tuple(app.grid.rows[place]) for place in app.grid.order]
+
+
+def painted(app: TableApp) -> str:
+    """Give everything that is on the terminal."""
+    return "\n".join(app.picture.line(row) for row in range(app.size.height))
+
+
+async def show(pilot: Pilot[None], made: list[tuple[Cell, ...]], frozen: int = 1) -> TableApp:
+    app = pilot.app
+    assert isinstance(app, TableApp)
+    app.grid.show(COLUMNS, made, frozen)
+    await pilot.pause()
+    return app
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        (["j"], (6, "second")),
+        (["down"], (6, "second")),
+        (["k"], (4, "second")),
+        (["up"], (4, "second")),
+        (["h"], (5, "first")),
+        (["left"], (5, "first")),
+        (["l"], (5, "third")),
+        (["right"], (5, "third")),
+        (["g"], (0, "second")),
+        (["ctrl+home"], (0, "second")),
+        (["G"], (39, "second")),
+        (["ctrl+end"], (39, "second")),
+        (["home"], (5, "first")),
+        (["end"], (5, "name")),
+        (["pagedown"], (13, "second")),
+        (["pageup"], (0, "second")),
+        (["g", "k", "home", "h", "h", "h"], (0, "head")),
+        (["G", "j", "end", "l"], (39, "name")),
+    ],
+)
+async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], place: tuple[int, str]) -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(40))
+        await pilot.press("l", *["j"] * 5)
+        assert (app.grid.row, app.grid.column) == (rows(40)[5], "second")
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert app.grid.row is not None
+        assert (app.grid.row[1], app.grid.column) == place
+        assert f"H{place[0]} " in painted(app), "the cursor's row is in view"
+        app.assert_nothing_is_stale()
+
+
+async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() -> None:
+    async with TableApp().run_test(size=(30, 8)) as pilot:
+        app = await show(pilot, rows(40))
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert app.picture.line(0).startswith("head")
+        assert "name" in app.picture.line(0)
+        assert "first" not in app.picture.line(0)
+        assert app.picture.line(6).startswith("H39")
+        assert "word 39" in app.picture.line(6)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_keeps_its_row() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        made = rows(10)
+        app = await show(pilot, made)
+        await pilot.press("l", "l", "j", "j")
+        for expected, sign in (
+            (sorted(made, key=lambda row: -float(row[3])), "third▾"),
+            (sorted(made, key=lambda row: float(row[3])), "third▴"),
+            (made, "third"),
+        ):
+            await pilot.press("o")
+            await pilot.pause()
+            assert ordered(app) == expected
+            assert app.grid.row == made[2]
+            assert f"{sign} " in app.picture.line(0)
+            app.assert_nothing_is_stale()
+
+
+async def test_new_rows_are_sorted_as_the_old_ones_and_other_columns_are_not() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(10))
+        await pilot.press("o")
+        assert [row[1] for row in ordered(app)] == list(range(9, -1, -1))
+        await show(pilot, rows(12))
+        assert [row[1] for row in ordered(app)] == list(range(11, -1, -1))
+        app.grid.show(("a", "b"), [(1, 2), (3, 4)], 0)
+        await pilot.pause()
+        assert ordered(app) == [(1, 2), (3, 4)]
+        assert app.picture.line(0).split() == ["a", "b"]
+
+
+async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None:
+    made: list[tuple[Cell, ...]] = [("a", ""), ("b", 2.0), ("c", math.nan), ("d", 5), ("e", math.inf)]
+    async with TableApp().run_test(size=(40, 9)) as pilot:
+        app = await show(pilot, [], 1)
+        app.grid.show(("head", "value"), made, 1)
+        await pilot.press("l", "o")
+        assert [row[0] for row in ordered(app)] == ["e", "d", "b", "a", "c"]
+        await pilot.press("o")
+        assert [row[0] for row in ordered(app)] == ["b", "d", "e", "a", "c"]
+
+
+async def test_the_mouse_chooses_cells_and_sorts_by_names() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(10))
+        third = app.picture.line(0).index("third")
+        await pilot.click(TableGrid, offset=(third + 1, 4))
+        assert (app.grid.row, app.grid.column) == (rows(10)[3], "third")
+        await pilot.click(TableGrid, offset=(third + 1, 0))
+        assert ordered(app)[0][3] == 9
+
+
+async def test_enter_says_which_row_was_chosen() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(10))
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert app.chosen == [rows(10)[1]]
+
+
+async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None:
+    async with TableApp().run_test(size=(40, 7)) as pilot:
+        app = await show(pilot, rows(10))
+        app.grid.show_message("press i and type a sentence")
+        await pilot.pause()
+        assert "press i and type a sentence" in painted(app)
+        await pilot.press("j", "l", "G", "end", "o", "enter", "pagedown")
+        await pilot.click(TableGrid, offset=(2, 2))
+        assert app.grid.row is None
+        assert app.chosen == []
+        app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize("size", [(12, 3), (1, 1), (200, 50)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with TableApp().run_test(size=size) as pilot:
+        app = await show(pilot, rows(30))
+        await pilot.press("G", "end", "home", "g")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_what_a_token_holds_does_no_harm() -> None:
+    nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("token",), [(text,) for text in nasty], 0)
+        await pilot.pause()
+        assert "[bold]x[/]" in painted(app)
+        assert "a\\nb" in painted(app)
+        assert "\\x1b[31mred" in painted(app)
+        app.assert_nothing_is_stale()
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with TableApp(ascii_only=True).run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(30))
+        app.grid.show(("σ", "name"), [(math.inf, "café 中")], 1)
+        await pilot.press("o")
+        await pilot.pause()
+        assert painted(app).isascii()

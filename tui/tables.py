@@ -1,0 +1,98 @@
+"""The tables that are worked out: which is looked at, what of it is known, and what is asked of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from engine.values.tables import Table
+from engine.values.views import CIRCUITS, COMPOSITION, Query
+from tui.panes.table import TablePane
+from tui.views import Views
+
+KEPT = 64
+"""Tables that are remembered, so that a head looked at before is there at once."""
+
+PATIENCE = 0.2
+"""Seconds for which the table before stays on screen while the next one is worked out."""
+
+Key = tuple[str, Query]
+
+
+class Tables:
+    """One open model's worked-out tables.
+
+    Parameters
+    ----------
+    engine : who works them out.
+    views : among which the panes are.
+    outline : of the model.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    """
+
+    def __init__(
+        self, engine: Engine, views: Views, outline: ModelOutline, run: Callable[[Awaitable[None], str], None]
+    ) -> None:
+        self._engine = engine
+        self._views = views
+        self._outline = outline
+        self._run = run
+        self._selected: Head | None = None
+        self._known: dict[Key, Table | EngineError] = {}
+
+    def select(self, name: Head | None) -> None:
+        """Show the table of a head, a layer, or the model (None), if a table is looked at."""
+        self._selected = name
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the table that is looked at, ask for it when it is not known, or say why there is none."""
+        pane = self._views.active
+        if not isinstance(pane, TablePane):
+            return
+        name, several = self._selected, len(self._outline.stacks) > 1
+        title = "all layers" if name is None else f"{name.stack} {name}" if several else str(name)
+        query = self._query(pane.view)
+        if query is None:
+            pane.show_message(title, f"choose {'a head or a layer' if pane.view == COMPOSITION.name else 'a head'}")
+            return
+        found = self._known.get((pane.view, query))
+        if found is None:
+            self._run(self._fetch((pane.view, query), pane, title), "table")
+        elif isinstance(found, EngineError):
+            pane.show_message(title, str(found))
+        else:
+            pane.show(title, found, name)
+
+    def _query(self, view: str) -> Query | None:
+        """Say what to ask for: circuits by layer, so that heads stand beside each other; the others of one head."""
+        name = self._selected
+        if view == CIRCUITS.name:
+            return Query(layer=None if name is None else name.whole_layer)
+        if name is None or (name.is_layer and view != COMPOSITION.name):
+            return None
+        return Query(layer=name.whole_layer, head=None if name.is_layer else name.head)
+
+    async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
+        """Learn a table; the one before stays on screen for a moment."""
+        answer: Table | EngineError
+        asked = asyncio.wrap_future(self._engine.table(*key, "table"))
+        try:
+            await asyncio.wait([asked], timeout=PATIENCE)
+            if not asked.done():
+                pane.show_message(title, "computing …")
+            answer = await asked
+        except Superseded:
+            raise
+        except EngineError as error:
+            answer = error
+        finally:
+            asked.cancel()  # where newer work has taken the place of this
+        self._known[key] = answer
+        for oldest in list(self._known)[:-KEPT]:
+            del self._known[oldest]
+        self.draw()

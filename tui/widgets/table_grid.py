@@ -1,0 +1,293 @@
+"""A table of any size: rows and columns are written only where they are in view, and names stay at the left."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import ClassVar, Literal
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from engine.values.tables import Cell
+from tui.drawing.text import centred, fit, harmless, in_ascii
+from tui.numbers import short
+from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+
+WIDEST = 32
+"""Cells that a text takes at most; the line below the table shows all of it."""
+
+GAP = 2
+"""Cells between two columns."""
+
+Row = Sequence[Cell]
+
+
+class TableGrid(ScrollView, can_focus=True):
+    """Shows rows under named columns, with a cursor on one cell; any column can sort them."""
+
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "step(1, 0)", "Next row", show=False, id="table.down"),
+        Binding("k,up", "step(-1, 0)", "Previous row", show=False, id="table.up"),
+        Binding("l,right", "step(0, 1)", "Next column", show=False, id="table.right"),
+        Binding("h,left", "step(0, -1)", "Previous column", show=False, id="table.left"),
+        Binding("pagedown", "page(1)", "A page down", show=False, id="table.page_down"),
+        Binding("pageup", "page(-1)", "A page up", show=False, id="table.page_up"),
+        Binding("g,ctrl+home", "row_edge(False)", "First row", show=False, id="table.first"),
+        Binding("G,ctrl+end", "row_edge(True)", "Last row", show=False, id="table.last"),
+        Binding("home", "column_edge(False)", "First column", show=False, id="table.first_column"),
+        Binding("end", "column_edge(True)", "Last column", show=False, id="table.last_column"),
+        Binding("o", "sort", "Sort by this column: down, up, as it was", show=False, id="table.sort"),
+        Binding("enter", "choose", "Go to this row's head", show=False, id="table.choose"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
+    DEFAULT_CSS = """
+    TableGrid {
+        width: 100%; height: 1fr; background: $surface; scrollbar-size: 1 1;
+        & > .table--head { color: $text-muted; text-style: bold; }
+        & > .table--cell { color: $text; }
+        & > .table--row { background: $boost; color: $text; }
+        & > .table--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
+
+    class Moved(Message):
+        """The cursor is on another cell, or on another table's."""
+
+    class Chosen(Message):
+        """A person wants to go to what the row under the cursor is about."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self.columns: tuple[str, ...] = ()
+        self.message = ""
+        self._ascii_only = ascii_only
+        self.rows: Sequence[Row] = ()
+        self._texts: list[tuple[str, ...]] = []
+        self._order: list[int] = []
+        self._sorted: tuple[str, bool] | None = None
+        self._widths: tuple[int, ...] = ()
+        self._starts: tuple[int, ...] = (0,)
+        self._numeric: tuple[bool, ...] = ()
+        self._frozen = 0
+        self._cursor = (0, 0)
+
+    def on_mount(self) -> None:
+        """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
+        renderer = AsciiScrollBarRender if self._ascii_only else MergedScrollBarRender
+        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
+            bar.renderer = renderer  # type: ignore[misc]
+
+    @property
+    def place(self) -> int | None:
+        """Which of the rows, in the order in which they came, is under the cursor."""
+        return self._order[self._cursor[0]] if self._order else None
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return None if self.place is None else self.rows[self.place]
+
+    @property
+    def column(self) -> str:
+        """The name of the column under the cursor."""
+        return self.columns[self._cursor[1]] if self.columns else ""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Which of the rows stand on the screen, from the first line to the last."""
+        return tuple(self._order)
+
+    def show(self, columns: tuple[str, ...], rows: Sequence[Row], frozen: int) -> None:
+        """Show rows, sorted as before where the column is still there.
+
+        Parameters
+        ----------
+        columns : their names.
+        rows : each as long as ``columns``.
+        frozen : how many columns stay at the left.
+        """
+        same_columns = columns == self.columns
+        self.columns, self.rows, self._frozen, self.message = columns, rows, frozen, ""
+        self._texts = [tuple(self._text(cell) for cell in row) for row in rows]
+        by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
+        self._numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
+        longest = [max((cell_len(row[place]) for row in self._texts), default=0) for place in range(len(columns))]
+        self._widths = tuple(
+            min(WIDEST, max(width, cell_len(name) + 1)) for width, name in zip(longest, columns, strict=True)
+        )
+        self._starts = tuple(accumulate((width + GAP for width in self._widths), initial=0))
+        if not same_columns:
+            self._sorted = None
+            self._cursor = (0, min(frozen, max(len(columns) - 1, 0)))
+            self.scroll_to(0, 0, animate=False, immediate=True)
+        self._arrange()
+
+    def show_message(self, message: str) -> None:
+        """Say why there are no rows."""
+        self.rows, self._texts, self._order, self.message = (), [], [], message
+        self.virtual_size = Size(0, 0)
+        self.refresh()
+
+    def _text(self, cell: Cell) -> str:
+        """Write one cell."""
+        text = short(cell) if isinstance(cell, int | float) else harmless(cell)
+        return in_ascii(text) if self._ascii_only else text
+
+    def _arrange(self) -> None:
+        """Put the rows in order and the cursor within them."""
+        self._order = list(range(len(self.rows)))
+        if self._sorted is not None:
+            place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
+            present = [number for number in self._order if not _is_missing(self.rows[number][place])]
+            absent = [number for number in self._order if _is_missing(self.rows[number][place])]
+            present.sort(key=lambda number: _sort_key(self.rows[number][place]), reverse=is_descending)
+            self._order = present + absent
+        self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
+        self.virtual_size = Size(self._starts[-1], len(self.rows) + 1)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the names of the columns, or a row."""
+        width, height = self.size
+        plain = self.get_component_rich_style("table--cell")
+        if self.message:
+            return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
+        if y == 0:
+            return self._line(tuple(map(self._title, self.columns)), self.get_component_rich_style("table--head"), -1)
+        place = y - 1 + self.scroll_offset.y
+        if place >= len(self._order):
+            return Strip.blank(width, Style(bgcolor=plain.bgcolor))
+        is_current = place == self._cursor[0]
+        style = self.get_component_rich_style("table--row") if is_current else plain
+        return self._line(self._texts[self._order[place]], style, self._cursor[1] if is_current else -1)
+
+    def _title(self, column: str) -> str:
+        """Name a column, with a sign where it sorts the rows."""
+        shown = in_ascii(column) if self._ascii_only else column
+        if self._sorted is None or self._sorted[0] != column:
+            return shown
+        down, up = ("v", "^") if self._ascii_only else ("▾", "▴")
+        return f"{shown}{down if self._sorted[1] else up}"
+
+    def _line(self, texts: tuple[str, ...], style: Style, marked: int) -> Strip:
+        """Paint cells: the frozen ones, then those in view of the others."""
+        edge, left, width = self._starts[self._frozen], self.scroll_offset.x, self.size.width
+        fixed = self._segments(range(self._frozen), texts, style, marked)
+        first = max(self._frozen, bisect_right(self._starts, edge + left) - 1)
+        last = min(len(texts), bisect_right(self._starts, left + width))
+        moving = Strip(self._segments(range(first, last), texts, style, marked))
+        cut = edge + left - self._starts[first] if first < len(self._starts) else 0
+        strip = Strip.join([Strip(fixed), moving.crop(cut, cut + max(0, width - edge))])
+        return strip.crop(0, width).adjust_cell_length(width, style)
+
+    def _segments(self, columns: range, texts: tuple[str, ...], style: Style, marked: int) -> list[Segment]:
+        """Paint some columns of a line."""
+        segments = []
+        for column in columns:
+            align: Literal["left", "right"] = "right" if self._numeric[column] else "left"
+            text = fit(texts[column], self._widths[column], align=align, ascii_only=self._ascii_only)
+            own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
+            segments += [Segment(text, own), Segment(" " * GAP, style)]
+        return segments
+
+    def _move(self, row: int, column: int) -> None:
+        """Put the cursor on a cell within the table, and show it."""
+        if not self._order:
+            return
+        old = self._cursor
+        row, column = max(0, min(row, len(self._order) - 1)), max(0, min(column, len(self.columns) - 1))
+        self._cursor = (row, column)
+        for place in {old[0], row}:
+            y = place - self.scroll_offset.y + 1
+            if 0 < y < self.size.height:
+                self.refresh(Region(0, y, self.size.width, 1))
+        self._reveal()
+        if old != self._cursor:
+            self.post_message(self.Moved())
+
+    def _reveal(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        row, column = self._cursor
+        height, width = self.scrollable_content_region.height - 1, self.scrollable_content_region.width
+        top, left = self.scroll_offset.y, self.scroll_offset.x
+        new_top = min(max(top, row - height + 1), row)
+        new_left = left
+        if column >= self._frozen:
+            edge = self._starts[self._frozen]
+            start, end = self._starts[column] - edge, self._starts[column] - edge + self._widths[column]
+            new_left = min(max(left, end - (width - edge)), start)
+        if (new_top, new_left) != (top, left):
+            self.scroll_to(new_left, new_top, animate=False, immediate=True)
+
+    def go_to(self, place: int | None) -> None:
+        """Put the cursor on one of the rows, counted as they came; None leaves it where it is."""
+        if place is not None and place in self._order:
+            self._move(self._order.index(place), self._cursor[1])
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor where the mouse is; on a column's name, sort by it."""
+        offset = event.get_content_offset(self)
+        if offset is None or not self._order:
+            return
+        edge = self._starts[self._frozen]
+        x = offset.x if offset.x < edge else offset.x + self.scroll_offset.x
+        column = min(bisect_right(self._starts, x) - 1, len(self.columns) - 1)
+        if offset.y == 0:
+            self._move(self._cursor[0], column)
+            self.action_sort()
+        else:
+            self._move(offset.y - 1 + self.scroll_offset.y, column)
+
+    def action_step(self, rows: int, columns: int) -> None:
+        """Move by rows and columns."""
+        self._move(self._cursor[0] + rows, self._cursor[1] + columns)
+
+    def action_page(self, pages: int) -> None:
+        """Move by as many rows as are in view."""
+        self._move(self._cursor[0] + pages * max(1, self.scrollable_content_region.height - 1), self._cursor[1])
+
+    def action_row_edge(self, last: bool) -> None:
+        """Move to the first or the last row."""
+        self._move(len(self._order) - 1 if last else 0, self._cursor[1])
+
+    def action_column_edge(self, last: bool) -> None:
+        """Move to the first column that scrolls, or to the last."""
+        self._move(self._cursor[0], len(self.columns) - 1 if last else self._frozen)
+
+    def action_sort(self) -> None:
+        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
+        if not self._order:
+            return
+        row = self._order[self._cursor[0]]
+        descending_next = {None: True, (self.column, True): False, (self.column, False): None}
+        is_descending = descending_next.get(self._sorted, True)
+        self._sorted = None if is_descending is None else (self.column, is_descending)
+        self._arrange()
+        self._move(self._order.index(row), self._cursor[1])
+
+    def action_choose(self) -> None:
+        """Say which row a person wants to go to."""
+        if self.row is not None:
+            self.post_message(self.Chosen())
+
+
+def _is_missing(cell: Cell) -> bool:
+    """Say whether a cell holds nothing that could be compared."""
+    return cell == "" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _sort_key(cell: Cell) -> tuple[bool, float, str]:
+    """Order numbers by size and texts by alphabet, numbers first."""
+    return (True, 0.0, cell) if isinstance(cell, str) else (False, float(cell), "")
