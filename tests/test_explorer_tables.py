@@ -1,0 +1,150 @@
+"""The worked-out tables in the explorer: what is shown is what is exported, and follows the selected head."""
+
+from __future__ import annotations
+
+import csv
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.tables import Table
+from engine.values.views import VIEWS, Query
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.panes.table import TablePane
+
+KEYS = {"circuits": "4", "composition": "5", "directions": "6"}
+
+
+def pane(app: Explorer) -> TablePane:
+    """Give the table that is looked at."""
+    active = app.views.active
+    assert isinstance(active, TablePane)
+    return active
+
+
+def asked(model: Path, view: str, query: Query) -> list[tuple[object, ...]]:
+    """Ask an engine of our own for a table's rows."""
+    engine = Engine(EngineOptions(use_cache=False))
+    engine.open(str(model), lambda progress: None).result()
+    found = rows(engine.table(view, query).result())
+    engine.stop()
+    return found
+
+
+def rows(table: Table | None) -> list[tuple[object, ...]]:
+    assert table is not None
+    return [tuple(row) for row in table]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+@pytest.mark.parametrize("view", list(VIEWS))
+async def test_a_key_shows_the_table_of_the_selected_head(
+    tiny_model: TinyModel, view: str, size: tuple[int, int]
+) -> None:
+    model = tiny_model("llama")
+    head = Head("decoder", 1, 2)
+    async with explorer(model, size=size, head="L1H2") as (app, pilot):
+        await pilot.press(KEYS[view])
+        await settle(pilot)
+        by_layer = Query(layer=head.whole_layer)
+        query = by_layer if view == "circuits" else Query(layer=head.whole_layer, head=2)
+        assert rows(pane(app).shown) == asked(model, view, query)
+        assert shown(pane(app).title_line) == f"{view} L1H2"
+        text = screen_text(app)
+        assert app.focused is pane(app).grid
+        assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
+        if size[0] == 160:
+            assert "ranks layer 1" in text, "the weights stay at the left"
+            assert "attention L1H2" not in text
+
+
+async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        assert tuple(pane(app).grid.row or ())[0] == "2"
+        await pilot.press("home")
+        await pilot.pause()
+        assert shown(pane(app).explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
+        table = rows(pane(app).shown)
+        place = next(row for row in table if row[2] == "2")
+        assert shown(pane(app).readout_line) == f"qk_symmetry {place[3]!r}"
+        await pilot.press("l")
+        await pilot.pause()
+        assert shown(pane(app).explanation_line).startswith("chance, Gaussian factors")
+
+
+async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_feeds(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("5")
+        await settle(pilot)
+        first = rows(pane(app).shown)
+        await pilot.press("]")
+        await settle(pilot)
+        assert {row[2] for row in rows(pane(app).shown)} == {"3"}
+        await pilot.press("[")
+        await settle(pilot)
+        assert rows(pane(app).shown) == first
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
+
+
+async def test_e_writes_the_rows_as_they_are_sorted(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("4", "home", "o")
+        await settle(pilot)
+        await pilot.press("home", "o", "e")
+        await settle(pilot)
+        sorted_rows = [[str(cell) for cell in row] for row in pane(app).table_on_screen()]
+        columns = pane(app).table_on_screen().columns
+    (file,) = tmp_path.glob("*circuits.csv")
+    with file.open(encoding="utf-8", newline="") as stream:
+        read = list(csv.reader(stream))
+    assert tuple(read[0]) == columns
+    assert read[1:] == sorted_rows
+
+
+async def test_what_a_place_has_no_table_of_is_said(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1") as (app, pilot):
+        await pilot.press("6")
+        await settle(pilot)
+        assert "choose a head" in screen_text(app)
+        await pilot.press("e")
+        await settle(pilot)
+        assert "shows nothing yet" in screen_text(app)
+        await pilot.press("5")
+        await settle(pilot)
+        assert {row[1] for row in rows(pane(app).shown)} == {1}
+
+
+async def test_a_table_that_cannot_be_made_says_why_and_the_others_go_on(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def table(engine: Engine, name: str, query: Query, view: str = "") -> Future[Table]:
+        answer: Future[Table] = Future()
+        answer.set_exception(EngineError("there are no rows for this one"))
+        return answer
+
+    async with explorer(tiny_model("t5"), head="encoder.L0H0") as (app, pilot):
+        with monkeypatch.context() as broken:
+            broken.setattr(Engine, "table", table)
+            await pilot.press("4")
+            await settle(pilot)
+            assert "there are no rows for this one" in screen_text(app)
+        await pilot.press("5")
+        await settle(pilot)
+        assert pane(app).view == "composition"
+        await pilot.press("3")
+        await pilot.pause()
+        assert app.views.active is app.views.attention
