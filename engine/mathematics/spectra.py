@@ -18,9 +18,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-ACCURATE_EIGENVALUE_RATIO = 1e-9
-"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-7, since that is
-about ``eps · λ_max/λ_min``; larger singular values have smaller ones."""
+ACCURATE_EIGENVALUE_RATIO = 1e-10
+"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
+about ``eps · λ_max/λ_min``; larger singular values have smaller ones, and ranks are decided far from it."""
 
 GRAM_BLOCK = 128
 """Rows of a large Gram matrix that are multiplied at once, so that what lies above the diagonal is spared."""
