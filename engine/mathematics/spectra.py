@@ -158,7 +158,10 @@ def product_singular_values(left: Tensor, right: Tensor, solver: str | None = No
 
 def _full_products(own: Tensor, shared: Tensor, solver: str | None) -> Tensor:
     """Form products of full rank, which are too ill-conditioned for squaring once more, and decompose them."""
-    products = own.double().mT @ shared.double().repeat_interleave(own.shape[0] // shared.shape[0], 0)
+    group, rows = own.shape[0] // shared.shape[0], max(1, 4 * PIECE // own.shape[-1])
+    products = torch.zeros(own.shape[0], own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
+    for mine, theirs in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
+        products += mine.double().mT @ theirs.double().repeat_interleave(group, 0)
     values: Tensor = torch.linalg.svdvals(_moved(products, solver))
     return values
 
