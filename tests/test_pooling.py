@@ -124,8 +124,8 @@ def test_the_readout_of_a_block_leaves_out_what_does_not_fit_the_ranges_and_the_
     tokens = shown.query_tokens, shown.key_tokens
     full = of_block(block, *tokens, 200)
     assert full == (
-        f'queries 96–99, keys 0–15  max {block.largest:.4f} at {query} "{tokens[0][query]}" → {key} '
-        f'"{tokens[1][key]}"  mean {block.mean:.4f}  sum {block.total:.4f}'
+        f"max {block.largest:.4f}  mean {block.mean:.4f}  sum {block.total:.4f}  queries 96–99, keys 0–15  "
+        f'at {query} "{tokens[0][query]}" → {key} "{tokens[1][key]}"'
     )
     for width in range(54, 100):
         line = of_block(block, *tokens, width)

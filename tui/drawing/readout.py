@@ -30,7 +30,7 @@ def of_block(
 ) -> str:
     """Give a block's largest weight, mean and sum, its queries and keys, and where the largest weight is.
 
-    Where that does not fit the sum is left out, the words become shorter, and the tokens are cut.
+    Where that does not fit the words become shorter, the sum and then the mean are left out, and the tokens are cut.
     """
     query, key = block.place
     to, arrow = ("-", "->") if ascii_only else ("–", "→")
@@ -41,6 +41,7 @@ def of_block(
     for numbers, ranges in (
         (f"max {largest}  mean {mean}  sum {total}", f"queries {queries}, keys {keys}"),
         (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
+        (f"max {largest}", f"q {queries} k {keys}"),
     ):
         start = f"{numbers}  {ranges}  at {query} "
         least = min(cell_len(_plain(query_tokens[query], ascii_only)), _SHORTEST_TOKEN)
