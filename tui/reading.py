@@ -12,14 +12,11 @@ from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane, Averaging
+from tui.patience import patiently
 from tui.widgets.large_map import LargeMap
 
 MapKey = tuple[str, int | None]
 """A stack and a layer; None is the mean over the stack's layers."""
-
-
-PATIENCE = 0.2
-"""Seconds for which the map before stays on screen while the next one is computed."""
 
 
 class Reading:
@@ -129,21 +126,16 @@ class Reading:
 
     async def _fetch_window(self, name: MapName, window: MapWindow, sentence: Sentence, title: str) -> None:
         """Learn a rectangle of one map of a long sentence."""
-        asked = asyncio.wrap_future(self._engine.pooled(sentence.text, name, window, "maps"))
-        try:
-            await asyncio.wait([asked], timeout=PATIENCE)
-            if not asked.done() and name != self._pane.shown_name:
+
+        def waiting() -> None:
+            if name != self._pane.shown_name:
                 self._pane.show_waiting(title)
-            pooled = await asked
-        except Superseded:
-            raise
-        except EngineError as error:
-            self._pane.show_message(title, str(error))
-        else:
-            if sentence.text == self._text and name == self._wanted():
-                self._pane.receive(pooled, sentence, title)
-        finally:
-            asked.cancel()  # where newer work has taken the place of this
+
+        pooled = await patiently(self._engine.pooled(sentence.text, name, window, "maps"), waiting)
+        if isinstance(pooled, EngineError):
+            self._pane.show_message(title, str(pooled))
+        elif sentence.text == self._text and name == self._wanted():
+            self._pane.receive(pooled, sentence, title)
 
     async def whole_map(self) -> AttentionMap:
         """Give all weights of the map on screen.
@@ -163,19 +155,8 @@ class Reading:
 
         What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
         """
-        answer: AttentionMaps | EngineError
-        asked = asyncio.wrap_future(self._engine.attention(text, *key, "maps"))
-        try:
-            await asyncio.wait([asked], timeout=PATIENCE)
-            if not asked.done():
-                self._pane.show_message(title, "computing …")
-            answer = await asked
-        except Superseded:
-            raise
-        except EngineError as error:
-            answer = error
-        finally:
-            asked.cancel()  # where newer work has taken the place of this
+        asked = self._engine.attention(text, *key, "maps")
+        answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))
         if text == self._text:
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.tables import Table
 from engine.values.views import CIRCUITS, COMPOSITION, Query
 from tui.panes.table import TablePane
+from tui.patience import patiently
 from tui.views import Views
 
 KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""
-
-PATIENCE = 0.2
-"""Seconds for which the table before stays on screen while the next one is worked out."""
 
 Key = tuple[str, Query]
 
@@ -79,19 +76,8 @@ class Tables:
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment."""
-        answer: Table | EngineError
-        asked = asyncio.wrap_future(self._engine.table(*key, "table"))
-        try:
-            await asyncio.wait([asked], timeout=PATIENCE)
-            if not asked.done():
-                pane.show_message(title, "computing …")
-            answer = await asked
-        except Superseded:
-            raise
-        except EngineError as error:
-            answer = error
-        finally:
-            asked.cancel()  # where newer work has taken the place of this
+        asked = self._engine.table(*key, "table")
+        answer = await patiently(asked, lambda: pane.show_message(title, "computing …"))
         self._known[key] = answer
         for oldest in list(self._known)[:-KEPT]:
             del self._known[oldest]

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from engine.models.checkpoint import STORED_EPSILONS
-from engine.models.memory import place
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
 from engine.service.large_maps import LargeMaps
 from engine.service.layers import Layers
-from engine.service.loading import Beside, collector_at_rest, torch_import
+from engine.service.loading import collector_at_rest, torch_import
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.sources import find_source
+from engine.service.whole_model import WholeModel
 from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, MapName
@@ -59,8 +57,7 @@ class Session:
             from engine.models.devices import choose_device
 
             choose_device(options.device)  # a device that is not there is said at once, whatever the cache holds
-        self._reader = Beside(self._load_reader)
-        self._sentence_device = ""
+        self._whole_model = WholeModel(source, options)
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
         self._layers = Layers(source, self._singular_values)
@@ -225,7 +222,7 @@ class Session:
 
     def read(self, text: str, breathe: Breathe) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
-        reader = self._open_reader(breathe)
+        reader = self._whole_model.reader(breathe)
         if not reader.has_read(text):
             self._large_maps = LargeMaps()  # before the memory is needed for the new ones
         return reader.read(text, breathe)
@@ -254,53 +251,15 @@ class Session:
         if layer is not None:
             self.outline.layer(Head(stack, layer))
         self.read(text, breathe)
-        return self._open_reader(breathe)
+        return self._whole_model.reader(breathe)
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""
-        anatomy, entries = self._source.anatomy, self._source.tensors.entries
-        layer_bytes = max(
-            sum(entries[name].stored_bytes for name in dict.fromkeys(module.weights.values()))
-            for module in anatomy.modules.values()
-        )
-        need = self._source.sentence_need(self._options.dtype)
-        is_torch_there = hasattr(sys.modules.get("torch"), "nn")
-        placement = place(self.outline.name, need, self._options.device) if need and is_torch_there else None
-        return MemoryReport(len(self._source.files), self.outline.stored_bytes, layer_bytes, need, placement)
-
-    def _device_for_sentences(self) -> str:
-        """Choose where the model is loaded.
-
-        Raises
-        ------
-        EngineError : when it does not fit into the memory that is free now.
-        """
-        from engine.models.devices import choose_device
-
-        need = self._source.sentence_need(self._options.dtype)
-        if need is None:
-            return choose_device(self._options.device)
-        placement = place(self.outline.name, need, self._options.device)
-        if placement.refusal:
-            raise EngineError(placement.refusal)
-        return placement.device
-
-    def _open_reader(self, breathe: Breathe) -> MapReader:
-        """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
-        torch_import.wait(breathe)
-        if not self._reader.has_begun:
-            self._sentence_device = self._device_for_sentences()
-        return self._reader.wait(breathe)
-
-    def _load_reader(self) -> MapReader:
-        """Load the model, on a thread beside this one."""
-        with collector_at_rest():
-            self._import_model_code()
-            return self._source.reader(self._sentence_device, self._options.dtype)
+        return self._whole_model.memory()
 
     def proofs(self, breathe: Breathe) -> Iterator[tuple[LayerProof, Progress]]:
         """Check, layer by layer, that the heads cut from the files are those that the model computes with."""
-        reader = self._open_reader(breathe)
+        reader = self._whole_model.reader(breathe)
         from engine.models.proof import prove
 
         seen = reader.observe(breathe)
@@ -312,18 +271,6 @@ class Session:
                 prove(module, self.layer_weights(layer.name), seen[layer.name]),
                 Progress("checking", done, len(layers), "layers"),
             )
-
-    def _import_model_code(self) -> None:
-        """Import transformers and its code for models of this type."""
-        import transformers
-        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
-
-        import engine.models.sentence  # noqa: F401  # for what it imports
-
-        names = MODEL_MAPPING_NAMES.get(self.outline.model_type, ())
-        with suppress(ImportError, RuntimeError):  # what its code needs and is not there is told when the model loads
-            for name in (names,) if isinstance(names, str) else names:
-                getattr(transformers, name)
 
     def parameters(self) -> tuple[Parameter, ...]:
         """List the checkpoint's tensors."""

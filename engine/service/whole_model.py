@@ -1,0 +1,91 @@
+"""The whole model, which reading sentences takes: whether it fits into memory, and its loading beside other work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from engine.models.memory import place
+from engine.models.source import Source
+from engine.service.loading import Beside, collector_at_rest, torch_import
+from engine.service.options import EngineOptions
+from engine.values.errors import EngineError
+from engine.values.memory import MemoryReport
+
+if TYPE_CHECKING:
+    from engine.models.maps import MapReader
+
+Breathe = Callable[[], None]
+
+
+class WholeModel:
+    """A model that is loaded when the first sentence wants to be read; belongs to the engine thread.
+
+    Parameters
+    ----------
+    source : of the model.
+    options : on which device, and in which dtype.
+    """
+
+    def __init__(self, source: Source, options: EngineOptions) -> None:
+        self._source = source
+        self._options = options
+        self._outline = source.anatomy.outline
+        self._loading = Beside(self._load)
+        self._device = ""
+
+    def memory(self) -> MemoryReport:
+        """Say what browsing reads, and what a sentence would take against what is free now."""
+        anatomy, entries = self._source.anatomy, self._source.tensors.entries
+        layer_bytes = max(
+            sum(entries[name].stored_bytes for name in dict.fromkeys(module.weights.values()))
+            for module in anatomy.modules.values()
+        )
+        need = self._source.sentence_need(self._options.dtype)
+        is_torch_there = hasattr(sys.modules.get("torch"), "nn")
+        placement = place(self._outline.name, need, self._options.device) if need and is_torch_there else None
+        return MemoryReport(len(self._source.files), self._outline.stored_bytes, layer_bytes, need, placement)
+
+    def _choose_device(self) -> str:
+        """Choose where the model is loaded.
+
+        Raises
+        ------
+        EngineError : when it does not fit into the memory that is free now.
+        """
+        from engine.models.devices import choose_device
+
+        need = self._source.sentence_need(self._options.dtype)
+        if need is None:
+            return choose_device(self._options.device)
+        placement = place(self._outline.name, need, self._options.device)
+        if placement.refusal:
+            raise EngineError(placement.refusal)
+        return placement.device
+
+    def reader(self, breathe: Breathe) -> MapReader:
+        """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
+        torch_import.wait(breathe)
+        if not self._loading.has_begun:
+            self._device = self._choose_device()
+        return self._loading.wait(breathe)
+
+    def _load(self) -> MapReader:
+        """Load the model, on a thread beside this one."""
+        with collector_at_rest():
+            self._import_model_code()
+            return self._source.reader(self._device, self._options.dtype)
+
+    def _import_model_code(self) -> None:
+        """Import transformers and its code for models of this type."""
+        import transformers
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+        import engine.models.sentence  # noqa: F401  # for what it imports
+
+        names = MODEL_MAPPING_NAMES.get(self._outline.model_type, ())
+        with suppress(ImportError, RuntimeError):  # what its code needs and is not there is told when the model loads
+            for name in (names,) if isinstance(names, str) else names:
+                getattr(transformers, name)
