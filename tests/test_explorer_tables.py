@@ -44,7 +44,7 @@ def rows(table: Table | None) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-@pytest.mark.parametrize("view", list(VIEWS))
+@pytest.mark.parametrize("view", list(KEYS))
 async def test_a_key_shows_the_table_of_the_selected_head(
     tiny_model: TinyModel, view: str, size: tuple[int, int]
 ) -> None:

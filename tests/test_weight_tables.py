@@ -18,7 +18,7 @@ from torch import Tensor
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.views import CIRCUITS, COMPOSITION, VIEWS, Query
+from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS, Query
 from tests.conftest import TinyModel
 from tests.test_circuits import by_definition
 from tests.test_export import dense_matrices
@@ -26,6 +26,9 @@ from tests.test_wrong_input import attn_tui
 from tui.command_line import command
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
+
+OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
+"""The tables that take no sentence."""
 
 
 def run(*arguments: str | Path) -> Result:
@@ -85,7 +88,7 @@ def test_circuits_are_those_of_dense_matrices(tiny_model: TinyModel, model_type:
         assert float(row["qk_identity_distance"]) >= floor
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", OF_WEIGHTS)
 def test_narrowing_a_table_gives_the_same_rows_as_the_whole(tiny_model: TinyModel, view: str) -> None:
     folder = tiny_model("llama", with_head=True)
     part = exported(folder, view, "--head", "L1H2")

@@ -12,27 +12,27 @@ from safetensors.torch import save_file
 from torch import nn
 
 from engine.service.session import Session
-from engine.service.weight_tables import WeightTables
+from engine.service.worked_out import WorkedOut
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
-from engine.values.views import VIEWS, Query
+from engine.values.views import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
-from tests.test_weight_tables import exported, refusal
+from tests.test_weight_tables import OF_WEIGHTS, exported, refusal
 
 
 def nothing() -> None:
     """Have nothing more urgent to do."""
 
 
-def tables_of(module: nn.Module, tokenizer: Any = None) -> WeightTables:
+def tables_of(module: nn.Module, tokenizer: Any = None) -> WorkedOut:
     """Open a module in memory."""
     from engine.models.live import ModuleSource
     from engine.service.options import EngineOptions
 
-    return WeightTables(Session(ModuleSource(module, tokenizer), EngineOptions(use_cache=False)))
+    return WorkedOut(Session(ModuleSource(module, tokenizer), EngineOptions(use_cache=False)))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
@@ -86,7 +86,7 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
     folder = tiny_model("gpt2", with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tables = tables_of(model, tiny_models.byte_level_tokenizer())
-    for view in VIEWS:
+    for view in OF_WEIGHTS:
         given = rows(tables.table(view, Query(Head("decoder", 1), 2), nothing))
         for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
             for name, cell in one.items():

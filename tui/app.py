@@ -22,6 +22,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Label, Static, Tree
 
 from engine.values.errors import EngineError, Superseded
+from engine.values.views import CIRCUITS, VIEWS
 from tui.frame import Frame
 from tui.key_line import KeyLine
 from tui.messages import Advanced, GroupReady, HeadPicked, Noticed
@@ -68,9 +69,10 @@ class Explorer(Frame):
         Binding("1", "view('spectra')", "Spectra", id="app.spectra"),
         Binding("2", "view('ranks')", "Ranks", id="app.ranks"),
         Binding("3", "view('attention')", "Attention", id="app.attention"),
-        Binding("4", "view('circuits')", "Circuits", id="app.circuits"),
-        Binding("5", "view('composition')", "Who feeds this head", show=False, id="app.composition"),
-        Binding("6", "view('directions')", "Singular directions in words", show=False, id="app.directions"),
+        *(
+            Binding(view.key, f"view('{view.name}')", view.title, show=view is CIRCUITS, id=f"app.{view.name}")
+            for view in VIEWS.values()
+        ),
         Binding("e", "export", "Export", id="app.export"),
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),

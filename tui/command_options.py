@@ -33,6 +33,29 @@ def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
 
 
+_AT_EACH_END = "Tokens at each end (directions).  [default: 10]"
+_STRONGEST = "Strongest directions (directions).  [default: 10]"
+
+TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
+    "top": click.option("--top", type=click.IntRange(1), metavar="N", help=_AT_EACH_END),
+    "first": click.option("--first", type=click.IntRange(1), metavar="K", help=_STRONGEST),
+    "distance": click.option(
+        "--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query."
+    ),
+    "fold_norm": click.option(
+        "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
+    ),
+}
+"""Options of tables that are worked out, by the field of an `engine.values.views.Query` that each fills."""
+
+
+def table_options(command: Command) -> Command:
+    """Add the options of tables that are worked out."""
+    for option in reversed(TABLE_OPTIONS.values()):
+        command = option(command)
+    return command
+
+
 def engine_options(command: Command) -> Command:
     """Add the options that say how the engine works."""
     for option in reversed(

@@ -10,7 +10,14 @@ import click
 from engine.service.options import limit_threads
 from engine.values.heads import MATRICES, STACKS
 from engine.values.views import VIEWS as WORKED_OUT
-from tui.command_options import check_epsilon, engine_options, one_line_errors, take_options
+from tui.command_options import (
+    TABLE_OPTIONS,
+    check_epsilon,
+    engine_options,
+    one_line_errors,
+    table_options,
+    take_options,
+)
 
 VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices", *WORKED_OUT)
 """What can be exported."""
@@ -25,10 +32,7 @@ VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices", *WORKED_OUT)
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence (attention).")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
-@click.option("--top", type=click.IntRange(1), metavar="N", help="Tokens at each end (directions).  [default: 10]")
-@click.option("--first", type=click.IntRange(1), metavar="K", help="Strongest directions (directions).  [default: 10]")
-@click.option("--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query.")
-@click.option("--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions).")
+@table_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @engine_options
 @one_line_errors
@@ -46,9 +50,10 @@ def export(model: str, view: str, **arguments: Any) -> None:
     directions  the tokens that singular directions of QK and OV stand for
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
+    asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.export import Request, run_export
 
-    run_export(model, Request(view=view, **arguments), options)
+    run_export(model, Request(view=view, **arguments, asked=asked), options)
 
 
 @click.command(short_help="Prove a model's heads against its own numbers.")

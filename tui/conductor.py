@@ -197,6 +197,8 @@ class Conductor:
         if self._reading is not None:
             self._reading.select(self.selected)
             self._reading.read(text)
+        if self._tables is not None:
+            self._tables.read(text)
 
     def change_averaging(self) -> None:
         """Go on to the next kind of mean."""

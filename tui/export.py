@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from engine.values.model import LayerOutline, ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
 from engine.values.tables import Cell, Table
-from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, VIEWS, Query, View
+from engine.values.views import VIEWS, Query, View
 from tui.status_line import StatusLine
 
 APPLICABLE = {
@@ -35,6 +35,12 @@ APPLICABLE = {
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
 """Which options narrow or shape which view; any other is refused, never ignored."""
+
+NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
+"""Which options a view cannot do without."""
+
+NEEDED = {"text": "the sentence to read"}
+"""What such an option is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +54,24 @@ class Request:
     matrix: str | None
     text: str | None
     energy: float | None
-    top: int | None
-    first: int | None
-    fold_norm: bool | None
-    distance: int | None
     output: Path | None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
+
+    def given(self) -> dict[str, Any]:
+        """Give the options that were given, by name, but for the file."""
+        named = {name: getattr(self, name) for name in ("layer", "head", "stack", "matrix", "text", "energy")}
+        return {name: value for name, value in (named | dict(self.asked)).items() if value not in (None, ())}
 
     def check(self) -> None:
         """Refuse options that say nothing about this view, and ask for those it needs."""
-        for option in ("layer", "head", "stack", "matrix", "text", "energy", "top", "first", "fold_norm", "distance"):
-            if getattr(self, option) is not None and option not in APPLICABLE[self.view]:
+        given = self.given()
+        for option in given:
+            if option not in APPLICABLE[self.view]:
                 raise click.UsageError(f"--{option.replace('_', '-')} says nothing about {self.view}")
-        if self.view == "attention" and self.text is None:
-            raise click.UsageError("attention needs --text, the sentence to read")
+        for option, why in NEEDED.items():
+            if option in NEEDS.get(self.view, ()) and option not in given:
+                raise click.UsageError(f"{self.view} needs --{option.replace('_', '-')}, {why}")
         if self.view == "matrices" and self.output is None:
             raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
         if self.view == "matrices" and self.matrix in ("QK", "OV"):
@@ -216,14 +227,8 @@ class Export:
     def _rows(self, view: View) -> Iterator[Sequence[Cell]]:
         """Yield the rows of a table that the engine works out, a layer at a time where it is made of layers."""
         request, head = self._request, self._selection.head
-        query = Query(
-            head=head,
-            matrix=request.matrix,
-            top=request.top or DEFAULT_TOP,
-            first=request.first or DEFAULT_FIRST,
-            fold_norm=bool(request.fold_norm),
-            distance=request.distance,
-        )
+        asked = {name: value for name, value in request.asked.items() if value is not None}
+        query = Query(head=head, matrix=request.matrix, text=request.text, **asked)
         if not view.is_by_layer:
             yield from self._engine.table(view.name, query).result()
             return

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.tables import Table
-from engine.values.views import CIRCUITS, COMPOSITION, Query
+from engine.values.views import VIEWS, Query, Scope, View
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.views import Views
@@ -39,7 +40,13 @@ class Tables:
         self._outline = outline
         self._run = run
         self._selected: Head | None = None
+        self._text: str | None = None
         self._known: dict[Key, Table | EngineError] = {}
+
+    def read(self, text: str) -> None:
+        """Show tables of another sentence, if one is looked at."""
+        self._text = text
+        self.draw()
 
     def select(self, name: Head | None) -> None:
         """Show the table of a head, a layer, or the model (None), if a table is looked at."""
@@ -51,11 +58,14 @@ class Tables:
         pane = self._views.active
         if not isinstance(pane, TablePane):
             return
-        name, several = self._selected, len(self._outline.stacks) > 1
-        title = "all layers" if name is None else f"{name.stack} {name}" if several else str(name)
-        query = self._query(pane.view)
+        name, view = self._selected, VIEWS[pane.view]
+        title = self._title(view)
+        if "text" in view.needs and not self._text:
+            pane.show_message(title, "type a sentence with i")
+            return
+        query = self._query(view)
         if query is None:
-            pane.show_message(title, f"choose {'a head or a layer' if pane.view == COMPOSITION.name else 'a head'}")
+            pane.show_message(title, f"choose {view.scope.value}")
             return
         found = self._known.get((pane.view, query))
         if found is None:
@@ -65,14 +75,26 @@ class Tables:
         else:
             pane.show(title, found, name)
 
-    def _query(self, view: str) -> Query | None:
-        """Say what to ask for: circuits by layer, so that heads stand beside each other; the others of one head."""
+    def _title(self, view: View) -> str:
+        """Say what a table is of."""
         name = self._selected
-        if view == CIRCUITS.name:
-            return Query(layer=None if name is None else name.whole_layer)
-        if name is None or (name.is_layer and view != COMPOSITION.name):
+        if view.scope is Scope.MODEL:
+            return ""
+        if name is None:
+            return "all layers"
+        return f"{name.stack} {name}" if len(self._outline.stacks) > 1 else str(name)
+
+    def _query(self, view: View) -> Query | None:
+        """Say what to ask for, or None where nothing is selected that the table could be of."""
+        name = self._selected
+        asked = Query(text=self._text if "text" in view.options else None)
+        if view.scope is Scope.MODEL:
+            return asked
+        if view.scope is Scope.LAYER:
+            return replace(asked, layer=None if name is None else name.whole_layer)
+        if name is None or (name.is_layer and view.scope is Scope.HEAD):
             return None
-        return Query(layer=name.whole_layer, head=None if name.is_layer else name.head)
+        return replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment."""

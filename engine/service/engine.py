@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.models.hub import CachedModel
     from engine.models.source import Source
     from engine.service.session import Session
-    from engine.service.weight_tables import WeightTables
+    from engine.service.worked_out import WorkedOut
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.heads import Head, MapName
     from engine.values.memory import MemoryReport
@@ -44,7 +44,7 @@ class Engine:
         self._source = source
         self._thread = EngineThread()
         self._session: Session | None = None
-        self._tables: WeightTables | None = None
+        self._tables: WorkedOut | None = None
         self._listener: Callable[[str], None] | None = None
 
     def listen(self, listener: Callable[[str], None]) -> None:
@@ -140,12 +140,12 @@ class Engine:
         return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe),
                          Urgency.SELECTED, view)  # fmt: skip
 
-    def _tables_of(self, session: Session) -> WeightTables:
+    def _tables_of(self, session: Session) -> WorkedOut:
         """Give what makes tables of the open model, with all that tables share."""
         if self._tables is None or self._tables.session is not session:
-            from engine.service.weight_tables import WeightTables
+            from engine.service.worked_out import WorkedOut
 
-            self._tables = WeightTables(session)
+            self._tables = WorkedOut(session)
         return self._tables
 
     def cached_models(self) -> Future[tuple[CachedModel, ...]]:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from engine.values.heads import Head
+
+
+class Scope(Enum):
+    """What a table on screen is of, given what is selected in the tree."""
+
+    HEAD = "a head"
+    HEAD_OR_LAYER = "a head or a layer"
+    LAYER = "a layer"
+    """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
+    MODEL = "the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,20 +25,28 @@ class View:
     Attributes
     ----------
     name : what it is called on the command line.
+    key : what shows it in the explorer.
+    title : what it is called there.
     says : what it holds, in a line.
     columns : the names, in order.
     is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
         the others are of the whole model.
     has_whole_layers : whether rows with the head ``all`` are among its rows.
     options : which options narrow or shape it, by their names on the command line.
+    needs : which of them it cannot do without, such as ``text``, the sentence.
+    scope : what of a model is on screen at once.
     """
 
     name: str
+    key: str
+    title: str
     says: str
     columns: tuple[str, ...]
     is_by_layer: bool = True
     has_whole_layers: bool = False
     options: frozenset[str] = frozenset({"layer", "head", "stack"})
+    needs: frozenset[str] = frozenset()
+    scope: Scope = Scope.LAYER
 
 
 DEFAULT_TOP = 10
@@ -50,6 +69,12 @@ class Query:
     first : how many directions of a matrix, the strongest.
     fold_norm : whether the gains of norms are folded into the weights.
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
+    text : the sentence, where one is read.
+    position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
+    key : position of the key, from 0.
+    token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
+    off : the heads that are switched off.
+    by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
     """
 
     layer: Head | None = None
@@ -59,6 +84,12 @@ class Query:
     first: int = DEFAULT_FIRST
     fold_norm: bool = False
     distance: int | None = None
+    text: str | None = None
+    position: int | None = None
+    key: int | None = None
+    token: str | None = None
+    off: tuple[Head, ...] = ()
+    by_mean: bool = False
 
     def wants(self, head: int) -> bool:
         """Say whether rows of a head, or of the whole layer (-1), are asked for."""
@@ -74,6 +105,8 @@ _HEAD = ("stack", "layer", "head")
 
 CIRCUITS = View(
     "circuits",
+    "4",
+    "Circuits",
     "what QK and OV do as maps: symmetry, identity, copying, ranks, subspaces",
     (
         *_HEAD,
@@ -92,18 +125,24 @@ CIRCUITS = View(
 
 COMPOSITION = View(
     "composition",
+    "5",
+    "Who feeds this head",
     "who feeds a head: how much of what earlier heads write it reads as query, key, value",
     (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
+    scope=Scope.HEAD_OR_LAYER,
 )
 
 DIRECTIONS = View(
     "directions",
+    "6",
+    "Singular directions in words",
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
         "matrix", "index", "singular_value", "side", "end", "place", "token_id", "token", "projection", "note",
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
+    scope=Scope.HEAD,
 )  # fmt: skip
 
 VIEWS = {view.name: view for view in (CIRCUITS, COMPOSITION, DIRECTIONS)}

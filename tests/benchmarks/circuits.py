@@ -20,7 +20,7 @@ import transformers  # noqa: E402
 
 from engine.mathematics.tabulate import rank_rows  # noqa: E402
 from engine.service.session import Session  # noqa: E402
-from engine.service.weight_tables import WeightTables  # noqa: E402
+from engine.service.worked_out import WorkedOut  # noqa: E402
 from engine.values.views import Query  # noqa: E402
 from tests import tiny_models  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
@@ -52,8 +52,8 @@ def main() -> None:
         session = Session.open(folder, EngineOptions(device="cpu", use_cache=False), lambda progress: None)
         first = Query(session.outline.layers[1].name, 0)
         for view in ("circuits", "composition"):  # libraries do some things once
-            WeightTables(session).table(view, first, nothing)
-        tables = WeightTables(session)
+            WorkedOut(session).table(view, first, nothing)
+        tables = WorkedOut(session)
 
         def rows(view: str) -> int:
             return len(tuple(tables.table(view, Query(), nothing).rows))

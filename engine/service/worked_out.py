@@ -1,4 +1,4 @@
-"""Tables that are worked out from an open model's weights, by the name of their view."""
+"""The tables that are worked out from an open model, by the name of their view."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from engine.values.views import VIEWS, Query
 if TYPE_CHECKING:
     from engine.service.session import Breathe, Session
 
-Rows = Callable[[LayerOutline, Query, "Breathe"], Iterator[tuple[Cell, ...]]]
+Rows = Iterator[tuple[Cell, ...]]
+OfLayer = Callable[[LayerOutline, Query, "Breathe"], Rows]
+OfModel = Callable[[Query, "Breathe"], Rows]
 
 
-class WeightTables:
+class WorkedOut:
     """The tables of one open model; belongs to the engine thread.
 
     Attributes
@@ -32,14 +34,15 @@ class WeightTables:
     def __init__(self, session: Session) -> None:
         self.session = session
         tables = TokenTables(session)
-        self._rows: Mapping[str, Rows] = {
+        self._of_layers: Mapping[str, OfLayer] = {
             "circuits": CircuitsTable(session, tables).rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,
         }
+        self._of_model: Mapping[str, OfModel] = {}
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:
-        """Work out what a query names of a table, a layer at a time.
+        """Work out what a query names of a table, a layer at a time where it is made of layers.
 
         Raises
         ------
@@ -48,6 +51,8 @@ class WeightTables:
         view, outline = VIEWS[name], self.session.outline
         if query.head == -1 and not view.has_whole_layers:
             raise EngineError(f"{name} is of heads and has no rows for whole layers; name a head, such as L0H0")
+        if name in self._of_model:
+            return Table(name, view.columns, tuple(self._of_model[name](query, breathe)))
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
         rows: list[tuple[Cell, ...]] = []
         for layer in layers:
@@ -56,5 +61,5 @@ class WeightTables:
             if query.head is not None:
                 outline.layer(Head(layer.stack, layer.layer, query.head))
             breathe()
-            rows += self._rows[name](layer, query, breathe)
+            rows += self._of_layers[name](layer, query, breathe)
         return Table(name, view.columns, tuple(rows))
