@@ -83,7 +83,7 @@ def test_every_way_gives_the_dense_spectra(
     computer: Computing, factors: Factors, way: Way, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(computing, "PIECE", piece)
-    monkeypatch.setattr(computer, "_candidates", lambda whole_layer: [way])
+    monkeypatch.setattr(computer, "_candidates", lambda whole: [way])
     assert_same(computer.heads(factors, nothing), dense_heads(factors))
     assert_same(computer.layer(factors, MATRICES, nothing), dense_layer(factors))
 
@@ -129,9 +129,29 @@ def test_each_way_is_tried_before_the_fastest_is_kept() -> None:
 
 def test_a_machine_of_few_threads_does_not_try_what_is_known_to_be_slower(computer: Computing) -> None:
     computer._crew = Crew(2)
-    assert computer._candidates(True) == [Way("cpu", is_beside=True)]
+    assert computer._candidates(("Q", "K")) == [Way("cpu", is_beside=True)]
     computer._crew = Crew(16)
-    assert computer._candidates(True) == [Way("cpu", is_beside=True), Way("cpu")]
+    assert computer._candidates(("Q", "K")) == [Way("cpu", is_beside=True), Way("cpu")]
+
+
+def test_products_are_no_longer_squared_once_a_layer_has_shown_that_it_does_not_pay(
+    computer: Computing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, bool]] = []
+    compute = computing._matrix
+
+    def noting(way: Way, matrix: str, factors: Factors, is_squared: bool) -> FloatArray:
+        asked.append((matrix, is_squared))
+        return compute(way, matrix, factors, is_squared)
+
+    monkeypatch.setattr(computing, "_matrix", noting)
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 40, 80, generator=generator, dtype=torch.float64) for _ in range(3))
+    output = torch.randn(2, 80, 40, generator=generator, dtype=torch.float64)
+    query *= torch.logspace(0, -40, 80, dtype=torch.float64)  # most of QK's singular values are too small
+    for _ in range(2):
+        computer.layer((query, key, value, output), ("QK", "OV"), nothing)
+    assert sorted(asked) == [("OV", True), ("OV", True), ("QK", False), ("QK", True)]
 
 
 class SmallDevice:
@@ -152,11 +172,11 @@ class SmallDevice:
             raise torch.OutOfMemoryError("out of memory")
         return self._circuit(Way("cpu"), circuit, own, shared)
 
-    def matrix(self, way: Way, matrix: str, factors: Factors) -> FloatArray:
+    def matrix(self, way: Way, matrix: str, factors: Factors, is_squared: bool) -> FloatArray:
         """Compute a whole layer's matrix."""
         if way.device != "cpu" and not self.holds_layers:
             raise torch.OutOfMemoryError("out of memory")
-        return self._matrix(Way("cpu"), matrix, factors)
+        return self._matrix(Way("cpu"), matrix, factors, is_squared)
 
 
 def put_on(device: SmallDevice, computer: Computing, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,19 @@ A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero s
 * QR. ``A = Q R`` of each factor and an SVD of ``R_A R_Bᵀ``, errors ``eps · σ₁/σ`` (Golub & Van Loan 2013, §8.6).
 
 Everything is float64. The Gram way is taken, and kept for each matrix whose smallest eigenvalue shows that it has
-digits to spare; the others are done again by QR. So the ranks are those of a dense float64 SVD. Stored numbers are
-made float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is still in the cache.
+digits to spare; the others are done again by QR, and of a product of full rank, where squaring nearly always loses a
+few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD. Stored numbers
+are made float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is in the cache.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from engine.mathematics.small_end import MOST, smallest_singular_values
+from engine.values.spectra import FloatArray
 
 ACCURATE_EIGENVALUE_RATIO = 1e-10
 """A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
@@ -127,7 +132,7 @@ def circuit_singular_values(own: Tensor, shared: Tensor, solver: str | None = No
         solver's device; singular values of the (m, n) products beyond their rank are zero.
     """
     if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
-        products = _full_products(own, shared, solver)
+        products = _full_products(own, shared, solver, is_squared=False)
         return matrix_singular_values(own, solver), matrix_singular_values(shared, solver), products
     own_gram, shared_gram = _moved(_gram(own), solver), _moved(_gram(shared), solver)
     shared_values = torch.linalg.eigvalsh(shared_gram)
@@ -138,32 +143,49 @@ def circuit_singular_values(own: Tensor, shared: Tensor, solver: str | None = No
     )
 
 
-def product_singular_values(left: Tensor, right: Tensor, solver: str | None = None) -> Tensor:
+def product_singular_values(left: Tensor, right: Tensor, solver: str | None = None, is_squared: bool = False) -> Tensor:
     """Compute the singular values of ``leftᵀ right`` for a batch of thin factors.
 
     Parameters
     ----------
     left, right : (batch, r, m) and (batch, r, n), any real dtype; the products are (m, n), of rank at most r.
     solver : the device that takes the Gram matrices apart; None is the one they are on.
+    is_squared : whether products of full rank are squared, which is quicker where only few of their singular values
+        are too small for that.
 
     Returns
     -------
     (batch, min(r, m, n)) float64, largest first; singular values beyond are zero.
     """
     if left.shape[-2] >= min(left.shape[-1], right.shape[-1]):
-        return _full_products(left, right, solver)
+        return _full_products(left, right, solver, is_squared)
     left_gram, right_gram = _moved(_gram(left), solver), _moved(_gram(right), solver)
     return _thin_products(left, right, left_gram, right_gram, torch.linalg.eigvalsh(right_gram))
 
 
-def _full_products(own: Tensor, shared: Tensor, solver: str | None) -> Tensor:
-    """Form products of full rank, which are too ill-conditioned for squaring once more, and decompose them."""
+def _full_products(own: Tensor, shared: Tensor, solver: str | None, is_squared: bool) -> Tensor:
+    """Form products of full rank, and decompose them densely, or by squaring them once more."""
     group, rows = own.shape[0] // shared.shape[0], max(1, 4 * PIECE // own.shape[-1])
     products = torch.zeros(own.shape[0], own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
     for mine, theirs in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
         products += mine.double().mT @ theirs.double().repeat_interleave(group, 0)
+    if is_squared and products.shape[-1] == products.shape[-2]:
+        eigenvalues = torch.linalg.eigvalsh(_moved(_gram(products), solver))
+        return torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
     values: Tensor = torch.linalg.svdvals(_moved(products, solver))
     return values
+
+
+def _mended(product: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Turn ascending eigenvalues (n,) of the square of an (n, n) matrix into singular values, all of them right."""
+    lost = int((~(eigenvalues > ACCURATE_EIGENVALUE_RATIO * eigenvalues[-1])).sum())
+    if lost == 0:
+        return _descending_roots(eigenvalues)
+    mended = smallest_singular_values(product, lost) if lost <= MOST else None
+    if mended is None:
+        values: Tensor = torch.linalg.svdvals(product)
+        return values.to(eigenvalues.device)
+    return torch.cat([_descending_roots(eigenvalues[lost:]), mended.to(eigenvalues.device)])
 
 
 def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, shared_values: Tensor) -> Tensor:
@@ -223,14 +245,26 @@ def circuit_of_heads(circuit: str, own: Tensor, shared: Tensor, solver: str | No
     return {circuit[0]: own_values, circuit[1]: shared_values.repeat_interleave(group, 0), circuit: products}
 
 
+def squaring_pays(values: FloatArray) -> bool:
+    """Say whether a product with such singular values (..., r), largest first, is quicker decomposed by squaring it."""
+    lost = values <= np.sqrt(ACCURATE_EIGENVALUE_RATIO) * values[..., :1]
+    return bool(lost.sum(-1).max(initial=0) <= MOST)
+
+
 def layer_matrix(
-    name: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None
+    name: str,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    solver: str | None = None,
+    is_squared: bool = False,
 ) -> Tensor:
     """Compute the singular values of one matrix of a whole layer; shapes as in `head_singular_values`.
 
     Q, K, V and O are those of all heads stacked, each key/value head once, as the checkpoint stores them. QK and OV are
     the sums of the heads' products: heads that share a key/value head add up their queries (their outputs) first, so
-    the product is one of factors with ``key_value_heads · head_dim`` rows.
+    the product is one of factors with ``key_value_heads · head_dim`` rows, and ``is_squared`` as for those.
 
     Returns
     -------
@@ -242,4 +276,4 @@ def layer_matrix(
     shared, own = (key, query) if name == "QK" else (value, output.mT)
     group = own.shape[0] // shared.shape[0]
     summed = own if group == 1 else own.double().unflatten(0, (shared.shape[0], group)).sum(1)
-    return product_singular_values(summed.flatten(0, 1)[None], shared.flatten(0, 1)[None], solver)[0]
+    return product_singular_values(summed.flatten(0, 1)[None], shared.flatten(0, 1)[None], solver, is_squared)[0]

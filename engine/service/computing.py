@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.mathematics.spectra import circuit_of_heads, layer_matrix
+from engine.mathematics.spectra import circuit_of_heads, layer_matrix, squaring_pays
 from engine.models.devices import choose_device, spectra_device
 from engine.service.crew import Crew
 from engine.values.errors import EngineError
@@ -103,6 +103,7 @@ class Computing:
         self._crew = Crew(torch.get_num_threads())
         self._ways: dict[Hashable, Ways] = {}
         self._heads_at_once: int | None = None
+        self._is_squared = dict.fromkeys(MATRICES, True)  # until a layer shows that it does not pay for this model
 
     def heads(self, factors: Factors, breathe: Breathe) -> dict[str, FloatArray]:
         """Compute the singular values of every head's matrices and circuits.
@@ -116,7 +117,7 @@ class Computing:
         -------
         By matrix, (heads, structural rank), largest first.
         """
-        return self._fastest(False, factors, lambda way: self._heads(way, factors, breathe))
+        return self._fastest((), factors, lambda way: self._heads(way, factors, breathe))
 
     def layer(self, factors: Factors, matrices: Sequence[str], breathe: Breathe) -> dict[str, FloatArray]:
         """Compute the singular values of matrices of a whole layer; parameters as for `heads`.
@@ -125,15 +126,20 @@ class Computing:
         -------
         By matrix, (1, structural rank), largest first.
         """
-        return self._fastest(True, factors, lambda way: self._layer(way, factors, matrices, breathe))
+        matrices = tuple(matrices)
+        return self._fastest(matrices, factors, lambda way: self._layer(way, factors, matrices, breathe))
 
     def _fastest(
-        self, whole_layer: bool, factors: Factors, compute: Callable[[Way], dict[str, FloatArray]]
+        self, whole: tuple[str, ...], factors: Factors, compute: Callable[[Way], dict[str, FloatArray]]
     ) -> dict[str, FloatArray]:
-        """Compute in the way that is the fastest for factors of these shapes, as far as is known."""
+        """Compute in the way that is the fastest for factors of these shapes, as far as is known.
+
+        Which matrices of a whole layer are computed says how long it takes too; none stands for the heads.
+        """
+        whole_layer = bool(whole)
         while True:
-            key = (self._devices[whole_layer], whole_layer, *(factor.shape for factor in factors))
-            ways = self._ways.setdefault(key, Ways(self._candidates(whole_layer)))
+            key = (self._devices[whole_layer], whole, *(factor.shape for factor in factors))
+            ways = self._ways.setdefault(key, Ways(self._candidates(whole)))
             way = ways.choose()
             start = time.perf_counter()
             try:
@@ -146,13 +152,16 @@ class Computing:
             ways.learn(way, time.perf_counter() - start)
             return values
 
-    def _candidates(self, whole_layer: bool) -> list[Way]:
+    def _candidates(self, whole: tuple[str, ...]) -> list[Way]:
         """List the ways that may be the fastest."""
-        beside, alone, device = Way("cpu", is_beside=True), Way("cpu"), self._devices[whole_layer]
+        beside, alone, device = Way("cpu", is_beside=True), Way("cpu"), self._devices[bool(whole)]
         if device == "cpu":
-            return [beside] if self._crew.size <= FEW_THREADS else [beside, alone]
-        on_device = [Way(device), Way(device, "cpu")]
-        return on_device if whole_layer else [*on_device, beside]
+            ways = [beside] if self._crew.size <= FEW_THREADS else [beside, alone]
+        else:
+            ways = [Way(device), Way(device, "cpu")]
+            if not whole:
+                ways.append(beside)
+        return ways
 
     def _make_do(self, way: Way, whole_layer: bool, factors: Factors) -> None:
         """Do with less of a device's memory: with half as many heads at once, and at last without it."""
@@ -193,8 +202,10 @@ class Computing:
         order = sorted(matrices, key=len, reverse=True)
         width = max(max(len(factor) * factor.shape[1], factor.shape[2]) for factor in factors[:3])
         at_once = SIDE_BY_SIDE_BYTES // (COPIES * 8 * width**2) if way.is_beside else 1
-        pieces = [partial(_matrix, way, matrix, factors) for matrix in order]
+        pieces = [partial(_matrix, way, matrix, factors, self._is_squared[matrix]) for matrix in order]
         found = dict(zip(order, self._crew.run(pieces, breathe, max(1, at_once)), strict=True))
+        for matrix in order:
+            self._is_squared[matrix] &= squaring_pays(found[matrix])
         return {matrix: found[matrix] for matrix in matrices}
 
 
@@ -210,8 +221,8 @@ def _own_stream(device: str) -> AbstractContextManager[object]:
     return torch.cuda.stream(torch.cuda.Stream(device)) if device.startswith("cuda") else nullcontext()
 
 
-def _matrix(way: Way, matrix: str, factors: Factors) -> FloatArray:
+def _matrix(way: Way, matrix: str, factors: Factors, is_squared: bool) -> FloatArray:
     """Compute one matrix of a whole layer."""
     query, key, value, output = (factor.to(way.device) for factor in factors)
-    values: FloatArray = layer_matrix(matrix, query, key, value, output, way.solver).cpu().numpy()[None]
+    values: FloatArray = layer_matrix(matrix, query, key, value, output, way.solver, is_squared).cpu().numpy()[None]
     return values

@@ -1,0 +1,95 @@
+"""Products of full rank by squaring: what squaring loses is found again, or a dense decomposition is made."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from engine.mathematics.measures import numerical_rank, rank_tolerance
+from engine.mathematics.small_end import MOST, smallest_singular_values
+from engine.mathematics.spectra import product_singular_values
+
+N = 160
+DOUBLE = 2.0**-52
+SQUARE = (N, N)
+
+
+def orthogonal(seed: int) -> Tensor:
+    drawn = torch.randn(SQUARE, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    turn: Tensor = torch.linalg.qr(drawn)[0]
+    return turn
+
+
+def product_with(sigma: Tensor) -> tuple[Tensor, Tensor]:
+    """Make factors (1, N, N) of a product with singular values that are known; both have some part in them."""
+    roots = sigma.sqrt()
+    turn = orthogonal(2)
+    return (turn * roots @ orthogonal(0))[None], (turn * roots @ orthogonal(1))[None]
+
+
+def with_small(count: int, smallest: float) -> Tensor:
+    """Let all but some values be of the size of one, and those fall to the smallest."""
+    small = torch.logspace(-5.3, float(torch.tensor(smallest).log10()), count, dtype=torch.float64)
+    return torch.cat([torch.linspace(3, 0.01, N - count, dtype=torch.float64), small])
+
+
+@pytest.fixture
+def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Note the shapes of what is decomposed densely."""
+    shapes: list[tuple[int, ...]] = []
+    dense = torch.linalg.svdvals
+
+    def svdvals(matrix: Tensor) -> Tensor:
+        shapes.append(tuple(matrix.shape))
+        values: Tensor = dense(matrix)
+        return values
+
+    monkeypatch.setattr(torch.linalg, "svdvals", svdvals)
+    return shapes
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 30, MOST])
+@pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-13])
+def test_small_values_that_were_planted_are_found(
+    count: int, smallest: float, decomposed: list[tuple[int, ...]]
+) -> None:
+    sigma = with_small(count, smallest)
+    found = product_singular_values(*product_with(sigma), is_squared=True)[0]
+    torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
+    assert SQUARE not in decomposed
+    assert len(decomposed) >= (count > 0)
+
+
+@pytest.mark.parametrize(
+    "sigma",
+    [
+        pytest.param(with_small(MOST + 20, 1e-9), id="too many"),
+        pytest.param(torch.cat([torch.ones(N - 3), torch.zeros(3)]).double(), id="singular"),
+        pytest.param(torch.zeros(N).double(), id="zero"),
+        pytest.param(with_small(5, 1e-9) * 1e-140, id="tiny"),
+    ],
+)
+def test_what_cannot_be_mended_is_decomposed_densely(sigma: Tensor) -> None:
+    own, shared = product_with(sigma)
+    found = product_singular_values(own, shared, is_squared=True)[0]
+    torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
+
+
+@pytest.mark.parametrize("rank", [N, N - 1, N - 40, 3])
+@pytest.mark.parametrize("stored", [torch.float64, torch.float32, torch.bfloat16])
+def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(rank)
+    own = torch.randn(1, N, N, generator=generator, dtype=torch.float64)
+    own[:, rank:] = own[:, :1] * torch.randn(1, N - rank, 1, generator=generator, dtype=torch.float64)
+    own, shared = own.to(stored), torch.randn(1, N, N, generator=generator, dtype=torch.float64).to(stored)
+    dense = torch.linalg.svdvals(own[0].double().T @ shared[0].double())
+    found = product_singular_values(own, shared, is_squared=True)[0]
+    tolerance = rank_tolerance(N, N, DOUBLE, torch.finfo(stored).eps)
+    assert numerical_rank(found[None].numpy(), tolerance) == numerical_rank(dense[None].numpy(), tolerance)
+    torch.testing.assert_close(found, dense, rtol=4e-6, atol=float(16 * N * DOUBLE * dense[0]))
+
+
+def test_a_singular_matrix_has_no_smallest_values_to_be_found() -> None:
+    assert smallest_singular_values(torch.zeros(SQUARE, dtype=torch.float64), 1) is None
+    assert smallest_singular_values(torch.full(SQUARE, torch.nan, dtype=torch.float64), 1) is None
