@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
@@ -19,10 +21,16 @@ class MainScreen(Screen[object]):
 
 
 class Frame(App[None]):
-    """An application that sends only what differs, and leaves no traceback on the terminal."""
+    """An application that sends only what differs, and leaves no traceback on the terminal.
+
+    Attributes
+    ----------
+    is_all : whether the process ends with it, so that nobody needs to wait for the thread that reads keys.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_all = False
         self.animation_level = "none"
         self._painted = Painted()
 
@@ -48,6 +56,15 @@ class Frame(App[None]):
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
             renderable = Repaint(self._painted, renderable)
         super()._display(screen, renderable)
+
+    def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        """Leave. The thread that reads keys looks up every tenth of a second; the terminal does not wait for it."""
+        super().exit(result, return_code, message)
+        driver: Any = self._driver
+        is_told = getattr(driver, "exit_event", None)  # not every system's driver has one
+        if self.is_all and is_told is not None and not is_told.is_set():
+            driver._disable_mouse_support()
+            is_told.set()
 
     def _fatal_error(self) -> None:
         """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 
@@ -17,6 +18,9 @@ from tui.status_line import StatusLine
 NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
 """Said where keys cannot be read, or no screen drawn."""
 
+LAST_SECONDS = 0.05
+"""How long a file that is being written has to be taken away when the explorer is left."""
+
 
 def launch(
     model: str | None,
@@ -28,7 +32,7 @@ def launch(
     theme: str | None,
     ascii_only: bool,
 ) -> None:
-    """Run the explorer until it is left.
+    """Run the explorer until it is left, and end the process.
 
     Raises
     ------
@@ -39,13 +43,30 @@ def launch(
         _refuse_without_terminal(model, options)
     rest_collector()
     start = Start(model=model, text=text, head=head, epsilon=epsilon)
-    run_explorer(Engine(options), start, theme=theme, ascii_only=ascii_only, started=wake_collector)
+    engine = Engine(options)
+    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, is_all=True)
+    engine.stop(LAST_SECONDS)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # else the interpreter would wait for the toolkit's threads, and take torch apart piece by piece
 
 
 def run_explorer(
-    engine: Engine, start: Start, *, theme: str | None, ascii_only: bool, started: Callable[[], None] = lambda: None
+    engine: Engine,
+    start: Start,
+    *,
+    theme: str | None,
+    ascii_only: bool,
+    started: Callable[[], None] = lambda: None,
+    is_all: bool = False,
 ) -> None:
-    """Run the explorer on an engine until it is left; `started` is called once the first head is on screen.
+    """Run the explorer on an engine until it is left.
+
+    Parameters
+    ----------
+    engine, start, theme, ascii_only : what is explored, and how.
+    started : called once the first head is on screen.
+    is_all : whether the process ends when it is left.
 
     Raises
     ------
@@ -61,6 +82,7 @@ def run_explorer(
     from tui.app import Explorer
 
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
+    app.is_all = is_all
     if theme is not None:
         app.theme = theme
     app.run()

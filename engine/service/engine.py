@@ -205,9 +205,11 @@ class Engine:
         """
         return self._thread.submit(work, Urgency.OPENING if is_long else Urgency.SELECTED)
 
-    def stop(self) -> None:
-        """Give up all work; returns at once."""
+    def stop(self, seconds: float = 0.0) -> None:
+        """Give up all work; returns at once, or waits so long for a step that is being done."""
         self._thread.stop()
+        if seconds:
+            self._thread.join(seconds)
 
     def _urgency(self, layer: Head, whole_layer: bool) -> Urgency:
         """Let whatever else is looked at come before a large layer as a whole, which takes minutes."""

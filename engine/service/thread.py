@@ -98,6 +98,10 @@ class EngineThread:
                 self._give_up(view)
             self._changed.notify()
 
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended, but no longer than that."""
+        self._thread.join(seconds)
+
     def _give_up(self, view: str) -> None:
         """Mark the work for a view; the lock is held."""
         job = self._latest.pop(view, None)
