@@ -274,3 +274,19 @@ async def test_an_answer_about_another_map_is_not_shown() -> None:
         heatmap.show_message("no map")
         other.answer()
         assert heatmap.pooled is None
+
+
+async def test_a_long_sentences_map_begins_on_the_logarithmic_scale_until_another_is_chosen() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        app, heatmap = heatmap_of(pilot)
+        far = Elsewhere(app, attention(3000))
+        heatmap.show_large(far.large)
+        far.answer()
+        await pilot.pause()
+        assert heatmap.scale == "log"
+        heatmap.show(attention(10))
+        assert heatmap.scale == "linear"
+        heatmap.show_large(far.large)
+        heatmap.toggle_scale()
+        heatmap.show(attention(10))
+        assert heatmap.scale == "linear"

@@ -95,6 +95,7 @@ class Heatmap(Widget, can_focus=True):
         self._map: AttentionMap | None = None
         self._large: LargeMap | None = None
         self._lens = Lens()
+        self._chosen_scale: Scale | None = None
 
     def compose(self) -> ComposeResult:
         """Put the canvas over the rulers."""
@@ -161,13 +162,13 @@ class Heatmap(Widget, can_focus=True):
 
     @property
     def scale(self) -> Scale:
-        """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1."""
-        return self._canvas.scale
+        """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1, as a long sentence's begins."""
+        return self._chosen_scale or ("linear" if self._large is None else "log")
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
-        scale: Scale = "log" if self.scale == "linear" else "linear"
-        self._canvas.draw(self.pooled, self._canvas.message, scale, self._canvas.cursor)
+        self._chosen_scale = "log" if self.scale == "linear" else "linear"
+        self._canvas.draw(self.pooled, self._canvas.message, self._chosen_scale, self._canvas.cursor)
 
     def move_to(self, query: int, key: int) -> None:
         """Put the cursor on a weight, or on the nearest that the map has."""
