@@ -36,7 +36,7 @@ os.environ |= {
 }
 for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE",
               "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
-              "all_proxy"):  # fmt: skip
+              "all_proxy", "COLUMNS", "LINES"):  # fmt: skip  # the last two are of another terminal than a test's
     os.environ.pop(_name, None)
 
 TinyModel = Callable[..., Path]
