@@ -21,6 +21,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
+from engine.values.views import Query
 from tests.conftest import TinyModel
 
 PATIENCE = 60.0
@@ -249,7 +250,8 @@ def test_a_newer_sweep_replaces_the_older(engine: Engine, tiny_model: TinyModel)
 
 
 def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
-    for future in (engine.spectra(FIRST, False), engine.parameters(), engine.read(SENTENCE), engine.arrays(FIRST)):
+    table = engine.table("weights", Query())
+    for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE), engine.arrays(FIRST)):
         with pytest.raises(EngineError, match="no model is open"):
             answer(future)
 

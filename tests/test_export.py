@@ -14,7 +14,8 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, WEIGHT_COLUMNS
+from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.test_wrong_input import attn_tui
 
@@ -200,7 +201,8 @@ def test_stacks_are_named_where_a_model_has_several(tiny_model: TinyModel, tmp_p
 def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     table = rows(folder, "weights")
-    assert tuple(table[0]) == WEIGHT_COLUMNS
+    assert tuple(table[0]) == WEIGHTS.columns
+    assert WEIGHTS.columns[:5] == ("name", "shape", "dtype", "parameters", "tied_to")
     model = transformers.GPT2LMHeadModel.from_pretrained(folder)
     expected = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     stored = {row["name"]: row for row in table if not row["tied_to"]}

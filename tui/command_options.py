@@ -42,6 +42,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     "distance": click.option(
         "--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query."
     ),
+    "norms": click.option("--norms", is_flag=True, default=None, help="Read every parameter for its norm (weights)."),
     "fold_norm": click.option(
         "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
     ),

@@ -19,7 +19,7 @@ from tui.command_options import (
     take_options,
 )
 
-VIEWS = ("ranks", "spectrum", "attention", "weights", "matrices", *WORKED_OUT)
+VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
 """What can be exported."""
 
 
@@ -43,11 +43,11 @@ def export(model: str, view: str, **arguments: Any) -> None:
     ranks       every measure, for each head and whole layer, and each matrix
     spectrum    every singular value
     attention   every weight of the maps for --text; -o maps.npz: an array per layer
-    weights     the checkpoint's tensors
     matrices    the heads' W_Q, W_K, W_V, W_O and biases; needs -o heads.npz
     circuits    what QK and OV do as maps: symmetry, identity, copying, subspaces
     composition which earlier heads feed each head, the strongest first
     directions  the tokens that singular directions of QK and OV stand for
+    weights     every parameter: shape, dtype, size, what is tied; --norms: its norm
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}

@@ -12,7 +12,7 @@ import click
 from numpy.typing import NDArray
 
 from engine.mathematics.measures import DEFAULT_EPSILON
-from engine.mathematics.tabulate import attention_table, ranks_table, spectrum_table, weights_table
+from engine.mathematics.tabulate import attention_table, ranks_table, spectrum_table
 from engine.service.engine import Engine
 from engine.service.files import write_csv, write_npz, write_rows
 from engine.service.options import EngineOptions
@@ -30,7 +30,6 @@ APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy"},
     "spectrum": {"layer", "head", "stack", "matrix"},
     "attention": {"layer", "head", "stack", "text"},
-    "weights": {"layer"},
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
@@ -209,14 +208,8 @@ class Export:
             return spectrum_table(self._spectra())
         if request.view == "attention":
             return attention_table(self._chosen_maps())
-        if request.view in VIEWS:
-            view = VIEWS[request.view]
-            return Table(view.name, view.columns, self._rows(view))
-        return weights_table(
-            parameter
-            for parameter in self._engine.parameters().result()
-            if request.layer is None or parameter.layer == int(request.layer)
-        )
+        view = VIEWS[request.view]
+        return Table(view.name, view.columns, self._rows(view))
 
     def _steps(self, layers: tuple[LayerOutline, ...], activity: str) -> Iterator[LayerOutline]:
         """Go through layers, showing how far it has come."""
@@ -229,6 +222,11 @@ class Export:
         request, head = self._request, self._selection.head
         asked = {name: value for name, value in request.asked.items() if value is not None}
         query = Query(head=head, matrix=request.matrix, text=request.text, **asked)
+        if view.grows:
+            if request.layer is not None and request.layer.isdigit():
+                query = replace(query, layer=Head(self._selection.stacks[0], int(request.layer)))
+            yield from self._engine.growing(view.name, query, lambda _, progress: self._status.show(progress)).result()
+            return
         if not view.is_by_layer:
             yield from self._engine.table(view.name, query).result()
             return

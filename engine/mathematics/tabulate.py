@@ -10,7 +10,6 @@ import numpy as np
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.attention import AttentionMap
 from engine.values.heads import Head
-from engine.values.model import Parameter
 from engine.values.proof import LayerProof
 from engine.values.spectra import Spectrum
 from engine.values.tables import (
@@ -18,7 +17,6 @@ from engine.values.tables import (
     PROOF_COLUMNS,
     RANK_COLUMNS,
     SPECTRUM_COLUMNS,
-    WEIGHT_COLUMNS,
     Cell,
     Table,
 )
@@ -85,14 +83,6 @@ def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
 def attention_table(maps: Iterable[AttentionMap]) -> Table:
     """List every weight of the maps."""
     return Table("attention", ATTENTION_COLUMNS, _rows_of_maps(maps))
-
-
-def weights_table(parameters: Iterable[Parameter]) -> Table:
-    """List the tensors of a checkpoint; a shape is written as ``768x2304``."""
-    rows = (
-        (each.name, "x".join(map(str, each.shape)), each.dtype, each.parameters, each.tied_to) for each in parameters
-    )
-    return Table("weights", WEIGHT_COLUMNS, rows)
 
 
 def proof_table(proofs: Iterable[LayerProof]) -> Table:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
 from engine.models.folder import FolderSource
 from engine.models.locate import ADAPTER_CONFIG, Location, adapter_file
 from engine.models.outline import Anatomy, AttentionModule
+from engine.models.parameters import stored_parameters
 from engine.models.quantised import Decoded
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
@@ -199,10 +200,13 @@ class AdapterSource:
         adapt(reader, self._changes, self._replaced, self._adapter, self._is_transposed, self.location.name)
         return reader
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the base model's tensors and then the adapter's own."""
-        own = [Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self._adapter.entries.items())]
-        return (*self._base.parameters(), *own)
+        return (*self._base.parameters(with_ties), *stored_parameters(self._adapter.entries))
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor: the adapter's own, or the base model's without its change."""
+        return self._adapter.parts(name) if name in self._adapter.entries else self._base.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the base model's configuration."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -47,6 +47,9 @@ STORED_EPSILONS = {
 DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
 """Bits of a number, by what its dtype's name ends with; others have eight."""
 
+PART = 2**26
+"""Numbers of a tensor that are read at once where it is gone through in parts."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
@@ -76,6 +79,9 @@ class Tensors(Protocol):
 
     def read(self, name: str) -> Tensor:
         """Give one tensor, as it is used in computing."""
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of one tensor in order, at most `PART` at a time."""
 
 
 def weight_file(directory: Path) -> Path | None:
@@ -164,6 +170,11 @@ class Checkpoint:
                 return tensor
         except (SafetensorError, OSError) as error:
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through one tensor; the file is mapped anew for each part, so that no more than one stays in memory."""
+        for first in range(0, self.entries[name].parameters, PART):
+            yield self.read(name).reshape(-1)[first : first + PART]
 
     def _load_bin(self, file: Path) -> Mapping[str, Tensor]:
         """Map an old PyTorch file into memory; ``weights_only`` executes nothing that is in it."""

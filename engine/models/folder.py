@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.models.maps import MapReader
     from engine.models.source import Words
 
@@ -82,11 +84,15 @@ class FolderSource:
         loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
         return Reader(self.anatomy, loaded)
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored, and the names that the model ties to one of them."""
         from engine.models.parameters import list_parameters
 
-        return list_parameters(self.location.directory, self.tensors.entries)
+        return list_parameters(self.tensors.entries, self.location.directory if with_ties else None)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor."""
+        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,8 @@ from engine.values.errors import EngineError
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.models.maps import MapReader
     from engine.models.source import Words
 
@@ -87,11 +89,15 @@ class GgufSource:
                            gguf_file=self._file.name)  # fmt: skip
         return Reader(self.anatomy, Loaded(model, words, device))
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors under the names that transformers gives them."""
         from engine.models.parameters import module_parameters
 
         return module_parameters(self._model)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor."""
+        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration that transformers makes of the file."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,15 @@ from typing import TYPE_CHECKING, Any
 from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
 from engine.models.counts import count_heads
 from engine.models.outline import Anatomy, AttentionModule, anatomy_of
+from engine.models.parameters import stored_parameters
 from engine.models.rules import Layout, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, Parameter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.models.maps import MapReader
     from engine.models.source import Words
 
@@ -145,9 +148,13 @@ class LayoutSource:
         """Refuse: there is no model to run."""
         raise EngineError("a state dict has weights and no model to run; open the model in Python with tui.explore")
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored."""
-        return tuple(Parameter(name, entry.shape, entry.dtype) for name, entry in sorted(self.tensors.entries.items()))
+        return stored_parameters(self.tensors.entries)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor."""
+        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give nothing: a state dict has no configuration."""

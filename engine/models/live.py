@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,9 +123,13 @@ class ModuleSource:
         place = next(self.module.parameters()).device
         return Reader(self.anatomy, Loaded(self.module, self._words, str(place), is_borrowed=True))
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
         return module_parameters(self.module)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor."""
+        return self.tensors.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration of a model of transformers, and nothing of another module."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +15,27 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def list_parameters(directory: Path, entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:
-    """List a checkpoint's tensors as stored, then the names that the model ties to one of them.
+def stored_parameters(entries: Mapping[str, TensorEntry]) -> tuple[Parameter, ...]:
+    """List tensors as stored, in reading order."""
+    stored = (Parameter(name, entry.shape, entry.dtype, entry.stored_bytes) for name, entry in entries.items())
+    return tuple(sorted(stored, key=lambda each: _reading_order(each.name)))
 
-    A tied name (``lm_head.weight``) has no tensor of its own in the files; its row names the one it shares.
+
+def list_parameters(entries: Mapping[str, TensorEntry], directory: Path | None) -> tuple[Parameter, ...]:
+    """List a checkpoint's tensors as stored, and the names that the model ties to one of them.
+
+    A tied name (``lm_head.weight``) mostly has no tensor of its own in the files; its row names the one it shares.
+
+    Parameters
+    ----------
+    entries : of the tensors.
+    directory : of the configuration, whose class says what is tied; None does not ask, for that takes seconds.
     """
-    stored = [Parameter(name, entry.shape, entry.dtype) for name, entry in entries.items()]
-    ties = _ties(directory, entries)
-    result = [
-        Parameter(each.name, each.shape, each.dtype, ties[each.name]) if ties.get(each.name) in entries else each
-        for each in stored
-    ]
-    for name, source in ties.items():
-        if name not in entries and source in entries:
-            result.append(Parameter(name, entries[source].shape, entries[source].dtype, source))
+    ties = {} if directory is None else _ties(directory, entries)
+    result = [replace(each, tied_to=ties.get(each.name, "")) for each in stored_parameters(entries)]
+    for name in ties.keys() - entries.keys():
+        source = entries[ties[name]]
+        result.append(Parameter(name, source.shape, source.dtype, 0, ties[name]))
     return tuple(sorted(result, key=lambda each: _reading_order(each.name)))
 
 
@@ -38,7 +46,9 @@ def module_parameters(module: nn.Module) -> tuple[Parameter, ...]:
     for name, parameter in module.named_parameters(remove_duplicate=False):
         source = first.setdefault(id(parameter), name)
         dtype = str(parameter.dtype).removeprefix("torch.")
-        result.append(Parameter(name, tuple(parameter.shape), dtype, "" if source == name else source))
+        is_own = source == name
+        own_bytes = parameter.nbytes if is_own else 0
+        result.append(Parameter(name, tuple(parameter.shape), dtype, own_bytes, "" if is_own else source))
     return tuple(sorted(result, key=lambda each: _reading_order(each.name)))
 
 
@@ -48,7 +58,10 @@ def _reading_order(name: str) -> list[tuple[int, str]]:
 
 
 def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]:
-    """Ask the model's own class which names share one tensor; building it on the meta device allocates nothing."""
+    """Ask the model's own class which names share a tensor, and name the first of them that is stored.
+
+    Building the model on the meta device allocates nothing.
+    """
     import torch
     import transformers
 
@@ -68,11 +81,12 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
         return {}
     # A checkpoint saved from the base model leaves out the name that the model with a head puts before it.
     prefix = f"{model.base_model_prefix}."
-    first: dict[int, str] = {}
-    ties: dict[str, str] = {}
+    names_of: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        stored = name if name in entries else name.removeprefix(prefix)
-        source = first.setdefault(id(parameter), stored)
-        if source != stored:
-            ties[stored] = source
+        names_of.setdefault(id(parameter), []).append(name if name in entries else name.removeprefix(prefix))
+    ties: dict[str, str] = {}
+    for several in names_of.values():
+        source = next((name for name in several if name in entries), None)
+        if source is not None:
+            ties |= {name: source for name in several if name != source}
     return ties

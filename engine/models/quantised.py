@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.checkpoint import PART, TensorEntry, Tensors
+from engine.models.memory import free_memory
 from engine.values.errors import EngineError
+from engine.values.memory import size
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,6 +18,9 @@ PLAIN_METHODS = frozenset({"fp8", "mxfp4"})
 
 DEFAULT_BLOCK = (128, 128)
 """Rows and columns that share a scale, where the configuration does not say."""
+
+DECODING_BYTES = 24
+"""What a number takes while its tensor is decoded as a whole: the integers, and float32 copies of them."""
 
 SCALE_SUFFIX = "_scale_inv"
 """What the tensor of a weight's scales is called, after the weight."""
@@ -47,6 +52,21 @@ class Decoded:
         if name in self._decoders:
             return self._decoders[name][1]()
         return self._stored.read(name)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through one tensor; one that has to be decoded is decoded as a whole.
+
+        Raises
+        ------
+        EngineError : when there is no room for that.
+        """
+        if name not in self._decoders:
+            yield from self._stored.parts(name)
+            return
+        needed, free = DECODING_BYTES * self.entries[name].parameters, free_memory()
+        if free is not None and needed > free:
+            raise EngineError(f"to decode it takes {size(needed)} of memory, and {size(free)} are free")
+        yield from self.read(name).reshape(-1).split(PART)
 
 
 def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:

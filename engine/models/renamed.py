@@ -7,7 +7,7 @@ module expects them, the whole model is loaded instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.checkpoint import PART, TensorEntry, Tensors
 from engine.models.load import load_model, model_class
 from engine.models.quantised import Decoded
 from engine.models.tokens import silence
@@ -103,6 +103,10 @@ class _Nothing:
         """Refuse: there is none."""
         raise KeyError(name)
 
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Refuse: there is none."""
+        raise KeyError(name)
+
 
 def _grouped(stored: Tensors, model: Any) -> list[_Group]:
     """Say, as transformers' loader does, which stored tensors become which of the model's."""
@@ -172,6 +176,10 @@ class ModuleTensors:
     def read(self, name: str) -> Tensor:
         """Give one tensor as it is now."""
         return self._tensors[name].detach()
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through one tensor as it is now."""
+        yield from self.read(name).reshape(-1).split(PART)
 
 
 def whole(directory: Path, **options: Any) -> Tensors:

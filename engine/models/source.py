@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +14,8 @@ from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.models.maps import MapReader
 
 
@@ -87,8 +89,21 @@ class Source(Protocol):
         EngineError : when it cannot be run, saying why.
         """
 
-    def parameters(self) -> tuple[Parameter, ...]:
-        """List its tensors."""
+    def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
+        """List its tensors, and the names that the model ties to one of them.
+
+        Parameters
+        ----------
+        with_ties : without, what is tied is shown only where that is known at once.
+        """
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through the numbers of a listed tensor, at most `engine.models.checkpoint.PART` at a time.
+
+        Raises
+        ------
+        EngineError : when it cannot be read.
+        """
 
     def settings(self) -> Mapping[str, Any]:
         """Give its configuration with the defaults of its type filled in; empty where it has none."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.heads import Head, MapName
     from engine.values.memory import MemoryReport
-    from engine.values.model import ModelOutline, Parameter
+    from engine.values.model import ModelOutline
     from engine.values.progress import Progress
     from engine.values.proof import LayerProof
     from engine.values.spectra import Baseline, SpectraGroup, Spectrum
@@ -162,9 +162,26 @@ class Engine:
         """Ask what browsing reads, and what a sentence would take against what is free now."""
         return self._ask(lambda session, breathe: session.memory(), Urgency.SENTENCE)
 
-    def parameters(self) -> Future[tuple[Parameter, ...]]:
-        """Ask for the list of the checkpoint's tensors."""
-        return self._ask(lambda session, breathe: session.parameters(), Urgency.SENTENCE)
+    def growing(
+        self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
+    ) -> Future[Table]:
+        """Ask for a table whose view grows; whatever else is looked at comes before, the sweep after.
+
+        Parameters
+        ----------
+        deliver : called on the engine thread with what is known of it by then, and how far it has come.
+        """
+
+        def work(session: Session, breathe: Breathe) -> Table:
+            for table, progress in self._tables_of(session).growing(name, query, breathe):
+                deliver(table, progress)
+            return table
+
+        return self._ask(work, Urgency.LARGE, view)
+
+    def give_up(self, view: str) -> None:
+        """Stop the work for a view that nobody looks at any more, at its next step."""
+        self._thread.give_up(view)
 
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
         """Compute all spectra of the model in the background.

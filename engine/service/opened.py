@@ -10,6 +10,7 @@ from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.models.live import ModuleSource
 from engine.service.options import EngineOptions
 from engine.service.session import Session
+from engine.service.worked_out import WorkedOut
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
@@ -17,6 +18,7 @@ from engine.values.model import ModelOutline, Parameter
 from engine.values.proof import LayerProof
 from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Table
+from engine.values.views import VIEWS, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,6 +79,18 @@ class OpenModule:
     def parameters(self) -> tuple[Parameter, ...]:
         """List the module's parameters."""
         return self._session.parameters()
+
+    def table(self, view: str, query: Query | None = None) -> Table:
+        """Work out a table of `engine.values.views.VIEWS`: the table of ``attn-tui export MODEL view``.
+
+        Parameters
+        ----------
+        view : its name, such as ``circuits`` or ``weights``.
+        query : which part of it; everything unless given.
+        """
+        if view not in VIEWS:
+            raise EngineError(f"there is no table '{view}'; there are {', '.join(VIEWS)}")
+        return WorkedOut(self._session).table(view, query or Query(), _at_once)
 
     def _named(self, text: str) -> Head:
         """Read the name of a head or layer that the model has."""

@@ -9,9 +9,11 @@ from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
 from engine.service.token_tables import TokenTables
+from engine.service.weights_table import WeightsTable
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
+from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.views import VIEWS, Query
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Rows = Iterator[tuple[Cell, ...]]
 OfLayer = Callable[[LayerOutline, Query, "Breathe"], Rows]
 OfModel = Callable[[Query, "Breathe"], Rows]
+Growing = Callable[[Query, "Breathe"], Iterator[tuple[tuple[tuple[Cell, ...], ...], Progress]]]
 
 
 class WorkedOut:
@@ -40,6 +43,7 @@ class WorkedOut:
             "directions": DirectionsTable(session, tables).rows,
         }
         self._of_model: Mapping[str, OfModel] = {}
+        self._growing: Mapping[str, Growing] = {"weights": WeightsTable(session).growing}
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:
         """Work out what a query names of a table, a layer at a time where it is made of layers.
@@ -51,6 +55,9 @@ class WorkedOut:
         view, outline = VIEWS[name], self.session.outline
         if query.head == -1 and not view.has_whole_layers:
             raise EngineError(f"{name} is of heads and has no rows for whole layers; name a head, such as L0H0")
+        if name in self._growing:
+            *_, (table, _) = self.growing(name, query, breathe)
+            return table
         if name in self._of_model:
             return Table(name, view.columns, tuple(self._of_model[name](query, breathe)))
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
@@ -63,3 +70,8 @@ class WorkedOut:
             breathe()
             rows += self._of_layers[name](layer, query, breathe)
         return Table(name, view.columns, tuple(rows))
+
+    def growing(self, name: str, query: Query, breathe: Breathe) -> Iterator[tuple[Table, Progress]]:
+        """Yield a table that grows as more of it becomes known, with how far it has come; the last one is complete."""
+        for rows, progress in self._growing[name](query, breathe):
+            yield Table(name, VIEWS[name].columns, rows), progress

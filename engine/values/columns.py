@@ -49,7 +49,14 @@ COLUMNS = {
     "token_id": "the token's number",
     "token": "the token",
     "projection": "of the token on the direction",
-    "note": "why a direction stands for no tokens by itself",
+    "note": "why there is nothing to say here, or what else there is to know",
+    "name": "of the parameter, as the model calls it",
+    "shape": "as stored, or as the weight is used where it is packed",
+    "dtype": "in which it is stored",
+    "parameters": "how many numbers it holds",
+    "tied_to": "the parameter whose numbers it shares",
+    "bytes": "what it takes, scales beside packed numbers left out; 0 where it is not stored by itself",
+    "norm": "√Σw², the Frobenius norm; read while it is looked at",
 }
 """By the column's name."""
 

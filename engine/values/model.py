@@ -169,11 +169,19 @@ class ModelOutline:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One tensor of a checkpoint: its name, shape, stored dtype, and the tensor it is tied to, if any."""
+    """One tensor of a checkpoint, or a name that the model ties to one.
+
+    Attributes
+    ----------
+    name, shape, dtype : as stored, or as the tensor is used where it is packed.
+    stored_bytes : what it takes; 0 for a name that has no tensor of its own.
+    tied_to : the name of the tensor it is tied to, if any.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    stored_bytes: int
     tied_to: str = ""
 
     @property

@@ -16,7 +16,6 @@ SPECTRUM_COLUMNS = (
     "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
 )  # fmt: skip
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
-WEIGHT_COLUMNS = ("name", "shape", "dtype", "parameters", "tied_to")
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 
@@ -26,7 +25,7 @@ class Table:
 
     Attributes
     ----------
-    view : which table it is: ``ranks``, ``spectrum``, ``attention``, ``weights`` or ``check``.
+    view : which table it is: ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
     columns : the names, in order.
     rows : each as long as ``columns``. A table of millions of rows may be a one-time iterator.
     """

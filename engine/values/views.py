@@ -35,6 +35,8 @@ class View:
     options : which options narrow or shape it, by their names on the command line.
     needs : which of them it cannot do without, such as ``text``, the sentence.
     scope : what of a model is on screen at once.
+    places : the columns that say what a row is of; they stay at the left.
+    grows : whether it is there at once and some of its cells come later.
     """
 
     name: str
@@ -47,6 +49,8 @@ class View:
     options: frozenset[str] = frozenset({"layer", "head", "stack"})
     needs: frozenset[str] = frozenset()
     scope: Scope = Scope.LAYER
+    places: tuple[str, ...] = ("stack", "layer", "head")
+    grows: bool = False
 
 
 DEFAULT_TOP = 10
@@ -74,6 +78,7 @@ class Query:
     key : position of the key, from 0.
     token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
     off : the heads that are switched off.
+    norms : whether parameters are read for their norms.
     by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
     """
 
@@ -89,6 +94,7 @@ class Query:
     key: int | None = None
     token: str | None = None
     off: tuple[Head, ...] = ()
+    norms: bool = False
     by_mean: bool = False
 
     def wants(self, head: int) -> bool:
@@ -145,5 +151,18 @@ DIRECTIONS = View(
     scope=Scope.HEAD,
 )  # fmt: skip
 
-VIEWS = {view.name: view for view in (CIRCUITS, COMPOSITION, DIRECTIONS)}
+WEIGHTS = View(
+    "weights",
+    "0",
+    "Weights",
+    "every parameter: shape, dtype, size, what it is tied to, its norm",
+    ("name", "shape", "dtype", "parameters", "tied_to", "bytes", "norm", "note"),
+    is_by_layer=False,
+    options=frozenset({"layer", "norms"}),
+    scope=Scope.MODEL,
+    places=("name",),
+    grows=True,
+)
+
+VIEWS = {view.name: view for view in (CIRCUITS, COMPOSITION, DIRECTIONS, WEIGHTS)}
 """Every such table, by name."""
