@@ -33,6 +33,7 @@ VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
 @click.option("--text", help="The sentence (attention).")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
 @table_options
+@click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @engine_options
 @one_line_errors

@@ -18,11 +18,12 @@ from engine.service.files import write_csv, write_npz, write_rows
 from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.errors import EngineError
+from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head, parse_head
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
-from engine.values.tables import Cell, Table
+from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, Cell, Table
 from engine.values.views import VIEWS, Query, View
 from tui.status_line import StatusLine
 
@@ -34,6 +35,14 @@ APPLICABLE = {
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
 """Which options narrow or shape which view; any other is refused, never ignored."""
+
+TABLES = {
+    "ranks": RANK_COLUMNS,
+    "spectrum": SPECTRUM_COLUMNS,
+    "attention": ATTENTION_COLUMNS,
+    **{view.name: view.columns for view in VIEWS.values()},
+}
+"""The columns of each table."""
 
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
 """Which options a view cannot do without."""
@@ -53,6 +62,7 @@ class Request:
     matrix: str | None
     text: str | None
     energy: float | None
+    where: str | None
     output: Path | None
     asked: Mapping[str, Any] = field(default_factory=dict)
     """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
@@ -82,8 +92,23 @@ class Request:
         is_npz = self.output is not None and self.output.suffix == ".npz"
         if is_npz and self.view not in ("attention", "matrices"):
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
+        if self.where is not None and (is_npz or self.view not in TABLES):
+            raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
+        self.kept()
         if self.view == "matrices" and not is_npz:
             raise click.UsageError(f"matrices are written as .npz, not as {self.output}")
+
+    def kept(self) -> Filter | None:
+        """Read which rows are asked for; None for all.
+
+        Raises
+        ------
+        click.UsageError : where the filter cannot be read.
+        """
+        try:
+            return None if self.where is None else parse_filter(self.where, TABLES[self.view])
+        except FilterError as error:
+            raise click.UsageError(f"--where: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +225,11 @@ class Export:
         engine.listen(self.notices.append)
 
     def table(self) -> Table:
+        """Give the rows that are asked for of the view's table."""
+        table, kept = self._table(), self._request.kept()
+        return table if kept is None else Table(table.view, table.columns, kept.rows(table))
+
+    def _table(self) -> Table:
         """Give the table of the request's view."""
         request = self._request
         if request.view == "ranks":

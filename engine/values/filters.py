@@ -1,0 +1,285 @@
+"""Filters of a table's rows: ``ov_copying > 0.5 and not (head = 3 or kind contains key)``.
+
+::
+
+    either  = both, { "or", both }
+    both    = term, { "and", term }
+    term    = "not", term | "(", either, ")" | comparison | word
+    comparison = operand, operator, operand, { operator, operand }
+    operator = "<" | "<=" | ">" | ">=" | "=" | "==" | "!=" | "contains"
+    operand = column | number | text, in quotes or not
+
+A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
+neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
+1938: what is unknown stays so under ``not``.) Nothing that is typed is ever executed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.values.errors import EngineError
+from engine.values.relations import Truth, any_of, contains, is_ordered, is_same, number, opposite
+from engine.values.tables import Cell
+
+Row = Sequence[Cell]
+Test = Callable[[Row], Truth]
+
+DEEPEST = 50
+"""Parentheses and ``not`` inside each other."""
+
+LONGEST = 40
+"""Characters of a word that a message repeats."""
+
+ORDERS: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+EQUALS = {"=": True, "==": True, "!=": False}
+CONTAINS = "contains"
+OPERATORS = {*ORDERS, *EQUALS, CONTAINS}
+JOINING = {"and", "or", "not"}
+"""Words that are part of the language; in quotes they are texts."""
+
+_TOKEN = re.compile(r"""\s*(?:(?P<sign><=|>=|==|!=|[<>=()])|(?P<quoted>"[^"]*"|'[^']*')|(?P<word>[^\s<>=()!"']+))""")
+
+
+class FilterError(EngineError):
+    """What is wrong with a filter.
+
+    Attributes
+    ----------
+    place : of the first character that does not fit, from 0.
+    """
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, a text in quotes, or a sign, and where it begins."""
+
+    text: str
+    place: int
+    is_quoted: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What a message says of it: its beginning, and nothing that would do harm to a terminal."""
+        clipped = self.text if len(self.text) <= LONGEST else f"{self.text[:LONGEST]}…"
+        return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in clipped)
+
+    @property
+    def sign(self) -> str:
+        """What it is in the language: in lower case, and nothing where it is in quotes."""
+        return "" if self.is_quoted else self.text.lower()
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A filter that fits a table.
+
+    Attributes
+    ----------
+    text : as typed.
+    test : whether it is true of a row; None where it cannot be told.
+    """
+
+    text: str
+    test: Test
+
+    def kept(self, rows: Iterable[Row]) -> Iterator[int]:
+        """Yield the numbers of the rows that it is true of."""
+        return (number for number, row in enumerate(rows) if self.test(row) is True)
+
+    def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield the rows that it is true of, as they come."""
+        return (row for row in rows if self.test(row) is True)
+
+
+def parse_filter(text: str, columns: Sequence[str]) -> Filter:
+    """Read a filter of a table with these columns; one without words keeps every row.
+
+    Raises
+    ------
+    FilterError : where it cannot be read, saying what does not fit and where.
+
+    Examples
+    --------
+    >>> rows = [("0", 0.9), ("1", 0.1), ("2", "")]
+    >>> list(parse_filter("copying > 0.5 or head = 1", ("head", "copying")).kept(rows))
+    [0, 1]
+    """
+    return Filter(text, _Reading(text, columns).test())
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    """Cut a filter into words, texts and signs.
+
+    Raises
+    ------
+    FilterError : at a quote that does not end, or a sign that means nothing.
+    """
+    found: list[Token] = []
+    place, end = 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            wrong = place + len(text[place:]) - len(text[place:].lstrip())
+            if text[wrong] in "\"'":
+                raise FilterError(f"the quote at character {wrong + 1} does not end", wrong)
+            raise FilterError(f"'{text[wrong]}' at character {wrong + 1} means nothing here; != is 'is not'", wrong)
+        kind = match.lastgroup or ""
+        word = match[kind]
+        is_quoted = kind == "quoted"
+        found.append(Token(word[1:-1] if is_quoted else word, match.start(kind), is_quoted))
+        place = match.end()
+    return tuple(found)
+
+
+class _Reading:
+    """Reads one filter from the left to the right."""
+
+    def __init__(self, text: str, columns: Sequence[str]) -> None:
+        self._tokens = tokens(text)
+        self._columns = {name: number for number, name in enumerate(columns)}
+        self._end = len(text.rstrip())
+        self._next = 0
+        self._depth = 0
+
+    def test(self) -> Test:
+        """Read all of it."""
+        if not self._tokens:
+            return lambda row: True
+        whole = self._either()
+        if self._next < len(self._tokens):
+            token = self._tokens[self._next]
+            raise FilterError(
+                f"'{token.shown}' at character {token.place + 1}: expected and, or, or the end", token.place
+            )
+        return whole
+
+    def _sign(self) -> str:
+        """Look at what comes next."""
+        return self._tokens[self._next].sign if self._next < len(self._tokens) else ""
+
+    def _take(self, expected: str) -> Token:
+        """Go on over what comes next."""
+        if self._next == len(self._tokens):
+            raise FilterError(f"it ends at character {self._end + 1}: expected {expected}", self._end)
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def _either(self) -> Test:
+        """Read what is joined by ``or``."""
+        tests = [self._both()]
+        while self._sign() == "or":
+            self._take("or")
+            tests.append(self._both())
+        return tests[0] if len(tests) == 1 else lambda row: any_of(test(row) for test in tests)
+
+    def _both(self) -> Test:
+        """Read what is joined by ``and``."""
+        tests = [self._term()]
+        while self._sign() == "and":
+            self._take("and")
+            tests.append(self._term())
+        return tests[0] if len(tests) == 1 else lambda row: opposite(any_of(opposite(test(row)) for test in tests))
+
+    def _term(self) -> Test:
+        """Read what cannot be torn apart."""
+        sign = self._sign()
+        if sign not in ("not", "("):
+            return self._comparison()
+        opening = self._take("not")
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise FilterError(f"'{opening.shown}' at character {opening.place + 1} is nested too deeply", opening.place)
+        test = self._term() if sign == "not" else self._either()
+        if sign == "(" and self._take(") or more").sign != ")":
+            wrong = self._tokens[self._next - 1]
+            raise FilterError(f"'{wrong.shown}' at character {wrong.place + 1}: expected and, or, or )", wrong.place)
+        self._depth -= 1
+        return (lambda row: opposite(test(row))) if sign == "not" else test
+
+    def _comparison(self) -> Test:
+        """Read operands and what relates them, or a word by itself."""
+        operands = [self._operand("a column or a word")]
+        operators: list[Token] = []
+        while self._sign() in OPERATORS:
+            operators.append(self._take("an operator"))
+            operands.append(self._operand(f"what comes after {operators[-1].text}"))
+        if not operators:
+            return self._alone(operands[0])
+        if not any(map(self._is_column, operands)):
+            first = operands[0]
+            raise FilterError(
+                f"'{first.shown}' at character {first.place + 1} is no column{self._hint(first)}", first.place
+            )
+        tests = [
+            self._relation(sign, left, right)
+            for sign, left, right in zip(operators, operands, operands[1:], strict=False)
+        ]
+        return tests[0] if len(tests) == 1 else lambda row: opposite(any_of(opposite(test(row)) for test in tests))
+
+    def _operand(self, expected: str) -> Token:
+        """Take a word or a text."""
+        token = self._take(expected)
+        if token.sign in {*OPERATORS, *JOINING, "(", ")"}:
+            quoted = f"; to mean the word, write '{token.shown}' in quotes" if token.sign.isalpha() else ""
+            raise FilterError(
+                f"'{token.shown}' at character {token.place + 1}: expected {expected}{quoted}", token.place
+            )
+        return token
+
+    def _is_column(self, token: Token) -> bool:
+        """Say whether a word names a column."""
+        return not token.is_quoted and token.text in self._columns
+
+    def _hint(self, token: Token) -> str:
+        """Name the column that a word may have meant."""
+        alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
+        return f"; did you mean {alike[0]}?" if alike else ""
+
+    def _alone(self, token: Token) -> Test:
+        """Look for a text in every text of a row."""
+        if self._is_column(token):
+            raise FilterError(f"{token.text} is a column; compare it, as in {token.text} > 0", token.place)
+        wanted = token.text.casefold()
+        return lambda row: any(isinstance(cell, str) and wanted in cell.casefold() for cell in row)
+
+    def _relation(self, sign: Token, left: Token, right: Token) -> Test:
+        """Relate two operands."""
+        if sign.sign == CONTAINS:
+            cell, part = self._cell(left), self._cell(right)
+            return lambda row: contains(cell(row), part(row))
+        if sign.sign in ORDERS:
+            for operand in (left, right):
+                is_known = operand.is_quoted or self._is_column(operand) or number(operand.text) is not None
+                if not is_known:
+                    message = f"'{operand.shown}' at character {operand.place + 1} is neither a column nor a number"
+                    raise FilterError(f"{message}{self._hint(operand)}", operand.place)
+            order, one, other = ORDERS[sign.sign], self._cell(left), self._cell(right)
+            return lambda row: is_ordered(order, one(row), other(row))
+        is_equal, one, other = EQUALS[sign.sign], self._cell(left), self._cell(right)
+        asks_for_nothing = not (left.text and right.text)
+        is_exact = left.is_quoted or right.is_quoted
+
+        def equal(row: Row) -> Truth:
+            if asks_for_nothing:
+                return (one(row) == other(row)) is is_equal
+            same = is_same(one(row), other(row), is_exact)
+            return same if is_equal else opposite(same)
+
+        return equal
+
+    def _cell(self, token: Token) -> Callable[[Row], Cell]:
+        """Give what an operand stands for in a row."""
+        if self._is_column(token):
+            return operator.itemgetter(self._columns[token.text])
+        return lambda row: token.text
