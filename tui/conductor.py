@@ -14,6 +14,7 @@ from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
+from engine.values.views import VIEWS, Scope
 from tui.export_view import file_stem, table_on_screen
 from tui.facts import model_line
 from tui.messages import Advanced, GroupReady
@@ -226,7 +227,8 @@ class Conductor:
             raise EngineError("no model is open yet; nothing was written")
         pane = self._app.views.active
         if isinstance(pane, TablePane) and view == pane.view:
-            return pane.table_on_screen(), "model" if self.selected is None else str(self.selected)
+            is_whole = self.selected is None or VIEWS[view].scope is Scope.MODEL
+            return pane.table_on_screen(), "model" if is_whole else str(self.selected)
         attention = attention or self._app.views.attention.shown
         return table_on_screen(view, self._weights.knowledge, self.selected, self._weights.epsilon, attention)
 

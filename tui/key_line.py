@@ -11,6 +11,9 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
+LAST = 2
+"""Keys at the end of the line that stay on it."""
+
 
 @dataclass(frozen=True)
 class _Key:
@@ -65,11 +68,18 @@ class KeyLine(Widget, can_focus=False):
             self._keys = keys
             self.refresh()
 
+    def _fitting(self) -> tuple[_Key, ...]:
+        """Leave out what there is no room for, from the left of the last two, which export and quit."""
+        keys = list(self._keys)
+        while len(keys) > LAST and sum(key.width + 1 for key in keys) > self.size.width + 1:
+            del keys[-LAST - 1]
+        return tuple(keys)
+
     def render(self) -> Text:
         """Write the keys one after the other."""
         style = self.get_component_rich_style("key-line--key")
         line = Text()
-        for key in self._keys:
+        for key in self._fitting():
             dim = "" if key.enabled else "dim"
             line.append(key.display, style).append(f" {key.description}", dim).append(" ")
         return line
@@ -77,7 +87,7 @@ class KeyLine(Widget, can_focus=False):
     def on_click(self, event: events.Click) -> None:
         """Press the key that was clicked."""
         left = 0
-        for key in self._keys:
+        for key in self._fitting():
             if left <= event.x < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
             left += key.width + 1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from dataclasses import replace
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
+from engine.values.progress import Progress
 from engine.values.tables import Table
 from engine.values.views import VIEWS, Query, Scope, View
 from tui.panes.table import TablePane
@@ -42,6 +45,8 @@ class Tables:
         self._selected: Head | None = None
         self._text: str | None = None
         self._known: dict[Key, Table | EngineError] = {}
+        self._complete: set[Key] = set()
+        self._following: Key | None = None
 
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
@@ -67,9 +72,15 @@ class Tables:
         if query is None:
             pane.show_message(title, f"choose {view.scope.value}")
             return
-        found = self._known.get((pane.view, query))
-        if found is None:
-            self._run(self._fetch((pane.view, query), pane, title), "table")
+        key = (pane.view, query)
+        found = self._known.get(key)
+        if view.grows and key != self._following and (found is None or key not in self._complete):
+            self._following = key
+            self._run(self._follow(key, pane), f"growing {view.name}")
+        if found is None and view.grows:
+            pane.show_message(title, "reading …")
+        elif found is None:
+            self._run(self._fetch(key, pane, title), "table")
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:
@@ -89,7 +100,7 @@ class Tables:
         name = self._selected
         asked = Query(text=self._text if "text" in view.options else None)
         if view.scope is Scope.MODEL:
-            return asked
+            return replace(asked, norms=view.grows)
         if view.scope is Scope.LAYER:
             return replace(asked, layer=None if name is None else name.whole_layer)
         if name is None or (name.is_layer and view.scope is Scope.HEAD):
@@ -100,7 +111,40 @@ class Tables:
         """Learn a table; the one before stays on screen for a moment."""
         asked = self._engine.table(*key, "table")
         answer = await patiently(asked, lambda: pane.show_message(title, "computing …"))
+        self._keep(key, answer)
+        self.draw()
+
+    async def _follow(self, key: Key, pane: TablePane) -> None:
+        """Draw a table as it grows, for as long as it is looked at; later it goes on from there."""
+        loop = asyncio.get_running_loop()
+        states: asyncio.Queue[Table | EngineError | None] = asyncio.Queue()
+
+        def deliver(table: Table, progress: Progress) -> None:
+            loop.call_soon_threadsafe(states.put_nowait, table)
+
+        def end(done: Future[Table]) -> None:
+            error = done.exception()
+            loop.call_soon_threadsafe(states.put_nowait, error if isinstance(error, EngineError) else None)
+
+        name = f"growing {key[0]}"
+        self._engine.growing(*key, deliver, name).add_done_callback(end)
+        try:
+            while (state := await states.get()) is not None:
+                if isinstance(state, Superseded):
+                    return
+                self._keep(key, state)
+                if self._views.active is not pane:
+                    return
+                self.draw()
+                if isinstance(state, EngineError):
+                    break
+            self._complete.add(key)
+        finally:
+            self._following = None
+            self._engine.give_up(name)
+
+    def _keep(self, key: Key, answer: Table | EngineError) -> None:
+        """Remember a table, or why there is none."""
         self._known[key] = answer
         for oldest in list(self._known)[:-KEPT]:
             del self._known[oldest]
-        self.draw()

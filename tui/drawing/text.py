@@ -92,6 +92,24 @@ def fit(text: str, width: int, *, align: Literal["left", "right"] = "left", asci
     return padding + text if align == "right" else text + padding
 
 
+def fit_end(text: str, width: int, *, ascii_only: bool = False) -> str:
+    """Bring harmless text to exactly ``width`` cells as `fit` does, but cut it at its beginning.
+
+    Examples
+    --------
+    >>> fit_end("layers.0.mlp", 8), fit_end("ok", 4)
+    ('…s.0.mlp', 'ok  ')
+    """
+    if cell_len(text) <= width or width <= 0:
+        return fit(text, width)
+    kept, used = "", 0
+    for cluster, cells in reversed(list(clusters(text))):
+        if used + cells > width - 1:
+            break
+        kept, used = cluster + kept, used + cells
+    return fit(("~" if ascii_only else "…") + kept, width)
+
+
 def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:
     """Write harmless text from top to bottom, ending in the last of ``height`` lines, each two cells wide.
 

@@ -1,24 +1,28 @@
-"""A pane for any table that the engine works out: rows of a layer, a head or the model, sorted as a person likes."""
+"""A pane for any table that the engine works out: its rows sorted and filtered as a person likes."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
 from engine.values.columns import explain
 from engine.values.errors import EngineError
+from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.tables import Table
 from engine.values.views import View
 from tui.drawing.text import harmless
+from tui.filter_input import FilterInput
 from tui.messages import HeadPicked
 from tui.panes.line import Line
 from tui.panes.pane import Pane
-from tui.widgets.table_grid import TableGrid
-
-PLACE_COLUMNS = ("stack", "layer", "head")
-"""What such a table begins with; where all rows agree in one, the title says it and the column is left out."""
+from tui.widgets.table_grid import Row, TableGrid
 
 
 class TablePane(Pane):
@@ -29,48 +33,68 @@ class TablePane(Pane):
     view : which table.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        Binding("slash", "filter", "Filter", id="table.filter", priority=True),
+        Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
+    ]
+
     def __init__(self, view: View, *, ascii_only: bool) -> None:
         self.view = view.name
         super().__init__()
         self.add_class("-table")
         self.grid = TableGrid(ascii_only=ascii_only)
+        self.filter_input = FilterInput()
+        self._columns = self.filter_input.columns = view.columns
+        self.filter_input.display = False
         self.explanation_line = Line(classes="pane-legend")
         self.shown: Table | None = None
+        self._places = view.places
+        self._title = ""
+        self._rows: tuple[Row, ...] = ()
+        self._filter = parse_filter("", ())
+        self._applied = self._filter
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the table, the explanation and the readout."""
+        """Stack the title, the filter, the table, the explanation and the readout."""
         yield self.title_line
+        yield self.filter_input
         yield self.grid
         yield self.explanation_line
         yield self.readout_line
 
+    def focus_view(self) -> None:
+        """Put the focus on the table."""
+        self.grid.focus()
+
     def show(self, title: str, table: Table, selected: Head | None) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""
-        self._set_title(title)
         if table is not self.shown:
-            self.shown = table
-            rows = [tuple(row) for row in table]
-            varying = [place for place in range(len(PLACE_COLUMNS)) if len({row[place] for row in rows}) > 1]
-            kept = [*varying, *range(len(PLACE_COLUMNS), len(table.columns))]
+            self.shown, self._rows = table, tuple(table.rows)
+            varying = [place for place in range(len(self._places)) if len({row[place] for row in self._rows}) > 1]
+            kept = [*varying, *range(len(self._places), len(table.columns))]
             columns = tuple(table.columns[place] for place in kept)
-            self.grid.show(columns, [tuple(row[place] for place in kept) for row in rows], len(varying))
+            is_whole = len(kept) == len(table.columns)
+            rows = self._rows if is_whole else [tuple(row[place] for place in kept) for row in self._rows]
+            self.grid.show(columns, rows, len(varying), self._kept())
             if not rows:
                 self.grid.show_message("nothing to show here")
-        if selected is not None:
+        self._set_title(title)
+        if selected is not None and "head" in self._places:
             place = (selected.stack, selected.layer, selected.label)
-            self.grid.go_to(next((n for n, row in enumerate(table) if tuple(row[:3]) == place), None))
+            self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
         self._read_out()
 
     def show_message(self, title: str, message: str) -> None:
         """Say why there is no table."""
-        self.shown = None
+        self.shown, self._rows = None, ()
         self._set_title(title)
         self.grid.show_message(message)
         self.explanation_line.show("")
         self.readout_line.show("")
 
     def table_on_screen(self) -> Table:
-        """Give the table with its rows as they are sorted.
+        """Give the table with the rows that are shown, as they are sorted.
 
         Raises
         ------
@@ -78,27 +102,111 @@ class TablePane(Pane):
         """
         if self.shown is None:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
-        rows = tuple(self.shown)
-        return Table(self.shown.view, self.shown.columns, tuple(rows[place] for place in self.grid.order))
+        return Table(self.shown.view, self.shown.columns, tuple(self._rows[place] for place in self.grid.order))
 
     def _set_title(self, title: str) -> None:
-        """Say what is shown."""
-        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
+        """Say what is shown, and of a filter how much it leaves."""
+        self._title = title
+        line = Text.assemble((f"{self.view} ", "bold"), title)
+        if self._filter.text.strip() and self.shown is not None:
+            gap = "  " if title else ""
+            line.append(f"{gap}{len(self.grid.order)} of {len(self._rows)}  {harmless(self._filter.text.strip())}")
+        self.title_line.show(line)
+
+    def _kept(self) -> Sequence[int] | None:
+        """Give the numbers of the rows that the filter leaves; None for all."""
+        return list(self._filter.kept(self._rows)) if self._filter.text.strip() else None
+
+    def _use(self, wanted: Filter) -> None:
+        """Show the rows that a filter leaves."""
+        self._filter = wanted
+        if self.shown is not None:
+            self.grid.narrow(self._kept())
+        self._set_title(self._title)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the filter line have its own key and the table its own."""
+        is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
+        return action not in ("filter", "apply") or (action == "apply") == is_typing
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self._applied = self._filter
+        self.filter_input.display = True
+        self.screen.set_focus(self.filter_input)
+        self.filter_input.action_select_all()
+        self._explain_filter()
+
+    def action_apply(self) -> None:
+        """Go back to the table, and filter by what has been typed by now once it is in the line."""
+        self.screen.set_focus(self.grid)
+        self.filter_input.finish()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Filter while it is typed; what cannot be read yet leaves the rows as they are."""
+        event.stop()
+        if self.filter_input.display:
+            self._explain_filter()
+
+    def _explain_filter(self) -> FilterError | None:
+        """Filter by what is typed, and say how far it goes or what is wrong with it."""
+        text = self.filter_input.value
+        try:
+            wanted = parse_filter(text, self._columns)
+        except FilterError as error:
+            column = self.filter_input.completed
+            meaning = f"{column}: {explain(column)}" if column else str(error)
+            self.explanation_line.show(f"Enter goes to {meaning}" if text.strip() in self._columns else meaning)
+            return error
+        self._use(wanted)
+        count = f"{len(self.grid.order)} of {len(self._rows)} rows"
+        self.explanation_line.show(count if text else "Tab completes columns; one by itself goes there")
+        return None
+
+    @on(FilterInput.Finished)
+    def _finished(self) -> None:
+        """Keep the filter, or go to the column that is named; with what cannot be read go back to the line."""
+        column = self.filter_input.value.strip()
+        if column in self._columns:
+            self._use(self._applied)
+            self.grid.go_to_column(column)
+        elif self._explain_filter() is not None:
+            self.screen.set_focus(self.filter_input)
+            return
+        self._close()
+
+    @on(FilterInput.Cleared)
+    def _clear(self) -> None:
+        """Show all rows again and go back to the table."""
+        self._use(parse_filter("", ()))
+        self._close()
+        self.screen.set_focus(self.grid)
+
+    def _close(self) -> None:
+        """Put the filter line away."""
+        self.filter_input.display = False
+        self.filter_input.value = self._filter.text
+        self._read_out()
 
     @on(TableGrid.Moved)
     def _read_out(self) -> None:
         """Explain the column under the cursor, and write its cell in full."""
-        if self.shown is None or self.grid.row is None:
+        if self.filter_input.display:
             return
-        cell = self.grid.row[self.grid.columns.index(self.grid.column)]
+        row = self.grid.row
+        if self.shown is None or row is None:
+            self.readout_line.show("")
+            return
+        cell = row[self.grid.columns.index(self.grid.column)]
         self.explanation_line.show(explain(self.grid.column))
         self.readout_line.show(f"{self.grid.column} {harmless(cell) if isinstance(cell, str) else repr(cell)}")
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:
         """Go to the head that a row is about: the one that feeds, where it says one."""
-        if self.shown is None or self.grid.place is None:
+        if self.shown is None or self.grid.place is None or "head" not in self._places:
             return
-        row = dict(zip(self.shown.columns, tuple(self.shown)[self.grid.place], strict=True))
+        row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
         layer, head = row.get("from_layer", row["layer"]), row.get("from_head", row["head"])
         self.post_message(HeadPicked(Head(str(row["stack"]), int(layer), -1 if head == "all" else int(head))))

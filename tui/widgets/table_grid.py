@@ -19,7 +19,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.tables import Cell
-from tui.drawing.text import centred, fit, harmless, in_ascii
+from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
+from tui.drawing.titles import Title, titles
 from tui.numbers import short
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
 
@@ -74,11 +75,14 @@ class TableGrid(ScrollView, can_focus=True):
         self._ascii_only = ascii_only
         self.rows: Sequence[Row] = ()
         self._texts: list[tuple[str, ...]] = []
+        self._kept: Sequence[int] | None = None
         self._order: list[int] = []
         self._sorted: tuple[str, bool] | None = None
         self._widths: tuple[int, ...] = ()
         self._starts: tuple[int, ...] = (0,)
         self._numeric: tuple[bool, ...] = ()
+        self._titles: tuple[Title, ...] = ()
+        self._head = 1
         self._frozen = 0
         self._cursor = (0, 0)
 
@@ -108,23 +112,30 @@ class TableGrid(ScrollView, can_focus=True):
         """Which of the rows stand on the screen, from the first line to the last."""
         return tuple(self._order)
 
-    def show(self, columns: tuple[str, ...], rows: Sequence[Row], frozen: int) -> None:
-        """Show rows, sorted as before where the column is still there.
+    def show(
+        self, columns: tuple[str, ...], rows: Sequence[Row], frozen: int, kept: Sequence[int] | None = None
+    ) -> None:
+        """Show rows, sorted as before where the column is still there; those that were there before cost nothing.
 
         Parameters
         ----------
         columns : their names.
         rows : each as long as ``columns``.
         frozen : how many columns stay at the left.
+        kept : the numbers of the rows that are shown; all unless given.
         """
         same_columns = columns == self.columns
-        self.columns, self.rows, self._frozen, self.message = columns, rows, frozen, ""
-        self._texts = [tuple(self._text(cell) for cell in row) for row in rows]
+        written = {id(row): texts for row, texts in zip(self.rows, self._texts, strict=True)} if same_columns else {}
+        self._texts = [written.get(id(row)) or tuple(map(self._text, row)) for row in rows]
+        self.columns, self.rows, self._frozen, self._kept, self.message = columns, rows, frozen, kept, ""
         by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
         self._numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
         longest = [max((cell_len(row[place]) for row in self._texts), default=0) for place in range(len(columns))]
+        self._titles = titles(columns)
+        self._head = 2 if any(upper for upper, _ in self._titles) else 1
         self._widths = tuple(
-            min(WIDEST, max(width, cell_len(name) + 1)) for width, name in zip(longest, columns, strict=True)
+            min(WIDEST, max(width, cell_len(upper), cell_len(lower) + 1))
+            for width, (upper, lower) in zip(longest, self._titles, strict=True)
         )
         self._starts = tuple(accumulate((width + GAP for width in self._widths), initial=0))
         if not same_columns:
@@ -133,9 +144,17 @@ class TableGrid(ScrollView, can_focus=True):
             self.scroll_to(0, 0, animate=False, immediate=True)
         self._arrange()
 
+    def narrow(self, kept: Sequence[int] | None) -> None:
+        """Show some of the rows, by their numbers, or all of them; the cursor stays on its row if that is shown."""
+        place = self.place
+        self._kept = kept
+        self._arrange()
+        self.go_to(place)
+        self._reveal()
+
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
-        self.rows, self._texts, self._order, self.message = (), [], [], message
+        self.rows, self._texts, self._order, self._kept, self.message = (), [], [], None, message
         self.virtual_size = Size(0, 0)
         self.refresh()
 
@@ -146,7 +165,7 @@ class TableGrid(ScrollView, can_focus=True):
 
     def _arrange(self) -> None:
         """Put the rows in order and the cursor within them."""
-        self._order = list(range(len(self.rows)))
+        self._order = list(range(len(self.rows)) if self._kept is None else self._kept)
         if self._sorted is not None:
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
             present = [number for number in self._order if not _is_missing(self.rows[number][place])]
@@ -154,7 +173,7 @@ class TableGrid(ScrollView, can_focus=True):
             present.sort(key=lambda number: _sort_key(self.rows[number][place]), reverse=is_descending)
             self._order = present + absent
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
-        self.virtual_size = Size(self._starts[-1], len(self.rows) + 1)
+        self.virtual_size = Size(self._starts[-1], len(self._order) + self._head)
         self.refresh()
         self.post_message(self.Moved())
 
@@ -164,19 +183,21 @@ class TableGrid(ScrollView, can_focus=True):
         plain = self.get_component_rich_style("table--cell")
         if self.message:
             return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
-        if y == 0:
-            return self._line(tuple(map(self._title, self.columns)), self.get_component_rich_style("table--head"), -1)
-        place = y - 1 + self.scroll_offset.y
+        if y < self._head:
+            texts = tuple(self._title(place, y - self._head) for place in range(len(self.columns)))
+            return self._line(texts, self.get_component_rich_style("table--head"), -1)
+        place = y - self._head + self.scroll_offset.y
         if place >= len(self._order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self._cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
         return self._line(self._texts[self._order[place]], style, self._cursor[1] if is_current else -1)
 
-    def _title(self, column: str) -> str:
-        """Name a column, with a sign where it sorts the rows."""
-        shown = in_ascii(column) if self._ascii_only else column
-        if self._sorted is None or self._sorted[0] != column:
+    def _title(self, place: int, line: int) -> str:
+        """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
+        text = self._titles[place][line]
+        shown = in_ascii(text) if self._ascii_only else text
+        if line < -1 or self._sorted is None or self._sorted[0] != self.columns[place]:
             return shown
         down, up = ("v", "^") if self._ascii_only else ("▾", "▴")
         return f"{shown}{down if self._sorted[1] else up}"
@@ -197,7 +218,11 @@ class TableGrid(ScrollView, can_focus=True):
         segments = []
         for column in columns:
             align: Literal["left", "right"] = "right" if self._numeric[column] else "left"
-            text = fit(texts[column], self._widths[column], align=align, ascii_only=self._ascii_only)
+            width = self._widths[column]
+            if column < self._frozen and not self._numeric[column]:  # what tells long names apart is at their end
+                text = fit_end(texts[column], width, ascii_only=self._ascii_only)
+            else:
+                text = fit(texts[column], width, align=align, ascii_only=self._ascii_only)
             own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
             segments += [Segment(text, own), Segment(" " * GAP, style)]
         return segments
@@ -210,17 +235,22 @@ class TableGrid(ScrollView, can_focus=True):
         row, column = max(0, min(row, len(self._order) - 1)), max(0, min(column, len(self.columns) - 1))
         self._cursor = (row, column)
         for place in {old[0], row}:
-            y = place - self.scroll_offset.y + 1
-            if 0 < y < self.size.height:
+            y = place - self.scroll_offset.y + self._head
+            if self._head <= y < self.size.height:
                 self.refresh(Region(0, y, self.size.width, 1))
         self._reveal()
         if old != self._cursor:
             self.post_message(self.Moved())
 
+    @property
+    def _rows_in_view(self) -> int:
+        """How many rows there is room for."""
+        return max(1, self.scrollable_content_region.height - self._head)
+
     def _reveal(self) -> None:
         """Scroll as little as brings the cursor into view."""
         row, column = self._cursor
-        height, width = self.scrollable_content_region.height - 1, self.scrollable_content_region.width
+        height, width = self._rows_in_view, self.scrollable_content_region.width
         top, left = self.scroll_offset.y, self.scroll_offset.x
         new_top = min(max(top, row - height + 1), row)
         new_left = left
@@ -236,6 +266,11 @@ class TableGrid(ScrollView, can_focus=True):
         if place is not None and place in self._order:
             self._move(self._order.index(place), self._cursor[1])
 
+    def go_to_column(self, name: str) -> None:
+        """Put the cursor on a column, if it is shown."""
+        if name in self.columns:
+            self._move(self._cursor[0], self.columns.index(name))
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is; on a column's name, sort by it."""
         offset = event.get_content_offset(self)
@@ -244,11 +279,11 @@ class TableGrid(ScrollView, can_focus=True):
         edge = self._starts[self._frozen]
         x = offset.x if offset.x < edge else offset.x + self.scroll_offset.x
         column = min(bisect_right(self._starts, x) - 1, len(self.columns) - 1)
-        if offset.y == 0:
+        if offset.y < self._head:
             self._move(self._cursor[0], column)
             self.action_sort()
         else:
-            self._move(offset.y - 1 + self.scroll_offset.y, column)
+            self._move(offset.y - self._head + self.scroll_offset.y, column)
 
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
@@ -256,7 +291,7 @@ class TableGrid(ScrollView, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move by as many rows as are in view."""
-        self._move(self._cursor[0] + pages * max(1, self.scrollable_content_region.height - 1), self._cursor[1])
+        self._move(self._cursor[0] + pages * self._rows_in_view, self._cursor[1])
 
     def action_row_edge(self, last: bool) -> None:
         """Move to the first or the last row."""
