@@ -33,8 +33,8 @@ def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
 
 
-_AT_EACH_END = "Tokens at each end (directions).  [default: 10]"
-_STRONGEST = "Strongest directions (directions).  [default: 10]"
+_AT_EACH_END = "Tokens at each end (directions, explain).  [default: 10]"
+_STRONGEST = "Strongest directions, or terms with their tokens (directions, explain).  [default: 10]"
 
 TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     "top": click.option("--top", type=click.IntRange(1), metavar="N", help=_AT_EACH_END),
@@ -43,6 +43,12 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         "--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query."
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Read every parameter for its norm (weights)."),
+    "position": click.option(
+        "--position", type=click.IntRange(0), metavar="Q", help="The query's token, from 0 (explain).  [default: last]"
+    ),
+    "key": click.option(
+        "--key", type=click.IntRange(0), metavar="K", help="The key's token (explain).  [default: looked at most]"
+    ),
     "fold_norm": click.option(
         "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
     ),

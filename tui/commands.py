@@ -30,7 +30,7 @@ VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
 @click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
-@click.option("--text", help="The sentence (attention).")
+@click.option("--text", help="The sentence (attention, explain).")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
 @table_options
 @click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
@@ -49,6 +49,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
     composition which earlier heads feed each head, the strongest first
     directions  the tokens that singular directions of QK and OV stand for
     weights     every parameter: shape, dtype, size, what is tied; --norms: its norm
+    explain     the score of one query and one key of --text, split into terms that add up to it
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}

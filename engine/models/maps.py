@@ -16,6 +16,7 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 
 if TYPE_CHECKING:
+    from engine.models.scoring import Scoring
     from engine.models.witness import Observation
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
@@ -72,6 +73,15 @@ class MapReader(ABC):
     @abstractmethod
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads a few tokens, for `engine.models.proof.prove`."""
+
+    @abstractmethod
+    def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
+        """Take one layer's scores apart for the sentence that was read last, and give the tokens along both axes.
+
+        Raises
+        ------
+        EngineError : when the layer was not run, or its scores are more than products of queries and keys.
+        """
 
     def layer_maps(
         self, layer: Head, breathe: Callable[[], None] = _at_once, buffer: NDArray[np.float32] | None = None

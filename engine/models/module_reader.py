@@ -15,6 +15,7 @@ from engine.models.gathering import Gathering
 from engine.models.handmade import Found
 from engine.models.lent import not_learning
 from engine.models.maps import MapReader, Tokens
+from engine.models.scoring import Scoring
 from engine.models.source import Words
 from engine.models.tracing import trace
 from engine.models.witness import Observation
@@ -135,6 +136,10 @@ class ModuleReader(MapReader):
                 breathe()
                 seen[head] = self._observed(found)
         return seen
+
+    def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
+        """Refuse: what projects queries and keys has no module that is known by name."""
+        raise EngineError(f"{self._outline.name} is no model of transformers; its scores cannot be split into terms")
 
     def _observed(self, found: Found) -> Observation:
         """Watch one layer's attention."""

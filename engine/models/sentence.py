@@ -27,9 +27,10 @@ from engine.models.maps import MapReader, Tokens
 from engine.models.outline import Anatomy
 from engine.models.places import turn_of
 from engine.models.room import need_room
+from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
-from engine.models.witness import Observation, find_module, observe
+from engine.models.witness import Observation, find_module, observe, scoring_projections
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -39,6 +40,9 @@ PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
 
 COPIES = 3
 """Of a layer's maps, that its eager way holds at a time: scores, with the mask, and their softmax."""
+
+SCORING_COPIES = 16
+"""Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -157,15 +161,8 @@ class Reader(MapReader):
 
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """Call one layer's attention module again, in blocks of queries where its code allows it."""
-        if self._sentence is None:
-            raise EngineError("no sentence has been read; type one")
-        if layer not in self._calls:
-            raise EngineError(
-                f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
-            )
-        own = self._sentence.tokens
-        queries = own if layer.stack == "encoder" else self._decoder_tokens or own
-        keys = own if layer.stack == "cross" else queries
+        queries, keys = self._tokens(layer)
+        own = keys if self._sentence is None else self._sentence.tokens
         heads = self._outline.layer(layer).heads
         if self._gather_in_blocks(layer, (heads, len(queries), len(keys)), gathering, breathe):
             return queries, keys
@@ -183,6 +180,39 @@ class Reader(MapReader):
         gathering.begin((heads, len(queries), len(keys)))
         gathering.put(0, found[0])
         return queries, keys
+
+    def _tokens(self, layer: Head) -> Tokens:
+        """Give the tokens along both axes of a layer's maps.
+
+        Raises
+        ------
+        EngineError : when no sentence has been read, or not by this layer.
+        """
+        if self._sentence is None:
+            raise EngineError("no sentence has been read; type one")
+        if layer not in self._calls:
+            raise EngineError(
+                f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
+            )
+        own = self._sentence.tokens
+        queries = own if layer.stack == "encoder" else self._decoder_tokens or own
+        return queries, own if layer.stack == "cross" else queries
+
+    def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
+        """Take one layer's scores apart by calling its attention module again, in float64 too."""
+        queries, keys = tokens = self._tokens(layer)
+        module, described = self.modules[layer], self._anatomy.modules[layer]
+        heads = described.outline.heads
+        need_room(heads, len(queries), len(keys), SCORING_COPIES)
+        breathe()
+        call = _for_weights(module, *self._calls[layer])
+        name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
+        try:
+            with self._lent(self.model):
+                projections = scoring_projections(self.model, described)
+                return Scoring(name, module, projections, (call.args, call.kwargs), shape), tokens
+        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+            raise EngineError(f"the scores of {name} cannot be watched: {first_line(error)}; its map works") from error
 
     def _gather_in_blocks(
         self, layer: Head, shape: tuple[int, int, int], gathering: Gathering, breathe: Callable[[], None]

@@ -116,6 +116,26 @@ def _loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, R
     return attention_modules(names)
 
 
+def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
+    """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
+
+    Raises
+    ------
+    EngineError : when there are none, for their weights belong to no module of their own.
+    """
+    named = dict(model.named_modules())
+    loaded = dict(_loaded_attention(named))
+    found: dict[str, nn.Module] = {}
+    for matrix, own in (("Q", module.outline.module), ("K", module.key_value_module)):
+        path = _path(named, own)
+        rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
+        projection = _first(named, path, [rule.first_step(matrix) for rule in rules])
+        if projection is None:
+            raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
+        found[matrix] = projection
+    return found
+
+
 def observe(
     model: Any, modules: Mapping[Head, AttentionModule], ids: Tensor, breathe: Callable[[], None]
 ) -> dict[Head, Observation]:

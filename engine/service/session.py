@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.heads import LayerWeights
-    from engine.models.maps import MapReader
+    from engine.models.maps import MapReader, Tokens
+    from engine.models.scoring import Scoring
     from engine.service.computing import Computing
 
 Breathe = Callable[[], None]
@@ -252,6 +253,10 @@ class Session:
             self.outline.layer(Head(stack, layer))
         self.read(text, breathe)
         return self._whole_model.reader(breathe)
+
+    def scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:
+        """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
+        return self._reader_of(text, layer.stack, layer.layer, breathe).scoring(layer, breathe)
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
+from engine.service.explain_table import ExplainTable
 from engine.service.token_tables import TokenTables
 from engine.service.weights_table import WeightsTable
 from engine.values.errors import EngineError
@@ -41,6 +42,7 @@ class WorkedOut:
             "circuits": CircuitsTable(session, tables).rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,
+            "explain": ExplainTable(session, tables).rows,
         }
         self._of_model: Mapping[str, OfModel] = {}
         self._growing: Mapping[str, Growing] = {"weights": WeightsTable(session).growing}

@@ -57,12 +57,26 @@ COLUMNS = {
     "tied_to": "the parameter whose numbers it shares",
     "bytes": "what it takes, scales beside packed numbers left out; 0 where it is not stored by itself",
     "norm": "√Σw², the Frobenius norm; read while it is looked at",
+    "explain.term": "pairs are singular pairs of QK at the distance of the two tokens, the largest terms first",
+    "explain.value": "σ (x_q·u)(v·x_k) of a pair; all terms add up to the score",
+    "explain.cumulative": "this term and all above it",
+    "explain.query_tokens": "tokens at the end of u that the query is on",
+    "explain.key_tokens": "tokens at the end of v that the key is on",
+    "explain.query_projection": "x_q·u, x as the query's projection reads it, after the norm",
+    "explain.key_projection": "v·x_k, x as the key's projection reads it, after the norm",
+    "explain.singular_value": "σ of QK times the scale of the scores",
+    "explain.index": "which singular pair, the strongest first",
+    "explain.last_index": "the last pair of a group",
+    "explain.kind": "content, bias, cap or position; then what the model says",
+    "explain.note": "what a term is of, or why it stands for no tokens",
 }
-"""By the column's name."""
+"""By the column's name, or by the view's and the column's."""
 
 
-def explain(column: str) -> str:
-    """Say what a column holds; nothing of one that says it itself."""
+def explain(column: str, view: str = "") -> str:
+    """Say what a column of a view holds; nothing of one that says it itself."""
+    if (own := COLUMNS.get(f"{view}.{column}")) is not None:
+        return own
     if column.endswith(CHANCE):
         return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
     return COLUMNS.get(column, "")

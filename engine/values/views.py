@@ -16,6 +16,7 @@ class Scope(Enum):
     LAYER = "a layer"
     """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
     MODEL = "the model"
+    CELL = "a head and a cell of its map"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Query:
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
     text : the sentence, where one is read.
     position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
-    key : position of the key, from 0.
+    key : position of the key, from 0; None for the one that the query looks at most.
     token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
     off : the heads that are switched off.
     norms : whether parameters are read for their norms.
@@ -164,5 +165,29 @@ WEIGHTS = View(
     grows=True,
 )
 
-VIEWS = {view.name: view for view in (CIRCUITS, COMPOSITION, DIRECTIONS, WEIGHTS)}
+EXPLAIN = View(
+    "explain",
+    "x",
+    "Explain the cell of the map",
+    "the score of one query and one key, split into terms that add up to it",
+    (
+        *_HEAD,
+        "term", "value", "cumulative", "query_tokens", "key_tokens", "query_projection", "key_projection",
+        "singular_value", "index", "last_index", "kind", "note", "query", "key", "query_token", "key_token",
+    ),
+    options=frozenset({"layer", "head", "stack", "text", "position", "key", "top", "first"}),
+    needs=frozenset({"text"}),
+    scope=Scope.CELL,
+)  # fmt: skip
+
+VIEWS = {
+    view.name: view
+    for view in (
+        CIRCUITS,
+        COMPOSITION,
+        DIRECTIONS,
+        EXPLAIN,
+        WEIGHTS,
+    )
+}
 """Every such table, by name."""

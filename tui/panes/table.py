@@ -199,7 +199,7 @@ class TablePane(Pane):
             self.readout_line.show("")
             return
         cell = row[self.grid.columns.index(self.grid.column)]
-        self.explanation_line.show(explain(self.grid.column))
+        self.explanation_line.show(explain(self.grid.column, self.view))
         self.readout_line.show(f"{self.grid.column} {harmless(cell) if isinstance(cell, str) else repr(cell)}")
 
     @on(TableGrid.Chosen)

@@ -1,0 +1,94 @@
+"""One pre-softmax score as a sum: singular pairs of QK, biases, positions.
+
+A head's query is ``q = A x_q + a`` and its key ``k = B x_k + c``, with x what the projections read, and all that a
+model does to queries and keys on the way (a rotation by the position, a gain, a norm whose size is held as it is) in A,
+B, a and c. The score is ``s · q·k`` and what is added whatever the query is. With ``s AᵀB = Σ σ_i u_i v_iᵀ``
+
+``s · q·k = Σ σ_i (x_q·u_i)(v_i·x_k) + s · a·(B x_k) + s · (A x_q)·c + s · a·c``
+
+exactly (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", for the first of these sums). With
+rotary positions AᵀB is the QK at the distance of the two tokens, ``W_Qᵀ R_{−Δ} W_K`` (`engine.mathematics.rotary`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.directions import with_signs
+from engine.mathematics.factored import product, thin
+
+
+@dataclass(frozen=True)
+class Side:
+    """A query or a key as an affine function of what its projection read.
+
+    Attributes
+    ----------
+    read : (d,) float64, x.
+    weight : (r, d) float64, A or B.
+    rest : (r,) float64, what it would be for x = 0: a or c.
+    """
+
+    read: Tensor
+    weight: Tensor
+    rest: Tensor
+
+
+@dataclass(frozen=True)
+class ScoreTerms:
+    """The terms of ``s · q·k``.
+
+    Attributes
+    ----------
+    values : (r,) σ_i (x_q·u_i)(v_i·x_k), by singular value, the largest first.
+    sigma : (r,) of ``s AᵀB``.
+    left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
+    query, key : (r,) x_q·u_i and x_k·v_i.
+    query_rest, key_rest, both_rests : the three terms in which a or c stands.
+    """
+
+    values: Tensor
+    sigma: Tensor
+    left: Tensor
+    right: Tensor
+    query: Tensor
+    key: Tensor
+    query_rest: float
+    key_rest: float
+    both_rests: float
+
+
+def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
+    """Split ``scale · q·k`` into its terms.
+
+    Examples
+    --------
+    >>> query = Side(torch.tensor([3.0, 1.0]), torch.eye(2), torch.tensor([0.0, 1.0]))
+    >>> key = Side(torch.tensor([1.0, 2.0]), torch.diag(torch.tensor([2.0, 1.0])), torch.ones(2))
+    >>> found = score_terms(query, key, 1.0)
+    >>> found.values.tolist(), found.query_rest, found.key_rest, found.both_rests
+    ([6.0, 2.0], 2.0, 4.0, 1.0)
+    """
+    left, sigma, right = product(thin(query.weight[None]), thin(key.weight[None])).singular_triples()
+    if scale < 0:
+        right = -right
+    left, right = with_signs(left, right)
+    sigma, left, right = abs(scale) * sigma[0], left[0], right[0]
+    x_query, x_key = query.read.double(), key.read.double()
+    on_left, on_right = left.mT @ x_query, right.mT @ x_key
+    own_query, own_key = query.weight.double() @ x_query, key.weight.double() @ x_key
+    rests = query.rest.double(), key.rest.double()
+    return ScoreTerms(
+        sigma * on_left * on_right,
+        sigma,
+        left,
+        right,
+        on_left,
+        on_right,
+        scale * float(torch.dot(rests[0], own_key)),
+        scale * float(torch.dot(own_query, rests[1])),
+        scale * float(torch.dot(*rests)),
+    )

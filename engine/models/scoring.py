@@ -1,0 +1,236 @@
+"""How a model makes the scores of one layer: its own queries and keys, each as a function of what it was made of.
+
+Nothing is known of a model's positions, norms or scale by name. Its attention module is called again on what it was
+called with, in float64, and what passes through PyTorch's functions is noted: the product of queries and keys, and what
+the softmax is taken of. A query's derivative by what its projection wrote is all that was done to it since, rotations
+included; a norm's size is held as it is, for it is one number of the token. What is added whatever the query is (a bias
+of the positions, a mask) is what the scores are when all queries are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from engine.mathematics.score_terms import Side
+from engine.models.score_watch import Held, Noted, ScoreWatch
+from engine.values.errors import EngineError
+
+EXACT = 1e-5
+"""Of the largest score, how far the formula may be from what the module computes in float64; some cast in between."""
+
+UNPRESSED = 0.9
+"""Of a cap, below which scores tell what they were before it."""
+
+HIDING = 9999.0
+"""What a mask takes off a score at least; where no weight is left then, the key is hidden."""
+
+
+class Scoring:
+    """One layer's scores for one sentence; each is ``cap(scale · q·k)`` and something added.
+
+    Attributes
+    ----------
+    scores, weights : (heads, queries, keys) before and after the softmax, as the module computes them in its own dtype.
+    added : (heads, queries, keys) what is added whatever the query is.
+    seen : (heads, queries, keys) whether a key is not hidden by a mask.
+    scales : (heads,)
+
+    Parameters
+    ----------
+    name : of the layer, as errors say it.
+    module : the attention module.
+    projections : the modules of its queries and keys, the first steps of those that take two, by matrix.
+    call : the arguments of its call, without a cache.
+    shape : heads, queries, keys.
+
+    Raises
+    ------
+    EngineError : when its scores are not products of queries and keys and something added.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        projections: Mapping[str, nn.Module],
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        shape: tuple[int, int, int],
+    ) -> None:
+        self._name = name
+        self._module = module
+        self._projections = projections
+        self._call = call
+        self._shape = shape
+        self._sides: dict[tuple[str, int, int], Side] = {}
+        own = self._own()
+        assert own.scores is not None
+        assert own.weights is not None
+        keys = shape[2]
+        self.weights = own.weights[..., :keys].detach()
+        self._held = Held()
+        self._noted = self._exactly(self._held)
+        silent = self._without_sink(self._exactly(Held(sizes=self._held.sizes), is_zero=True))
+        self.scores = self._without_sink(own)
+        self.added = silent
+        self.seen = (self.weights > 0) | (silent > -HIDING)
+        self._cap, self.scales = self._formula(self._without_sink(self._noted) - silent)
+        self._check_half()
+
+    def _own(self) -> Noted:
+        """Call the module as it is, for the scores that it computes."""
+        args, kwargs = tree_map(_afresh(None), self._call)
+        with torch.no_grad(), ScoreWatch(self._shape) as watch:
+            self._module(*args, **kwargs)
+        return self._checked(watch.noted)
+
+    def _exactly(self, held: Held, is_zero: bool = False) -> Noted:
+        """Call the module in float64, holding its norms."""
+        wide = torch.float32 if next(self._module.parameters()).device.type == "mps" else torch.float64
+        afresh = _afresh(wide)
+        args, kwargs = tree_map(afresh, self._call)
+        parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+        with ExitStack() as stack, torch.enable_grad():
+            for projection in set(self._projections.values()):
+                stack.enter_context(projection.register_forward_pre_hook(held.read_share))
+                stack.enter_context(projection.register_forward_hook(held.cut))
+            for part in self._module.modules():
+                if "Norm" in type(part).__name__:
+                    stack.enter_context(part.register_forward_hook(held.hold))
+            watch = stack.enter_context(ScoreWatch(self._shape, is_zero))
+            torch.func.functional_call(
+                self._module, {name: afresh(part.detach()) for name, part in parts.items()}, args, kwargs
+            )
+        return self._checked(watch.noted)
+
+    def _checked(self, noted: Noted) -> Noted:
+        """Refuse a module whose scores do not come of one product of queries and keys.
+
+        Raises
+        ------
+        EngineError : saying why.
+        """
+        if noted.scores is None:
+            raise self._refusal("does not take the softmax of products of queries and keys")
+        if noted.products > 1:
+            raise self._refusal("adds several products to its scores")
+        return noted
+
+    def _refusal(self, why: str) -> EngineError:
+        """Say why scores cannot be explained."""
+        return EngineError(f"{self._name} {why}; its scores cannot be split into terms")
+
+    def _without_sink(self, noted: Noted) -> Tensor:
+        """Give the scores of tokens, (heads, queries, keys) float64; where a sink stands beside them, as they were.
+
+        A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
+        """
+        assert noted.scores is not None
+        scores, keys = noted.scores.detach().double(), self._shape[2]
+        if scores.shape[-1] == keys:
+            return scores
+        sinks = getattr(self._module, "sinks", None)
+        if scores.shape[-1] != keys + 1 or not isinstance(sinks, Tensor):
+            raise self._refusal("has scores that are of no token")
+        return scores[..., :keys] - scores[..., keys:] + sinks.detach().double()[:, None, None]
+
+    def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
+        """Find the cap, if there is one, and each head's scale with which products make scores.
+
+        Raises
+        ------
+        EngineError : when no scale does.
+        """
+        assert self._noted.query is not None
+        assert self._noted.key is not None
+        products = (self._noted.query @ self._noted.key.mT).detach().double()
+        seen, made = self.seen, torch.where(self.seen, made, 0.0)
+        cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
+        tells, raw = seen, made
+        if cap is not None:
+            tells = seen & (made.abs() < UNPRESSED * cap)
+            raw = cap * torch.atanh(torch.where(tells, made / cap, 0.0))
+        used = torch.where(tells, products, 0.0)
+        scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(torch.float64).tiny)
+        off = torch.where(seen, _capped(scales[:, None, None] * products, cap) - made, 0.0)
+        if bool(off.abs().amax() <= EXACT * made.abs().amax()):
+            return cap, scales
+        raise self._refusal("adds more to its scores than what is the same for every query")
+
+    def _check_half(self) -> None:
+        """Refuse queries and keys that are no affine function of what their projections read.
+
+        Raises
+        ------
+        EngineError : when those of half the input are not half way to those of none.
+        """
+        calls = [self._noted, *(self._exactly(Held(sizes=self._held.sizes, share=share)) for share in (0.5, 0.0))]
+        for made in ([each.query for each in calls], [each.key for each in calls]):
+            whole, half, none = (each.detach() for each in made if each is not None)
+            off = (half - (whole + none) / 2).abs().amax()
+            if bool(off > EXACT * whole.abs().amax()):
+                raise self._refusal("makes queries and keys in a way that is not linear in what it reads")
+
+    def capped(self, score: float) -> float:
+        """Give what a cap makes of a score; the score itself where there is none."""
+        return float(_capped(torch.tensor(score, dtype=torch.float64), self._cap))
+
+    def side(self, matrix: str, head: int, place: int) -> Side:
+        """Give a query (``Q``) or a key (``K``) as a function of what its projection read.
+
+        Raises
+        ------
+        EngineError : when it was made of several tokens.
+        """
+        if (matrix, head, place) not in self._sides:
+            made = self._noted.query if matrix == "Q" else self._noted.key
+            assert made is not None
+            self._sides[matrix, head, place] = self._differentiated(matrix, made[head, place], place)
+        return self._sides[matrix, head, place]
+
+    def _differentiated(self, matrix: str, row: Tensor, place: int) -> Side:
+        """Differentiate one query or key by what its projection read."""
+        projection = self._projections[matrix]
+        written, read = self._held.written[projection], self._held.read[projection].flatten(0, -2)
+        count = self._shape[1] if matrix == "Q" else self._shape[2]
+        if written.shape[:-1].numel() != count or len(read) != count:
+            raise self._refusal("projects other rows than those of its tokens")
+        by_written = []
+        for each in row:
+            slopes = torch.autograd.grad(each, written, retain_graph=True)[0].flatten(0, -2)  # (tokens, rows)
+            by_written.append(slopes[place].clone())
+            slopes[place] = 0
+            if bool(slopes.any()):
+                raise self._refusal("mixes the queries or keys of several tokens")
+        weight = torch.stack(by_written) @ _weight(projection).to(written)
+        rest = row.detach() - weight @ read[place]
+        return Side(*(each.double().cpu() for each in (read[place], weight, rest)))
+
+
+def _weight(projection: nn.Module) -> Tensor:
+    """Give a projection's weight as (out, in)."""
+    weight: Any = projection.weight
+    detached: Tensor = weight.detach()
+    return detached.T if type(projection).__name__ == "Conv1D" else detached.flatten(1)
+
+
+def _capped(scores: Tensor, cap: float | None) -> Tensor:
+    """Press scores below a cap, where there is one."""
+    return scores if cap is None else cap * torch.tanh(scores / cap)
+
+
+def _afresh(dtype: torch.dtype | None) -> Callable[[Any], Any]:
+    """Copy tensors so that gradients can go through them, floats to a dtype where one is given."""
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        is_kept = dtype is None or not value.is_floating_point()
+        return value.detach().clone() if is_kept else value.detach().to(dtype, copy=True)
+
+    return copied

@@ -1,0 +1,210 @@
+"""The rows of the ``explain`` table: one score, term by term, and what the model itself says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.directions import groups, projections
+from engine.mathematics.measures import rank_tolerance
+from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
+from engine.models.proof import TOLERANCES
+from engine.service.assembly import COMPUTE_EPSILON
+from engine.service.directions_table import NO_TABLE
+from engine.service.token_tables import TokenTable, TokenTables
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.model import LayerOutline
+from engine.values.tables import Cell
+from engine.values.views import Query
+
+if TYPE_CHECKING:
+    from engine.models.maps import Tokens
+    from engine.models.scoring import Scoring
+    from engine.service.session import Breathe, Session
+
+NOTHING = 1e-9
+"""Of a query or a key, what of it may be rounding alone and no bias."""
+
+BETWEEN = "|"
+"""What stands between tokens of one cell."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One row: what is added, and what stands beside it."""
+
+    name: str
+    kind: str
+    value: float
+    places: tuple[int, int] | None = None
+    note: str = ""
+
+
+class ExplainTable:
+    """Explains scores; the layer that was looked at last is kept, so that the next cell of it comes at once."""
+
+    def __init__(self, session: Session, tables: TokenTables) -> None:
+        self._session = session
+        self._tables = tables
+        self._last: tuple[tuple[str, Head], tuple[Scoring, Tokens]] | None = None
+
+    def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of one cell for each of the layer's heads that are asked for."""
+        scoring, (queries, keys) = self._scoring(query.text or "", layer.name, breathe)
+        place = _place("query", query.position, queries, len(queries) - 1)
+        for number in range(layer.heads):
+            if query.wants(number):
+                breathe()
+                best = int(scoring.weights[number, place].argmax())
+                key = _place("key", query.key, keys, best)
+                ends = (place, key, queries[place], keys[key])
+                if not bool(scoring.seen[number, place, key]):
+                    raise EngineError(
+                        f"query {place} ({queries[place]!r}) may not look at key {key} ({keys[key]!r}): "
+                        "the mask leaves no score; take a key that is seen"
+                    )
+                for cells in self._of_cell(layer, scoring, (number, place, key), query, breathe):
+                    yield (layer.stack, layer.layer, str(number), *cells, *ends)
+
+    def _scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:
+        """Take a layer's scores apart, unless they are those of the cell before."""
+        if self._last is None or self._last[0] != (text, layer):
+            self._last = None  # before there is room for the next
+            self._last = (text, layer), self._session.scoring(text, layer, breathe)
+        return self._last[1]
+
+    def _of_cell(
+        self, layer: LayerOutline, scoring: Scoring, cell: tuple[int, int, int], query: Query, breathe: Breathe
+    ) -> Iterator[tuple[Cell, ...]]:
+        """Yield the cells of a row from the term to the note."""
+        number, place, key = cell
+        sides = scoring.side("Q", number, place), scoring.side("K", number, key)
+        breathe()
+        found = score_terms(*sides, float(scoring.scales[number]))
+        stored = max(self._session.layer_weights(layer.name).epsilons[each] for each in "QK")
+        tolerance = rank_tolerance(*layer.shape("QK", False), COMPUTE_EPSILON, stored)
+        pairs = sorted(_pairs(found, tolerance), key=lambda term: -abs(term.value))
+        breathe()
+        tokens = self._tokens(
+            layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query
+        )
+        total = 0.0
+        for term in (*pairs, *_rests(found, sides, scoring, cell)):
+            total += term.value
+            yield (term.name, term.value, total, *_beside(term, found, tokens), term.kind, _note(term, tokens))
+        own = float(scoring.scores[cell])
+        left = own - total
+        allowed = TOLERANCES[scoring.weights.dtype] * max(
+            1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax())
+        )
+        if not abs(left) <= allowed:
+            raise EngineError(
+                f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
+            )
+        nothing = ("",) * 7
+        yield ("sum of the terms", total, total, *nothing, "total", "")
+        yield ("the model's score", own, "", *nothing, "model", "before the softmax, as the model computes it")
+        yield ("unexplained", left, "", *nothing, "unexplained", "rounding of the model's own arithmetic")
+        yield ("attention weight", float(scoring.weights[cell]), "", *nothing, "weight", "after the softmax")
+
+    def _tokens(
+        self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query
+    ) -> dict[int, tuple[str, str]] | None:
+        """Put pairs into words: by place, the tokens at the ends that the query and the key are on."""
+        names = self._tables.of_stack(layer.stack)
+        tables = (self._tables.tokens(names.queries, layer.d_model), self._tables.tokens(names.source, layer.d_source))
+        sides = [
+            self._at_ends(table, vectors[:, list(places)], met[list(places)], query.top)
+            for table, vectors, met in zip(tables, (found.left, found.right), (found.query, found.key), strict=True)
+        ]
+        return (
+            None
+            if sides == [None, None]
+            else {
+                place: (sides[0][n] if sides[0] else "", sides[1][n] if sides[1] else "")
+                for n, place in enumerate(places)
+            }
+        )
+
+    def _at_ends(self, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int) -> list[str] | None:
+        """Name the tokens farthest along directions (d, n), each turned to where ``met`` is positive."""
+        if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
+            return None
+        signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
+        along = projections(table.rows, vectors * signs)
+        rows = along.topk(min(top, along.shape[1])).indices
+        texts = self._tables.texts([table.ids[row] for row in rows.flatten().tolist()])
+        width = rows.shape[1]
+        return [BETWEEN.join(texts[start : start + width]) for start in range(0, len(texts), width)]
+
+
+def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
+    """Find a token's place.
+
+    Raises
+    ------
+    EngineError : when the sentence has no such token.
+    """
+    if asked is not None and asked >= len(tokens):
+        raise EngineError(f"the sentence has no {what} {asked}; it has {len(tokens)}, 0 to {len(tokens) - 1}")
+    return otherwise if asked is None else asked
+
+
+def _pairs(found: ScoreTerms, tolerance: float) -> Iterator[Term]:
+    """Yield the terms of singular pairs; those of nearly equal singular values, and of the null space, as one."""
+    sigma = found.sigma.numpy()
+    rank = int((sigma > tolerance * sigma[0]).sum()) if len(sigma) else 0
+    for start, end in dict.fromkeys(groups(sigma[:rank])) if rank else ():
+        value = float(found.values[start : end + 1].sum())
+        if start == end:
+            yield Term(f"pair {start + 1}", "content", value, (start, end))
+        else:
+            note = "their singular values are nearly equal: no single direction is claimed"
+            yield Term(f"pairs {start + 1}-{end + 1}", "content", value, (start, end), note)
+    if rank < len(sigma):
+        value = float(found.values[rank:].sum())
+        yield Term(
+            "null space", "content", value, (rank, len(sigma) - 1), "singular values that are zero but for rounding"
+        )
+
+
+def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: tuple[int, int, int]) -> Iterator[Term]:
+    """Yield the terms beside the pairs, where there are any: biases, a cap, what is added whatever the query is."""
+    has_query, has_key = (
+        bool(side.rest.norm() > NOTHING * (side.weight @ side.read + side.rest).norm()) for side in sides
+    )
+    if has_query:
+        yield Term("query bias", "bias", found.query_rest, note="the query's bias with the key's content")
+    if has_key:
+        yield Term("key bias", "bias", found.key_rest, note="the query's content with the key's bias")
+    if has_query and has_key:
+        yield Term("both biases", "bias", found.both_rests, note="the query's bias with the key's bias")
+    product = float(found.values.sum()) + found.query_rest + found.key_rest + found.both_rests
+    if (capped := scoring.capped(product)) != product:
+        yield Term("soft cap", "cap", capped - product, note="what the cap of the scores takes off")
+    if (added := float(scoring.added[cell])) != 0:
+        yield Term(
+            "position bias", "position", added, note="added whatever the query is: a relative bias, ALiBi, a mask"
+        )
+
+
+def _beside(term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None) -> tuple[Cell, ...]:
+    """Give the cells from ``query_tokens`` to ``last_index``."""
+    if term.places is None:
+        return ("",) * 7
+    start, end = term.places
+    sigma = float(found.sigma[start])
+    if start != end or term.note:
+        return ("", "", "", "", sigma, start + 1, end + 1)
+    words = ("", "") if tokens is None else tokens.get(start, ("", ""))
+    return (*words, float(found.query[start]), float(found.key[start]), sigma, start + 1, end + 1)
+
+
+def _note(term: Term, tokens: dict[int, tuple[str, str]] | None) -> str:
+    """Say what a term is of, or that no tokens are known."""
+    return term.note or (NO_TABLE if term.kind == "content" and tokens is None else "")
