@@ -25,7 +25,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
 from tui.frame import Frame
 from tui.key_line import KeyLine
-from tui.messages import Advanced, GroupReady, HeadPicked, Noticed
+from tui.messages import Advanced, CellMoved, GroupReady, HeadPicked, Noticed
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
@@ -229,6 +229,12 @@ class Explorer(Frame):
         if self.is_ready:
             self.conductor.read(event.value)
             self.views.go_to("attention")
+
+    @on(CellMoved)
+    def _cell_moved(self) -> None:
+        """Explain another cell of the map, where one is explained."""
+        if self.is_ready:
+            self.conductor.look_at_cell()
 
     @on(Advanced)
     def _advanced(self, event: Advanced) -> None:

@@ -18,6 +18,7 @@ from engine.values.views import VIEWS, Scope
 from tui.export_view import file_stem, table_on_screen
 from tui.facts import model_line
 from tui.messages import Advanced, GroupReady
+from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
 from tui.reading import Reading
 from tui.start import Start
@@ -180,6 +181,11 @@ class Conductor:
         if self._tables is not None:
             self._tables.draw()
 
+    def look_at_cell(self) -> None:
+        """Explain the cell that the map's cursor has come to, where that is in view."""
+        if self._tables is not None and self._app.views.table is not None:
+            self._tables.draw()
+
     async def _fetch_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""
         try:
@@ -228,7 +234,9 @@ class Conductor:
         pane = self._app.views.active
         if isinstance(pane, TablePane) and view == pane.view:
             is_whole = self.selected is None or VIEWS[view].scope is Scope.MODEL
-            return pane.table_on_screen(), "model" if is_whole else str(self.selected)
+            subject = "model" if is_whole else str(self.selected)
+            cell = self._app.views.attention.cell if isinstance(pane, CellPane) else None
+            return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
         attention = attention or self._app.views.attention.shown
         return table_on_screen(view, self._weights.knowledge, self.selected, self._weights.epsilon, attention)
 

@@ -43,6 +43,15 @@ class Noticed(Message):
 
 
 @dataclass
+class CellMoved(Message):
+    """The map's cursor is on another cell; only where it is now matters."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a newer move stand for an older one that has not been handled yet."""
+        return isinstance(message, CellMoved)
+
+
+@dataclass
 class HeadPicked(Message):
     """A person moved to a line of a table: its head or layer wants to be selected."""
 

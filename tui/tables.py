@@ -21,6 +21,9 @@ from tui.views import Views
 KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""
 
+WORDS = 4
+"""Tokens that stand for a side of a term."""
+
 Key = tuple[str, Query]
 
 
@@ -60,8 +63,8 @@ class Tables:
 
     def draw(self) -> None:
         """Draw the table that is looked at, ask for it when it is not known, or say why there is none."""
-        pane = self._views.active
-        if not isinstance(pane, TablePane):
+        pane = self._views.table
+        if pane is None:
             return
         name, view = self._selected, VIEWS[pane.view]
         title = self._title(view)
@@ -93,7 +96,9 @@ class Tables:
             return ""
         if name is None:
             return "all layers"
-        return f"{name.stack} {name}" if len(self._outline.stacks) > 1 else str(name)
+        of = self._views.attention.cell_name if view.scope is Scope.CELL else ""
+        stack = name.stack if len(self._outline.stacks) > 1 else ""
+        return " ".join(filter(None, (stack, str(name), of)))
 
     def _query(self, view: View) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of."""
@@ -105,7 +110,11 @@ class Tables:
             return replace(asked, layer=None if name is None else name.whole_layer)
         if name is None or (name.is_layer and view.scope is Scope.HEAD):
             return None
-        return replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)
+        asked = replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)
+        if view.scope is not Scope.CELL:
+            return asked
+        cell = self._views.attention.cell
+        return None if cell is None or name.is_layer else replace(asked, position=cell[0], key=cell[1], top=WORDS)
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment."""

@@ -6,8 +6,9 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from engine.values.views import VIEWS
+from engine.values.views import VIEWS, Scope
 from tui.panes.attention import AttentionPane
+from tui.panes.cell import CellPane
 from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
@@ -17,7 +18,8 @@ from tui.panes.table import TablePane
 class Views(Container):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
 
-    Tables that are worked out come in the place of the attention, each made when it is first looked at.
+    Tables that are worked out come in the place of the attention, each made when it is first looked at; that of a cell
+    of the map comes in the place of the weights, so that a large terminal shows the map beside it.
     """
 
     def __init__(self, *, ascii_only: bool) -> None:
@@ -42,7 +44,16 @@ class Views(Container):
         for each in self.panes:
             each.set_class(each is pane, "-active")
         self._left.set_class(pane not in (self.spectra, self.ranks), "-empty")
-        self.set_class(isinstance(pane, TablePane), "-tables")
+        is_cell = isinstance(pane, CellPane) or (pane is self.attention and self.has_class("-cell"))
+        self.set_class(is_cell, "-cell")
+        self.set_class(isinstance(pane, TablePane) and not is_cell, "-tables")
+
+    @property
+    def table(self) -> TablePane | None:
+        """The table that is in view: the active one, or one that explains the map's cell beside the active map."""
+        if isinstance(self.active, TablePane):
+            return self.active
+        return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
 
     def go_to(self, view: str) -> None:
         """Activate a view by its name and put the focus on it."""
@@ -51,7 +62,8 @@ class Views(Container):
             self.activate(pane)
             pane.focus_view()
             return
-        made = TablePane(VIEWS[view], ascii_only=self._ascii_only)
+        kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
+        made = kind(VIEWS[view], ascii_only=self._ascii_only)
         self.panes.append(made)
         self.mount(made)
         self.activate(made)

@@ -77,11 +77,12 @@ class ScoreWatch(TorchFunctionMode):
         first = 1 if func in ADDED_TO else 0
         query, key = given[first], given[first + 1]
         heads, queries, keys = self._shape
-        is_of_heads = query.ndim > 2 and query.shape[:-2].numel() == key.shape[:-2].numel() == heads
+        is_of_heads = query.ndim > 2 and query.shape[:-2].numel() == heads and query.ndim == key.ndim
         if not is_of_heads or (query.shape[-2], key.shape[-1]) != (queries, keys):
             return func(*args, **kwargs)
         self.noted.products += 1
-        self.noted.query, self.noted.key = query.flatten(0, -3), key.flatten(0, -3).mT
+        every_key = key.expand(*query.shape[:-2], *key.shape[-2:])  # where all heads share one
+        self.noted.query, self.noted.key = query.flatten(0, -3), every_key.flatten(0, -3).mT
         if not self._is_zero:
             return func(*args, **kwargs)
         zero = {id(query): torch.zeros_like(query)}
@@ -96,14 +97,17 @@ class Held:
     Attributes
     ----------
     read, written : by projection's module.
-    sizes : by norm's module, what it multiplied by, number by number, and whether it takes the mean off first.
+    sizes : by norm's module and the number of its call, what it multiplied by, number by number, and whether it takes
+        the mean off first.
     share : what the projections' inputs are multiplied by.
+    calls : by norm's module, how often it was called.
     """
 
     read: dict[nn.Module, Tensor] = field(default_factory=dict)
     written: dict[nn.Module, Tensor] = field(default_factory=dict)
-    sizes: dict[nn.Module, tuple[Tensor, bool]] = field(default_factory=dict)
+    sizes: dict[tuple[nn.Module, int], tuple[Tensor, bool]] = field(default_factory=dict)
     share: float = 1.0
+    calls: dict[nn.Module, int] = field(default_factory=dict)
 
     def read_share(self, projection: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Give a projection a share of what it reads."""
@@ -123,14 +127,16 @@ class Held:
         if len(args) != 1 or not isinstance(result, Tensor) or result.shape != rows.shape:
             return result
         compute: Any = type(norm).forward
+        self.calls[norm] = self.calls.get(norm, 0) + 1
+        call = norm, self.calls[norm]  # queries and keys may share a norm
         with torch.no_grad():
             rest = compute(norm, torch.zeros_like(rows))
-            if norm not in self.sizes:
+            if call not in self.sizes:
                 moved = compute(norm, rows + rows.abs().amax())
                 is_centred = bool((moved - result).abs().amax() <= SAME * (result - rest).abs().amax())
                 plain = _centred(rows, is_centred)
-                self.sizes[norm] = torch.where(plain == 0, 0.0, (result - rest) / plain), is_centred
-        sizes, is_centred = self.sizes[norm]
+                self.sizes[call] = torch.where(plain == 0, 0.0, (result - rest) / plain), is_centred
+        sizes, is_centred = self.sizes[call]
         return _centred(rows, is_centred) * sizes + rest
 
 

@@ -3,8 +3,8 @@
 Nothing is known of a model's positions, norms or scale by name. Its attention module is called again on what it was
 called with, in float64, and what passes through PyTorch's functions is noted: the product of queries and keys, and what
 the softmax is taken of. A query's derivative by what its projection wrote is all that was done to it since, rotations
-included; a norm's size is held as it is, for it is one number of the token. What is added whatever the query is (a bias
-of the positions, a mask) is what the scores are when all queries are zero.
+included; a norm's size is held as it is, for it is one number of the token. What is added beside the product (a bias of
+the positions, a mask) is what the scores are when all queries are zero as they meet the keys.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Scoring:
     Attributes
     ----------
     scores, weights : (heads, queries, keys) before and after the softmax, as the module computes them in its own dtype.
-    added : (heads, queries, keys) what is added whatever the query is.
+    added : (heads, queries, keys) what is added beside the product.
     seen : (heads, queries, keys) whether a key is not hidden by a mask.
     scales : (heads,)
 
@@ -196,6 +196,8 @@ class Scoring:
     def _differentiated(self, matrix: str, row: Tensor, place: int) -> Side:
         """Differentiate one query or key by what its projection read."""
         projection = self._projections[matrix]
+        if projection not in self._held.written:
+            raise self._refusal("projects with a module that another layer calls")
         written, read = self._held.written[projection], self._held.read[projection].flatten(0, -2)
         count = self._shape[1] if matrix == "Q" else self._shape[2]
         if written.shape[:-1].numel() != count or len(read) != count:

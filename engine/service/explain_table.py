@@ -189,7 +189,10 @@ def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: 
         yield Term("soft cap", "cap", capped - product, note="what the cap of the scores takes off")
     if (added := float(scoring.added[cell])) != 0:
         yield Term(
-            "position bias", "position", added, note="added whatever the query is: a relative bias, ALiBi, a mask"
+            "position bias",
+            "position",
+            added,
+            note="added beside the product: a relative bias, ALiBi, terms of positions, a mask",
         )
 
 

@@ -178,6 +178,7 @@ EXPLAIN = View(
     options=frozenset({"layer", "head", "stack", "text", "position", "key", "top", "first"}),
     needs=frozenset({"text"}),
     scope=Scope.CELL,
+    places=(*_HEAD, "term"),
 )  # fmt: skip
 
 VIEWS = {

@@ -10,6 +10,8 @@ from textual.app import ComposeResult
 
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
+from tui.drawing.text import harmless
+from tui.messages import CellMoved
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.heatmap import Heatmap
@@ -101,6 +103,20 @@ class AttentionPane(Pane):
         self.readout_line.show("")
         self.legend_line.show("")
 
+    @property
+    def cell(self) -> tuple[int, int] | None:
+        """The query and key under the cursor; where a cell is a block, those of its largest weight."""
+        return self.heatmap.looked_at
+
+    @property
+    def cell_name(self) -> str:
+        """Name that query and key with their tokens; nothing where there is no map."""
+        cell, pooled = self.cell, self.heatmap.pooled
+        if cell is None or pooled is None:
+            return ""
+        sides = zip(("query", "key"), cell, (pooled.query_tokens, pooled.key_tokens), strict=True)
+        return ", ".join(f'{side} {place} "{harmless(tokens[place])}"' for side, place, tokens in sides)
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         self.heatmap.toggle_scale()
@@ -121,3 +137,4 @@ class AttentionPane(Pane):
     def _read_out(self) -> None:
         """Say what is under the cursor, and what a cell is."""
         self._refresh_lines()
+        self.post_message(CellMoved())

@@ -15,7 +15,7 @@ from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
-from engine.values.tables import Table
+from engine.values.tables import Cell, Table
 from engine.values.views import View
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
@@ -199,12 +199,21 @@ class TablePane(Pane):
             self.readout_line.show("")
             return
         cell = row[self.grid.columns.index(self.grid.column)]
-        self.explanation_line.show(explain(self.grid.column, self.view))
-        self.readout_line.show(f"{self.grid.column} {harmless(cell) if isinstance(cell, str) else repr(cell)}")
+        explanation, readout = self._lines(self.grid.column, cell, explain(self.grid.column, self.view))
+        self.explanation_line.show(explanation)
+        self.readout_line.show(readout)
+
+    def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
+        """Say what stands below the table: what the column is, and the cell in full."""
+        return explanation, f"{column} {harmless(cell) if isinstance(cell, str) else repr(cell)}"
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:
-        """Go to the head that a row is about: the one that feeds, where it says one."""
+        """Go where the table leads."""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Go to the head that the row under the cursor is about: the one that feeds, where it says one."""
         if self.shown is None or self.grid.place is None or "head" not in self._places:
             return
         row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))

@@ -161,6 +161,14 @@ class Heatmap(Widget, can_focus=True):
         return self._lens.cursor
 
     @property
+    def looked_at(self) -> tuple[int, int] | None:
+        """The weight that the readout names: the one under the cursor, or the largest of its cell."""
+        pooled = self.pooled
+        if pooled is None or not pooled.holds(*self._cell):
+            return None
+        return pooled.at(*self._cell).place if pooled.window.block > 1 else self.cursor
+
+    @property
     def scale(self) -> Scale:
         """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1, as a long sentence's begins."""
         return self._chosen_scale or ("linear" if self._large is None else "log")

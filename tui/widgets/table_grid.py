@@ -313,9 +313,8 @@ class TableGrid(ScrollView, can_focus=True):
         self._move(self._order.index(row), self._cursor[1])
 
     def action_choose(self) -> None:
-        """Say which row a person wants to go to."""
-        if self.row is not None:
-            self.post_message(self.Chosen())
+        """Say that a person wants to go to what the row under the cursor is about, if there is one."""
+        self.post_message(self.Chosen())
 
 
 def _is_missing(cell: Cell) -> bool:

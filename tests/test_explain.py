@@ -1,0 +1,192 @@
+"""``explain``: the terms of a score, against what transformers takes the softmax of in its own eager attention."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+from torch.nn import functional
+
+from engine.mathematics.score_terms import Side, score_terms
+from engine.values.views import EXPLAIN
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.test_weight_tables import exported, refusal
+
+TEXT = "The cat sat on the mat, and the dog sat on the cat."
+
+
+@contextmanager
+def softmaxes() -> Iterator[list[Tensor]]:
+    """Keep what every softmax over (sentences, heads, queries, keys) is taken of, by replacing the function itself."""
+    taken: list[Tensor] = []
+    own, of_tensors = functional.softmax, Tensor.softmax
+
+    def keep(scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if scores.ndim == 4:
+            taken.append(scores.detach().double())
+        return own(scores, *args, **kwargs)
+
+    functional.softmax = keep  # type: ignore[assignment]
+    torch.nn.functional.softmax = keep  # type: ignore[assignment]
+    try:
+        yield taken
+    finally:
+        functional.softmax, Tensor.softmax = own, of_tensors  # type: ignore[method-assign]
+
+
+def scores_of(folder: Path, layer: int, stack: str) -> tuple[Tensor, Tensor]:
+    """Run the whole model in transformers: (heads, queries, keys) of a layer before and after the softmax."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(TEXT, return_tensors="pt").input_ids
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if model.config.is_encoder_decoder:
+        start = torch.full((1, 1), model.config.decoder_start_token_id)
+        inputs["decoder_input_ids"] = torch.cat([start, ids], 1)[:, : ids.shape[1]]
+    with softmaxes() as taken, torch.no_grad():
+        model(**inputs)
+    if model.config.is_encoder_decoder:  # an encoder of two layers, then in turns the decoder's own and across
+        place = {"encoder": layer, "decoder": 2 + 2 * layer, "cross": 3 + 2 * layer}[stack]
+    else:
+        place = layer
+    scores = taken[place][0]
+    return scores, scores.softmax(-1)
+
+
+FAMILIES = [
+    ("gpt2", {}, "decoder", {"content", "bias"}),
+    ("llama", {}, "decoder", {"content"}),  # grouped queries, rotations
+    ("t5", {}, "encoder", {"content", "position"}),
+    ("bert", {}, "encoder", {"content", "bias"}),
+    ("bart", {}, "cross", {"content", "bias"}),
+    ("qwen3", {}, "decoder", {"content"}),  # queries and keys are normed
+    ("gemma2", {}, "decoder", {"content", "cap"}),
+    ("bloom", {}, "decoder", {"content", "bias", "position"}),
+    ("phi", {"qk_layernorm": True}, "decoder", {"content", "bias"}),  # the norm takes a mean off and has a bias
+]
+
+
+@pytest.mark.parametrize(("model_type", "settings", "stack", "kinds"), FAMILIES)
+def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
+    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], stack: str, kinds: set[str]
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    scores, weights = scores_of(folder, 1, stack)
+    compared = 0
+    for head, query, key in ((0, 9, 3), (3, 4, 4), (2, 8, 1)):
+        place = ("--head", f"{stack}.L1H{head}", "--position", str(query), "--key", str(key))
+        rows = exported(folder, "explain", *place, "--text", TEXT)
+        assert tuple(rows[0]) == EXPLAIN.columns
+        by_kind = {row["kind"]: float(row["value"]) for row in rows}
+        terms = [row for row in rows if row["kind"] in ("content", "bias", "cap", "position")]
+        total = sum(float(row["value"]) for row in terms)
+        assert total == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+        assert by_kind["total"] == pytest.approx(total, abs=1e-9)
+        assert by_kind["model"] == pytest.approx(float(scores[head, query, key]), abs=1e-5)
+        assert by_kind["unexplained"] == pytest.approx(by_kind["model"] - total, abs=1e-9)
+        assert by_kind["weight"] == pytest.approx(float(weights[head, query, key]), abs=1e-5)
+        assert float(terms[-1]["cumulative"]) == pytest.approx(total, abs=1e-9)
+        assert {row["kind"] for row in terms} == kinds
+        assert {(row["query"], row["key"]) for row in rows} == {(str(query), str(key))}
+        sizes = [abs(float(row["value"])) for row in rows if row["kind"] == "content"]
+        assert sizes == sorted(sizes, reverse=True)
+        compared += len(terms)
+    assert compared > 20
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama"])
+def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    folder = tiny_model(model_type)
+    asked = ("--head", "L1H2", "--top", "3", "--first", "8")
+    rows = exported(folder, "explain", *asked, "--text", TEXT, "--position", "9", "--key", "4")
+    at = ("--distance", "5") if model_type == "llama" else ()
+    directions = exported(folder, "directions", *asked, "--matrix", "QK", *at)
+    pairs = [row for row in rows if row["kind"] == "content"]
+    assert len(pairs) == 8
+    for row in pairs:
+        along = {side: float(row[f"{side}_projection"]) for side in ("query", "key")}
+        product = float(row["singular_value"]) * along["query"] * along["key"]
+        assert float(row["value"]) == pytest.approx(product, rel=1e-9)
+        same = [each for each in directions if each["index"] == row["index"]]
+        scale = 8**-0.5  # heads of eight
+        assert float(row["singular_value"]) == pytest.approx(scale * float(same[0]["singular_value"]), rel=1e-5)
+        for side, projection in along.items():
+            end = "largest" if projection >= 0 else "smallest"
+            tokens = [each["token"] for each in same if (each["side"], each["end"]) == (side, end)]
+            assert row[f"{side}_tokens"] == "|".join(tokens)
+
+
+def test_terms_of_a_pair_known_by_hand() -> None:
+    # QK reads e1 as query and e2 as key, twice as strong as e2 as query and e1 as key.
+    query = Side(torch.tensor([3.0, 5.0, 7.0]), torch.tensor([[2.0, 0, 0], [0, 1.0, 0]]), torch.tensor([0.0, 0.5]))
+    key = Side(torch.tensor([1.0, -4.0, 9.0]), torch.tensor([[0, 1.0, 0], [1.0, 0, 0]]), torch.zeros(2))
+    found = score_terms(query, key, 0.5)
+    assert found.values.tolist() == pytest.approx([0.5 * 2 * 3 * -4, 0.5 * 5 * 1])
+    assert found.sigma.tolist() == pytest.approx([1.0, 0.5])
+    assert (found.query_rest, found.key_rest, found.both_rests) == pytest.approx((0.5 * 0.5 * 1, 0, 0))
+
+
+def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: TinyModel) -> None:
+    from safetensors.torch import load_file, save_file
+
+    file = tiny_copy("gpt2") / "model.safetensors"
+    tensors = load_file(file)
+    values = torch.tensor([4.0, 2.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    name = next(each for each in tensors if each.endswith("h.0.attn.c_attn.weight"))  # (in, queries keys values)
+    tensors[name][:, :8] = torch.eye(32)[:, :8] * values
+    tensors[name][:, 32:40] = torch.eye(32)[:, :8]
+    save_file(tensors, file, metadata={"format": "pt"})
+    rows = exported(file.parent, "explain", "--head", "L0H0", "--text", TEXT)
+    content = {row["term"]: row for row in rows if row["kind"] == "content"}
+    assert set(content) == {"pair 1", "pairs 2-3", "pair 4", "null space"}
+    assert content["pairs 2-3"]["query_tokens"] == content["pairs 2-3"]["query_projection"] == ""
+    assert "nearly equal" in content["pairs 2-3"]["note"]
+    assert content["pair 1"]["query_tokens"]
+    assert float(content["null space"]["value"]) == pytest.approx(0, abs=1e-9)
+
+
+def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    assert "may not look at key 5" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "3",
+                                              "--key", "5")  # fmt: skip
+    assert "has no query 999" in refusal(folder, "explain", "--head", "L0H0", "--text", TEXT, "--position", "999")
+    assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)
+
+
+async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
+        await pilot.press("3", "down", "down", "down", "right", "x")
+        await settle(pilot)
+        pane = app.views.table
+        assert pane is not None
+        assert shown(pane.title_line).startswith("explain L1H2 query 3")
+        assert shown(pane.readout_line).startswith("sum ")
+        assert "attention L1H2" in screen_text(app), "the map stays beside it"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.focused is app.views.attention.heatmap
+        await pilot.press("down")
+        await settle(pilot)
+        assert shown(pane.title_line).startswith("explain L1H2 query 4")
+        await pilot.press("x")
+        await settle(pilot)
+        assert shown(pane.title_line).startswith("explain L1H2 query 4")
+        await pilot.press("e")
+        await settle(pilot)
+        written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
+        assert [tuple(row.values()) for row in written] == [tuple(map(str, row)) for row in pane.table_on_screen()]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.focused is app.views.attention.heatmap

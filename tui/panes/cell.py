@@ -1,0 +1,37 @@
+"""The pane that explains the cell under the map's cursor: the terms of its score, and their sum."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from engine.values.tables import Cell
+from tui.drawing.text import harmless
+from tui.numbers import short
+from tui.panes.table import TablePane
+
+
+class CellPane(TablePane):
+    """Shows the terms of one score; Enter and escape go back to the map, and the table follows the map's cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
+    ]
+
+    def on_mount(self) -> None:
+        """Be laid out beside the map."""
+        self.add_class("-cell")
+
+    def _leave(self) -> None:
+        """Go back to the map."""
+        self.app.call_later(self.app.run_action, "app.view('attention')")
+
+    def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
+        """Explain the column, with a text in full, and below say what the terms add up to and what the model says."""
+        assert self.shown is not None
+        kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
+        said = {str(row[kind]): float(row[value]) for row in self.shown}
+        numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
+        text = f"{harmless(cell)}  " if isinstance(cell, str) else ""
+        return f"{text}{explanation}", "sum {} · model {} · unexplained {} · weight {}".format(*numbers)
