@@ -94,7 +94,7 @@ def test_types_whose_positions_are_no_rotations_alike_in_all_layers_are_refused(
     tiny_model: TinyModel, model_type: str
 ) -> None:
     source, _, anatomy = open_folder(tiny_model(model_type))
-    with pytest.raises(EngineError, match="leave --distance out"):
+    with pytest.raises(EngineError, match="no QK at a distance"):
         rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
 
 

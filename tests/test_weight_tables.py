@@ -231,6 +231,7 @@ def test_the_command_prints_a_table_and_writes_the_same_to_a_file(
 
 
 def test_a_distance_says_nothing_about_other_tables_and_models(tiny_model: TinyModel) -> None:
-    assert "leave --distance out" in refusal(tiny_model("gpt2"), "circuits", "--distance", "1")
-    assert "--distance says nothing about ranks" in refusal(tiny_model("llama"), "ranks", "--distance", "1", code=2)
+    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "circuits", "--distance", "1")
+    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "ranks", "--distance", "1")
+    assert "--distance says nothing about weights" in refusal(tiny_model("llama"), "weights", "--distance", "1", code=2)
     assert "--distance" in refusal(tiny_model("llama"), "circuits", "--distance", "-1", code=2)

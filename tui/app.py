@@ -25,7 +25,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
 from tui.frame import Frame
 from tui.key_line import KeyLine
-from tui.messages import Advanced, CellMoved, GroupReady, HeadPicked, Noticed
+from tui.messages import Advanced, CellMoved, DistanceChanged, GroupReady, HeadPicked, Noticed
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
@@ -90,6 +90,9 @@ class Explorer(Frame):
         Binding("plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more"),
         Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less"),
         Binding("c", "check", "Check the heads against the model", show=False, id="app.check"),
+        Binding("d", "distance", "QK at a distance of key and query, or without", show=False, id="app.distance"),
+        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
+        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
         Binding("a", "averaging", "Head, or means over heads and layers", show=False, id="app.averaging"),
     ]
 
@@ -230,6 +233,11 @@ class Explorer(Frame):
             self.conductor.read(event.value)
             self.views.go_to("attention")
 
+    @on(DistanceChanged)
+    def _distance_changed(self, event: DistanceChanged) -> None:
+        """Show QK at another distance."""
+        self.conductor.change_distance(event.step)
+
     @on(CellMoved)
     def _cell_moved(self) -> None:
         """Explain another cell of the map, where one is explained."""
@@ -317,6 +325,14 @@ class Explorer(Frame):
     def action_epsilon(self, step: int) -> None:
         """Change ε and measure again."""
         self.conductor.change_epsilon(step)
+
+    def action_distance(self) -> None:
+        """Show QK at a distance, or without positions."""
+        self.conductor.toggle_distance()
+
+    def action_turn(self, step: int) -> None:
+        """Change the distance."""
+        self.conductor.change_distance(step)
 
     def action_averaging(self) -> None:
         """Show the head's map, or a mean."""

@@ -40,7 +40,10 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     "top": click.option("--top", type=click.IntRange(1), metavar="N", help=_AT_EACH_END),
     "first": click.option("--first", type=click.IntRange(1), metavar="K", help=_STRONGEST),
     "distance": click.option(
-        "--distance", type=click.IntRange(0), metavar="N", help="Rotary QK, the key N tokens before the query."
+        "--distance",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Rotary QK, the key N tokens before the query (ranks too).",
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Read every parameter for its norm (weights)."),
     "position": click.option(

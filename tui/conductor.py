@@ -15,7 +15,7 @@ from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.views import VIEWS, Scope
-from tui.export_view import file_stem, table_on_screen
+from tui.export_view import file_stem, subject_of, table_on_screen
 from tui.facts import model_line
 from tui.messages import Advanced, GroupReady
 from tui.panes.cell import CellPane
@@ -181,6 +181,39 @@ class Conductor:
         if self._tables is not None:
             self._tables.draw()
 
+    def toggle_distance(self) -> None:
+        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
+        if self._weights is None:
+            return
+        if self._weights.distance is None:
+            self._run(self._begin_distance(self._weights), "begin distance")
+        else:
+            self._turn(None)
+
+    async def _begin_distance(self, weights: Weights) -> None:
+        """Turn nothing at first; where a model has no rotary positions, say so."""
+        name = self.selected or weights.knowledge.outline.layers[0].name
+        try:
+            await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "distance", 0))
+        except Superseded:
+            raise
+        except EngineError as error:
+            self._app.notify(str(error), severity="warning", markup=False)
+        else:
+            self._turn(0)
+
+    def change_distance(self, step: int) -> None:
+        """Move the key away from the query, or nearer, where QK is shown at a distance."""
+        if self._weights is not None and self._weights.distance is not None:
+            self._turn(max(self._weights.distance + step, 0))
+
+    def _turn(self, distance: int | None) -> None:
+        """Show everything of QK at a distance, or without positions (None)."""
+        self._app.views.spectra.graph.is_at_distance = distance is not None
+        if self._weights is not None and self._tables is not None:
+            self._weights.turn(distance)
+            self._tables.turn(distance)
+
     def look_at_cell(self) -> None:
         """Explain the cell that the map's cursor has come to, where that is in view."""
         if self._tables is not None and self._app.views.table is not None:
@@ -233,12 +266,14 @@ class Conductor:
             raise EngineError("no model is open yet; nothing was written")
         pane = self._app.views.active
         if isinstance(pane, TablePane) and view == pane.view:
-            is_whole = self.selected is None or VIEWS[view].scope is Scope.MODEL
-            subject = "model" if is_whole else str(self.selected)
             cell = self._app.views.attention.cell if isinstance(pane, CellPane) else None
+            distance = self._weights.distance if "distance" in VIEWS[view].options else None
+            subject = subject_of(None if VIEWS[view].scope is Scope.MODEL else self.selected, distance)
             return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
         attention = attention or self._app.views.attention.shown
-        return table_on_screen(view, self._weights.knowledge, self.selected, self._weights.epsilon, attention)
+        return table_on_screen(
+            view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance
+        )
 
     async def export(self, view: str) -> tuple[Path, int]:
         """Write the table of a view beside where the program was started; give the path and the number of rows.

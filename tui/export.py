@@ -28,8 +28,8 @@ from engine.values.views import VIEWS, Query, View
 from tui.status_line import StatusLine
 
 APPLICABLE = {
-    "ranks": {"layer", "head", "stack", "matrix", "energy"},
-    "spectrum": {"layer", "head", "stack", "matrix"},
+    "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
+    "spectrum": {"layer", "head", "stack", "matrix", "distance"},
     "attention": {"layer", "head", "stack", "text"},
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},
@@ -267,12 +267,12 @@ class Export:
 
     def _spectra(self) -> Iterator[list[Spectrum]]:
         """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""
-        head = self._selection.head
+        head, distance = self._selection.head, self._request.asked.get("distance")
         for layer in self._steps(self._selection.layers, "spectra"):
             for whole_layer in (False, True):
                 if head is not None and whole_layer != (head < 0):
                     continue
-                group = self._engine.spectra(layer.name, whole_layer).result()
+                group = self._engine.spectra(layer.name, whole_layer, distance=distance).result()
                 yield [
                     spectrum
                     for number in group.spectra

@@ -23,7 +23,12 @@ _SAMPLED = 40
 
 
 def table_on_screen(
-    view: str, knowledge: Knowledge, selected: Head | None, epsilon: float, attention: AttentionMap | None
+    view: str,
+    knowledge: Knowledge,
+    selected: Head | None,
+    epsilon: float,
+    attention: AttentionMap | None,
+    distance: int | None = None,
 ) -> tuple[Table, str]:
     """Give the active view's table, and what it is of, for the file's name.
 
@@ -40,16 +45,23 @@ def table_on_screen(
         name = attention.name
         return attention_table([attention]), f"L{name.layer_label}H{name.head_label}"
     if view == "ranks":
-        rows = knowledge.rows(knowledge.names_beside(selected), epsilon)
+        distance = None if selected is None else distance
+        rows = knowledge.rows_at(knowledge.names_beside(selected), epsilon, distance)
         if not rows:
             raise nothing
-        return Table("ranks", RANK_COLUMNS, rows), "model" if selected is None else str(selected.whole_layer)
+        return Table("ranks", RANK_COLUMNS, rows), subject_of(selected and selected.whole_layer, distance)
     if selected is None:
         raise EngineError("the model as a whole has no spectra; choose a layer or a head. Nothing was written")
-    spectra = knowledge.spectra(selected)
+    spectra = knowledge.spectra(selected, distance)
     if spectra is None:
         raise nothing
-    return spectrum_table([list(spectra.values())]), str(selected)
+    return spectrum_table([list(spectra.values())]), subject_of(selected, distance)
+
+
+def subject_of(name: Head | None, distance: int | None) -> str:
+    """Say in a file's name what a table is of, and at which distance QK is taken if at one."""
+    subject = "model" if name is None else str(name)
+    return subject if distance is None else f"{subject}-distance{distance}"
 
 
 class Counted:

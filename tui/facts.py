@@ -19,6 +19,11 @@ def short_name(outline: ModelOutline) -> str:
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
 
 
+def at_distance(distance: int | None) -> str:
+    """Say how far the key is before the query, in a title; nothing where positions are left out."""
+    return "" if distance is None else f" Δ = {distance}"
+
+
 def _counts(values: list[int]) -> str:
     """Write one number, or the range of several."""
     return str(values[0]) if len(set(values)) == 1 else f"{min(values)}–{max(values)}"

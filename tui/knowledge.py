@@ -13,6 +13,9 @@ from engine.values.model import LayerOutline, ModelOutline
 from engine.values.spectra import Baseline, SpectraGroup, Spectrum
 from engine.values.tables import Cell
 
+KEPT = 64
+"""Layers' spectra at distances that are remembered."""
+
 GroupKey = tuple[Head, bool]
 """A layer's name, and whether the layer as a whole is meant."""
 
@@ -25,6 +28,8 @@ class Knowledge:
         self._groups: dict[GroupKey, SpectraGroup | EngineError] = {}
         self._heads: dict[Head, Mapping[str, Spectrum]] = {}
         self._baselines: dict[GroupKey, Baseline] = {}
+        self._turned: dict[tuple[GroupKey, int], SpectraGroup | EngineError] = {}
+        self._turned_heads: dict[tuple[Head, int], Mapping[str, Spectrum]] = {}
         self._rows: dict[tuple[GroupKey, float], list[tuple[Cell, ...]]] = {}
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
@@ -36,6 +41,20 @@ class Knowledge:
     def learn_head(self, head: Head, spectra: Sequence[Spectrum]) -> None:
         """Keep one head's spectra, which come before those of its layer."""
         self._heads[head] = {spectrum.matrix: spectrum for spectrum in spectra}
+
+    def learn_turned(self, layer: Head, whole_layer: bool, distance: int, answer: SpectraGroup | EngineError) -> None:
+        """Keep spectra with QK's at a distance, or why there are none; of those that came long ago none."""
+        self._turned[(layer.whole_layer, whole_layer), distance] = answer
+        for oldest in list(self._turned)[:-KEPT]:
+            del self._turned[oldest]
+
+    def learn_turned_head(self, head: Head, distance: int, spectra: Sequence[Spectrum]) -> None:
+        """Keep one head's spectra with QK's at a distance, until there is the next."""
+        self._turned_heads = {(head, distance): {spectrum.matrix: spectrum for spectrum in spectra}}
+
+    def has_turned(self, layer: Head, whole_layer: bool, distance: int) -> bool:
+        """Say whether the spectra at a distance, or the reason why there are none, are known."""
+        return ((layer.whole_layer, whole_layer), distance) in self._turned
 
     def learn_baseline(self, layer: LayerOutline, whole_layer: bool, baseline: Baseline) -> None:
         """Keep a baseline for every layer of the same shape."""
@@ -49,17 +68,25 @@ class Knowledge:
         """Say whether the spectra, or the reason why there are none, are known."""
         return (layer.whole_layer, whole_layer) in self._groups
 
-    def spectra(self, name: Head) -> Mapping[str, Spectrum] | None:
+    def spectra(self, name: Head, distance: int | None = None) -> Mapping[str, Spectrum] | None:
         """Give the spectra of a head, or of a whole layer, by matrix; None while they are not known.
+
+        Parameters
+        ----------
+        name : of the head or layer.
+        distance : of the key before the query, for QK's; None where nothing is turned.
 
         Raises
         ------
         EngineError : when they cannot be had.
         """
-        group = self._groups.get((name.whole_layer, name.is_layer))
+        key = (name.whole_layer, name.is_layer)
+        group = self._groups.get(key) if distance is None else self._turned.get((key, distance))
         if isinstance(group, EngineError):
             raise group
-        return self._heads.get(name) if group is None else group.spectra[name.head]
+        if group is not None:
+            return group.spectra[name.head]
+        return self._heads.get(name) if distance is None else self._turned_heads.get((name, distance))
 
     def baseline(self, name: Head) -> Baseline | None:
         """Give the baseline of a head, or of a whole layer."""
@@ -71,6 +98,24 @@ class Knowledge:
             return tuple(layer.name for layer in self.outline.layers)
         layer = self.outline.layer(name)
         return (*layer.head_names(), layer.name)
+
+    def rows_at(self, names: Sequence[Head], epsilon: float, distance: int | None) -> list[tuple[Cell, ...]]:
+        """Measure as in `rows`, QK at a distance where one is given; what is not known of that is left out."""
+        plain = self.rows(names, epsilon)
+        if distance is None:
+            return plain
+        groups = {
+            key: self._turned.get((key, distance))
+            for key in dict.fromkeys((name.whole_layer, name.is_layer) for name in names)
+        }
+        turned = [
+            each["QK"]
+            for group in groups.values()
+            if isinstance(group, SpectraGroup)
+            for each in group.spectra.values()
+        ]
+        of_circuit = {row[:4]: row for row in rank_rows(turned, epsilon)}
+        return [of_circuit.get(row[:4], row) for row in plain if row[3] != "QK" or row[:4] in of_circuit]
 
     def rows(self, names: Sequence[Head], epsilon: float) -> list[tuple[Cell, ...]]:
         """Measure the spectra that are known of these names: rows of the ``ranks`` table, in their order."""

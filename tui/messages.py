@@ -52,6 +52,13 @@ class CellMoved(Message):
 
 
 @dataclass
+class DistanceChanged(Message):
+    """A person wants QK with the key so many tokens farther from the query."""
+
+    step: int
+
+
+@dataclass
 class HeadPicked(Message):
     """A person moved to a line of a table: its head or layer wants to be selected."""
 

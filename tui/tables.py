@@ -14,6 +14,7 @@ from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.tables import Table
 from engine.values.views import VIEWS, Query, Scope, View
+from tui.facts import at_distance
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.views import Views
@@ -47,6 +48,7 @@ class Tables:
         self._run = run
         self._selected: Head | None = None
         self._text: str | None = None
+        self._distance: int | None = None
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._following: Key | None = None
@@ -54,6 +56,11 @@ class Tables:
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
         self._text = text
+        self.draw()
+
+    def turn(self, distance: int | None) -> None:
+        """Show QK with the key so many tokens before the query, or without positions (None)."""
+        self._distance = distance
         self.draw()
 
     def select(self, name: Head | None) -> None:
@@ -67,7 +74,7 @@ class Tables:
         if pane is None:
             return
         name, view = self._selected, VIEWS[pane.view]
-        title = self._title(view)
+        title = self._title(view) + (at_distance(self._distance) if "distance" in view.options else "")
         if "text" in view.needs and not self._text:
             pane.show_message(title, "type a sentence with i")
             return
@@ -103,7 +110,10 @@ class Tables:
     def _query(self, view: View) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of."""
         name = self._selected
-        asked = Query(text=self._text if "text" in view.options else None)
+        asked = Query(
+            text=self._text if "text" in view.options else None,
+            distance=self._distance if "distance" in view.options else None,
+        )
         if view.scope is Scope.MODEL:
             return replace(asked, norms=view.grows)
         if view.scope is Scope.LAYER:

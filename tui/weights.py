@@ -13,7 +13,7 @@ from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS
-from tui.facts import model_facts
+from tui.facts import at_distance, model_facts
 from tui.knowledge import Knowledge
 from tui.numbers import short
 from tui.panes.ranks import next_measure
@@ -22,6 +22,10 @@ from tui.views import Views
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
+
+
+PAUSE = 0.3
+"""Seconds without another distance after which what stands beside the selected head or layer is computed too."""
 
 
 class Weights:
@@ -57,6 +61,7 @@ class Weights:
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
         self._memory: MemoryReport | None = None
+        self.distance: int | None = None
 
     def select(self, name: Head | None, with_neighbours: bool) -> None:
         """Show a head, a whole layer, or the model (None), and ask for what is not known of it.
@@ -68,8 +73,54 @@ class Weights:
             self.ask(name, name.is_layer)
             if with_neighbours:
                 self.ask(name, not name.is_layer)
+            self._ask_turned()
         self._draw_spectra()
         self._draw_ranks()
+
+    def turn(self, distance: int | None) -> None:
+        """Show QK with the key so many tokens before the query, or without positions (None)."""
+        self.distance = distance
+        self._ask_turned()
+        self._draw_spectra()
+        self._draw_ranks()
+
+    def _ask_turned(self) -> None:
+        """Ask for what is not known of the selected layer at the distance; a newer distance replaces an older one."""
+        name, distance, knowledge = self._selected, self.distance, self.knowledge
+        if name is None or distance is None:
+            return
+        beside = [] if knowledge.outline.layer(name).is_large else [not name.is_layer]
+        kinds = [kind for kind in (name.is_layer, *beside) if not knowledge.has_turned(name, kind, distance)]
+        self._run(self._fetch_turned(name, kinds, distance), "distance")
+
+    async def _fetch_turned(self, name: Head, kinds: list[bool], distance: int) -> None:
+        """Learn spectra at a distance: the head's first, then those of its layer's heads, then the whole layer's.
+
+        ``kinds`` are those that are not known, by whether they are of the whole layer.
+        """
+        engine, knowledge, whole_layer = self._engine, self.knowledge, name.is_layer
+        try:
+            if not name.is_layer and name.is_layer in kinds:
+                alone = await asyncio.wrap_future(engine.head_spectra(name, "distance", distance))
+                knowledge.learn_turned_head(name, distance, alone)
+                self._draw_spectra()
+            for whole_layer in kinds:
+                if whole_layer != name.is_layer:
+                    await asyncio.sleep(PAUSE)
+                group = await asyncio.wrap_future(engine.spectra(name.whole_layer, whole_layer, "distance", distance))
+                knowledge.learn_turned(name, whole_layer, distance, group)
+                self._draw_turned(name)
+        except Superseded:
+            raise
+        except EngineError as error:
+            knowledge.learn_turned(name, whole_layer, distance, error)
+            self._draw_turned(name)
+
+    def _draw_turned(self, name: Head) -> None:
+        """Draw what has become known at a distance, where it is on screen."""
+        if self._selected is not None and self._selected.whole_layer == name.whole_layer:
+            self._draw_spectra()
+            self._draw_ranks()
 
     def report_memory(self, memory: MemoryReport) -> None:
         """Keep what the model takes of memory and what is free, which the model's page says."""
@@ -148,31 +199,34 @@ class Weights:
             return
         title = self._title(name)
         try:
-            spectra = knowledge.spectra(name)
+            spectra = knowledge.spectra(name, self.distance)
         except EngineError as error:
             pane.show_message(title, str(error))
             return
-        if spectra is None:
+        if spectra is None and self.distance is not None:
+            pane.show_waiting(title)
+        elif spectra is None:
             pane.show_message(title, "computing …")
         else:
             pane.show(title, spectra, knowledge.baseline(name), self.epsilon)
 
     def _title(self, name: Head) -> str:
-        """Name what is selected, with the marks of what changes its circuit."""
+        """Name what is selected, with the distance and the marks of what changes its circuit."""
         outline = self.knowledge.outline
         stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
-        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{marks}"
+        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{at_distance(self.distance)}{marks}"
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""
         knowledge, name = self.knowledge, self._selected
         names = knowledge.names_beside(name)
         beside = name or knowledge.outline.layers[0].name
+        distance = None if name is None else self.distance
         self._views.ranks.show(
-            "all layers" if name is None else f"layer {name.layer}",
+            "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
             names,
-            knowledge.rows(names, self.epsilon),
+            knowledge.rows_at(names, self.epsilon, distance),
             self._measure,
             self.epsilon,
             knowledge.chance(beside, self._measure, self.epsilon),

@@ -41,13 +41,13 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     if model_type not in HALVES | NEIGHBOURS:
         raise EngineError(
             f"type '{model_type}' has no rotary positions that attn-tui knows to be alike in all layers; "
-            "leave --distance out"
+            "there is no QK at a distance"
         )
     kind = str((settings.get("rope_parameters") or {}).get("rope_type", "default"))
     if kind not in FIXED:
         raise EngineError(
             f"{outline.name} scales its rotary positions by '{kind}', which depends on the sentence's length; "
-            "leave --distance out"
+            "there is no QK at a distance"
         )
     silence()
     try:

@@ -99,14 +99,27 @@ class Engine:
         """Whether spectra of the open model are on disk, so that the first ones come without torch."""
         return self._session is not None and self._session.is_kept
 
-    def spectra(self, layer: Head, whole_layer: bool, view: str = "") -> Future[SpectraGroup]:
-        """Ask for the spectra of all heads of a layer, or of the layer as a whole."""
-        urgency = self._urgency(layer, whole_layer)
-        return self._ask(lambda session, breathe: session.spectra(layer, whole_layer, breathe), urgency, view)
+    def spectra(
+        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+    ) -> Future[SpectraGroup]:
+        """Ask for the spectra of all heads of a layer, or of the layer as a whole, QK's perhaps at a distance."""
 
-    def head_spectra(self, head: Head, view: str = "") -> Future[tuple[Spectrum, ...]]:
+        def work(session: Session, breathe: Breathe) -> SpectraGroup:
+            if distance is None:
+                return session.spectra(layer, whole_layer, breathe)
+            return session.spectra_at(layer, whole_layer, distance, breathe)
+
+        return self._ask(work, self._urgency(layer, whole_layer), view)
+
+    def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
         """Ask for one head's six spectra, before those of its layer's other heads."""
-        return self._ask(lambda session, breathe: session.head_spectra(head, breathe), Urgency.SELECTED, view)
+
+        def work(session: Session, breathe: Breathe) -> tuple[Spectrum, ...]:
+            if distance is None:
+                return session.head_spectra(head, breathe)
+            return session.head_spectra_at(head, distance, breathe)
+
+        return self._ask(work, Urgency.SELECTED, view)
 
     def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
         """Ask for what chance gives for a layer's shapes, which for changes is nothing."""

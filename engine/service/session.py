@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.models.maps import MapReader, Tokens
     from engine.models.scoring import Scoring
     from engine.service.computing import Computing
+    from engine.service.turned_spectra import TurnedSpectra
 
 Breathe = Callable[[], None]
 
@@ -61,7 +62,8 @@ class Session:
         self._whole_model = WholeModel(source, options)
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
-        self._layers = Layers(source, self._singular_values)
+        self._layers = Layers(source, self.singular_values)
+        self._turned: TurnedSpectra | None = None
         self._large_maps = LargeMaps()
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
@@ -134,6 +136,23 @@ class Session:
         values = self._layers.head(head, breathe)
         return assemble(outline, [head.head], values, self._epsilons(head)).of(head.head)
 
+    def spectra_at(self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe) -> SpectraGroup:
+        """Give spectra with QK's at a distance of the key before the query, of a layer's heads or of the layer."""
+        return self._turned_spectra(breathe).group(layer, whole_layer, distance, breathe)
+
+    def head_spectra_at(self, head: Head, distance: int, breathe: Breathe) -> tuple[Spectrum, ...]:
+        """Give one head's six spectra with QK's at a distance."""
+        return self._turned_spectra(breathe).head(head, distance, breathe)
+
+    def _turned_spectra(self, breathe: Breathe) -> TurnedSpectra:
+        """Give what computes them, with torch."""
+        torch_import.wait(breathe)
+        if self._turned is None:
+            from engine.service.turned_spectra import TurnedSpectra
+
+            self._turned = TurnedSpectra(self)
+        return self._turned
+
     def _epsilons(self, layer: Head) -> dict[str, float]:
         """Give the relative spacing of the dtype that each projection is stored in."""
         weights = self._source.anatomy.modules[layer.whole_layer].weights
@@ -144,6 +163,7 @@ class Session:
         """Let spectra be computed anew, of weights that may have changed since."""
         self._groups.clear()
         self._layers.forget()
+        self._turned = None
 
     def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
         """Take arrays from the cache on disk, or None where they are not there whole."""
@@ -164,7 +184,7 @@ class Session:
                 self._cache.save(file, values)
         return values
 
-    def _singular_values(
+    def singular_values(
         self,
         factors: tuple[Tensor, Tensor, Tensor, Tensor],
         matrices: tuple[str, ...],

@@ -49,6 +49,10 @@ class SpectraPane(Pane):
         )
         self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
 
+    def show_waiting(self, name: str) -> None:
+        """Say what comes next; what is drawn stays until it does."""
+        self._set_title(f"{name} …")
+
     def show_message(self, name: str, message: str) -> None:
         """Say why there is nothing to draw."""
         self._set_title(name)

@@ -17,6 +17,7 @@ from tui.drawing.curves import Curve, read_value, span_of
 from tui.drawing.grid import Grid, choose_grid
 from tui.drawing.levels import Scale
 from tui.drawing.text import centred, harmless, in_ascii
+from tui.messages import DistanceChanged
 from tui.widgets.spectrum_block import SpectrumBlock, axis_labels
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
@@ -30,8 +31,10 @@ class SpectraView(Widget, can_focus=True):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"spectra--message"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "move(-1)", "Previous singular value", show=False, id="spectra.left"),
-        Binding("right,l", "move(1)", "Next singular value", show=False, id="spectra.right"),
+        Binding("h", "move(-1)", "Previous singular value", show=False, id="spectra.previous"),
+        Binding("l", "move(1)", "Next singular value", show=False, id="spectra.next"),
+        Binding("left", "arrow(-1)", "Previous singular value, or Δ one less", show=False, id="spectra.left"),
+        Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
         Binding("pageup", "move(-10)", "Ten singular values back", show=False, id="spectra.page_up"),
         Binding("pagedown", "move(10)", "Ten singular values on", show=False, id="spectra.page_down"),
         Binding("home,g", "edge(False)", "First singular value", show=False, id="spectra.first"),
@@ -75,6 +78,7 @@ class SpectraView(Widget, can_focus=True):
         self, *, ascii: bool = False, name: str | None = None, id: str | None = None, classes: str | None = None
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
+        self.is_at_distance = False
         self._ascii = ascii
         self._blocks = [SpectrumBlock(ascii_only=ascii) for _ in range(self.MOST)]
         self._curves: tuple[Curve, ...] = ()
@@ -157,6 +161,13 @@ class SpectraView(Widget, can_focus=True):
         """Move the cursor along the curve."""
         if self._curves:
             self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
+
+    def action_arrow(self, step: int) -> None:
+        """Change the distance where QK is shown at one; else move the cursor along the curve."""
+        if self.is_at_distance:
+            self.post_message(DistanceChanged(step))
+        else:
+            self.action_move(step)
 
     def action_edge(self, last: bool) -> None:
         """Move the cursor to the first or the last value."""

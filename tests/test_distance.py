@@ -1,0 +1,126 @@
+"""QK at a distance of key and query: spectra and ranks exported, and Δ moved with the arrow keys."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.test_weight_tables import exported, refusal
+from tui.app import Explorer
+from tui.panes.table import TablePane
+
+
+def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
+    """Form ``W_Qᵀ R_{−Δ} W_K`` of every head of a tiny Llama with transformers' own rotation: (heads, d, d)."""
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, rotate_half
+
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    attention = model.layers[layer].self_attn
+    query, key = (each.weight.detach().double().unflatten(0, (-1, 8)) for each in (attention.q_proj, attention.k_proj))
+    columns = key.mT  # each as if it were a token's key
+    cos, sin = LlamaRotaryEmbedding(model.config)(columns, torch.full((1, columns.shape[1]), -distance))
+    turned = (columns * cos.double() + rotate_half(columns) * sin.double()).mT
+    circuits: Tensor = query.mT @ turned.repeat_interleave(len(query) // len(key), 0)
+    return circuits
+
+
+@pytest.mark.parametrize("distance", ["0", "3", "40"])
+def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_stay(
+    tiny_model: TinyModel, distance: str
+) -> None:
+    folder = tiny_model("llama")
+    rows = exported(folder, "spectrum", "--layer", "1", "--distance", distance)
+    plain = exported(folder, "spectrum", "--layer", "1")
+    circuits = dense_qk(folder, 1, int(distance))
+    for head, dense in [*((str(number), each) for number, each in enumerate(circuits)), ("all", circuits.sum(0))]:
+        found = [float(row["singular_value"]) for row in rows if (row["head"], row["matrix"]) == (head, "QK")]
+        expected = torch.linalg.svdvals(dense)[: len(found)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6 * float(expected[0]))
+    assert [row for row in rows if row["matrix"] != "QK"] == [row for row in plain if row["matrix"] != "QK"]
+    assert (rows == plain) == (distance == "0")
+    ranks = exported(folder, "ranks", "--layer", "1", "--distance", distance)
+    norms = {(row["head"], row["matrix"]): float(row["frobenius_norm"]) for row in ranks}
+    assert norms["2", "QK"] == pytest.approx(float(circuits[2].norm()), rel=1e-5)
+    assert "no QK at a distance" in refusal(tiny_model("gpt2"), "spectrum", "--distance", distance)
+
+
+def written(folder: Path, pattern: str) -> list[dict[str, str]]:
+    """Read the one file of a name."""
+    (file,) = folder.glob(pattern)
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def title_of_table(app: Explorer) -> str:
+    """Give the title of the table that is looked at."""
+    assert isinstance(app.views.active, TablePane)
+    return shown(app.views.active.title_line)
+
+
+async def test_arrows_move_the_distance_and_e_writes_what_is_shown(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model("llama")
+    async with explorer(model, head="L1H2") as (app, pilot):
+        await pilot.press("1", "d")
+        await settle(pilot)
+        assert "Δ = 0" in shown(app.views.spectra.title_line)
+        await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
+        await pilot.press("e")
+        await settle(pilot)
+        at_three = written(tmp_path, "*L1H2-distance3-spectrum.csv")
+        assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
+        await pilot.press("2")
+        await settle(pilot)
+        assert "Δ = 3" in shown(app.views.ranks.title_line)
+        await pilot.press("e")
+        await settle(pilot)
+        ranks = written(tmp_path, "*L1-distance3-ranks.csv")
+        assert ranks == exported(model, "ranks", "--layer", "1", "--distance", "3")
+        await pilot.press("4", "shift+right")
+        await settle(pilot)
+        assert title_of_table(app) == "circuits L1H2 Δ = 4"
+        await pilot.press("6", "shift+left", "shift+left", "]")
+        await settle(pilot)
+        assert title_of_table(app) == "directions L1H3 Δ = 2"
+        await pilot.press("e")
+        await settle(pilot)
+        directions = written(tmp_path, "*L1H3-distance2-directions.csv")
+        assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")
+        await pilot.press("5")
+        await settle(pilot)
+        assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
+        await pilot.press("1", *["left"] * 5)
+        await settle(pilot)
+        assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        await pilot.press("home", "right")
+        await pilot.pause()
+        assert app.views.spectra.graph.index == 2, "the arrows move the cursor again"
+
+
+async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "d", "right")
+        await settle(pilot)
+        (said,) = [each.message for each in app._notifications]
+        assert "no QK at a distance" in said
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        assert app.views.spectra.graph.index == 2
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert "Δ" not in screen_text(app).replace(said, "")
