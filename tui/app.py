@@ -72,6 +72,7 @@ class Explorer(Frame):
         *(
             Binding(view.key, f"view('{view.name}')", view.title, show=view is CIRCUITS, id=f"app.{view.name}")
             for view in VIEWS.values()
+            if view.key
         ),
         Binding("e", "export", "Export", id="app.export"),
         Binding("q", "quit", "Quit", id="app.quit"),
@@ -93,7 +94,7 @@ class Explorer(Frame):
         Binding("d", "distance", "QK at a distance of key and query, or without", show=False, id="app.distance"),
         Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
         Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
-        Binding("a", "averaging", "Head, or means over heads and layers", show=False, id="app.averaging"),
+        Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
     ]
 
     def __init__(

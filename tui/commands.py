@@ -50,6 +50,8 @@ def export(model: str, view: str, **arguments: Any) -> None:
     directions  the tokens that singular directions of QK and OV stand for
     weights     every parameter: shape, dtype, size, what is tied; --norms: its norm
     explain     the score of one query and one key of --text, split into terms that add up to it
+    patterns    where heads look in --text: entropy, first, previous token, induction
+    rollout     which tokens of --text are mixed into which, through all layers
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from engine.mathematics.tabulate import attention_table, spectrum_table
+from engine.mathematics.tabulate import map_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -43,7 +43,7 @@ def table_on_screen(
         if attention is None:
             raise nothing
         name = attention.name
-        return attention_table([attention]), f"L{name.layer_label}H{name.head_label}"
+        return map_table(attention), "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
     if view == "ranks":
         distance = None if selected is None else distance
         rows = knowledge.rows_at(knowledge.names_beside(selected), epsilon, distance)

@@ -15,8 +15,8 @@ from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
 from tui.widgets.large_map import LargeMap
 
-MapKey = tuple[str, int | None]
-"""A stack and a layer; None is the mean over the stack's layers."""
+MapKey = tuple[str, int | None, bool]
+"""A stack and a layer, None for the mean over the stack's layers; and whether its rollout is meant instead."""
 
 
 class Reading:
@@ -89,7 +89,7 @@ class Reading:
     def _wanted(self) -> MapName:
         """Name the map that should be on screen."""
         if self._selected is None:
-            return MapName(self._outline.stacks[0], None, None)
+            return MapName(self._outline.stacks[0], None, None, self._averaging is Averaging.ROLLOUT)
         return self._averaging.name_for(self._selected)
 
     def _draw(self) -> None:
@@ -107,7 +107,7 @@ class Reading:
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
-        if len(sentence.tokens) ** 2 > AT_ONCE:
+        if len(sentence.tokens) ** 2 > AT_ONCE and not wanted.is_rollout:
             if wanted != self._pane.shown_name:
 
                 def ask(window: MapWindow) -> None:
@@ -115,7 +115,7 @@ class Reading:
 
                 self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask))
             return
-        key = (wanted.stack, wanted.layer)
+        key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)
         if maps is None:
             self._run(self._fetch(key, text, title), "maps")
@@ -155,7 +155,9 @@ class Reading:
 
         What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
         """
-        asked = self._engine.attention(text, *key, "maps")
+        stack, layer, is_rollout = key
+        engine = self._engine
+        asked = engine.rollout(text, stack, "maps") if is_rollout else engine.attention(text, stack, layer, "maps")
         answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))
         if text == self._text:
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}

@@ -16,6 +16,7 @@ from engine.values.tables import (
     ATTENTION_COLUMNS,
     PROOF_COLUMNS,
     RANK_COLUMNS,
+    ROLLOUT_COLUMNS,
     SPECTRUM_COLUMNS,
     Cell,
     Table,
@@ -83,6 +84,18 @@ def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
 def attention_table(maps: Iterable[AttentionMap]) -> Table:
     """List every weight of the maps."""
     return Table("attention", ATTENTION_COLUMNS, _rows_of_maps(maps))
+
+
+def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
+    """Yield the rows of a stack's rollout: those of its map, which is of no layer or head."""
+    return ((row[0], *row[3:]) for row in _attention_rows(attention))
+
+
+def map_table(attention: AttentionMap) -> Table:
+    """List every weight of a map: a row of ``attention``, or of ``rollout`` where it is one."""
+    if attention.name.is_rollout:
+        return Table("rollout", ROLLOUT_COLUMNS, rollout_rows(attention))
+    return attention_table([attention])
 
 
 def proof_table(proofs: Iterable[LayerProof]) -> Table:

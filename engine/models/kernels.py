@@ -60,7 +60,7 @@ def kernels_can_read(model: Any) -> bool:
         return False
     try:
         model.set_attn_implementation(NAME)
-        taken = model.config._attn_implementation == NAME
+        taken = _is_reading(model)
     except (AttributeError, KeyError, TypeError, ValueError, ImportError):
         taken = False
     _restore_eager(model)
@@ -77,13 +77,33 @@ def reading_with_kernels(model: Any, breathe: Callable[[], None], gathering: Gat
     breathe : called between the blocks of what has no kernel; it may raise to give up.
     gathering : takes the probabilities of the one module that is called meanwhile; None keeps none.
     """
+    was_reading = _is_reading(model)  # a more urgent sentence, in between
     model.set_attn_implementation(NAME)
     token = _purpose.set(_Purpose(gathering, breathe))
     try:
         yield
     finally:
         _purpose.reset(token)
+        if not was_reading:
+            _restore_eager(model)
+
+
+@contextmanager
+def reading_eagerly(model: Any) -> Iterator[None]:
+    """Let a model attend in its eager way, also in between while kernels read something less urgent."""
+    was_reading = _is_reading(model)
+    if was_reading:
         _restore_eager(model)
+    try:
+        yield
+    finally:
+        if was_reading:
+            model.set_attn_implementation(NAME)
+
+
+def _is_reading(model: Any) -> bool:
+    """Say whether a model attends with the function registered here."""
+    return getattr(model.config, "_attn_implementation", None) == NAME
 
 
 @cache

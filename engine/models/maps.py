@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from engine.values.model import ModelOutline
 
 if TYPE_CHECKING:
     from engine.models.scoring import Scoring
+    from engine.models.source import Words
     from engine.models.witness import Observation
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
@@ -26,12 +28,46 @@ def _at_once() -> None:
     """Work without looking for anything more urgent."""
 
 
-class MapReader(ABC):
-    """A model that reads sentences and gives attention maps, one layer's at a time."""
+class Pausing:
+    """A `breathe` that says whether it is being called: what the model computes then is somebody else's sentence."""
 
-    def __init__(self, outline: ModelOutline) -> None:
+    def __init__(self, breathe: Callable[[], None]) -> None:
+        self._breathe = breathe
+        self.is_paused = False
+
+    def __call__(self) -> None:
+        """Let more urgent work be done; it may raise to give up."""
+        self.is_paused = True
+        try:
+            self._breathe()
+        finally:
+            self.is_paused = False
+
+
+class MapReader(ABC):
+    """A model that reads sentences and gives attention maps, one layer's at a time.
+
+    Attributes
+    ----------
+    words : what makes ids of text.
+    """
+
+    def __init__(self, outline: ModelOutline, words: Words) -> None:
+        self.words = words
         self._outline = outline
         self._sentence: Sentence | None = None
+        self._calls: dict[Any, Any] = {}
+
+    def beside(self) -> Self:
+        """Give a reader of the same loaded model with a sentence of its own; this one's stays as it is."""
+        other = copy.copy(self)
+        other._sentence, other._calls = None, {}
+        return other
+
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """How many token ids the model knows."""
 
     def has_read(self, text: str) -> bool:
         """Say whether a sentence is the one that was read last."""
@@ -50,6 +86,24 @@ class MapReader(ABC):
         ------
         EngineError : when the sentence is empty, or the model fails on it.
         """
+
+    @abstractmethod
+    def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
+        """Run the model on token ids in the place of a sentence.
+
+        Parameters
+        ----------
+        ids : the whole sequence, with what special tokens it is to have.
+        breathe : as in `read`.
+
+        Raises
+        ------
+        EngineError : when the model fails on them, or reads no tokens.
+        """
+
+    def ids_along(self, stack: str) -> tuple[int, ...]:
+        """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
+        return () if self._sentence is None else self._sentence.ids
 
     @abstractmethod
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
@@ -126,8 +180,9 @@ class MapReader(ABC):
     ) -> AttentionMaps:
         """Gather layers, and give their mean."""
         gathering = Gathering(buffer)
+        reading = copy.copy(self)  # a more urgent sentence may be read in between
         for layer in layers:
             breathe()
-            queries, keys = self.gather(layer, gathering, breathe)
-        assert self._sentence is not None  # else nothing would have been gathered
-        return AttentionMaps(self._sentence, layers[0].stack, number, queries, keys, gathering.mean())
+            queries, keys = reading.gather(layer, gathering, breathe)
+        assert reading._sentence is not None  # else nothing would have been gathered
+        return AttentionMaps(reading._sentence, layers[0].stack, number, queries, keys, gathering.mean())

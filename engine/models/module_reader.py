@@ -14,7 +14,8 @@ from engine.models.example import Example
 from engine.models.gathering import Gathering
 from engine.models.handmade import Found
 from engine.models.lent import not_learning
-from engine.models.maps import MapReader, Tokens
+from engine.models.maps import MapReader, Pausing, Tokens
+from engine.models.repeats import vocabulary_of
 from engine.models.scoring import Scoring
 from engine.models.source import Words
 from engine.models.tracing import trace
@@ -48,9 +49,14 @@ class ModuleReader(MapReader):
         example: Example | None,
         words: Words,
     ) -> None:
-        super().__init__(outline)
-        self._model, self._found, self._example, self._words = model, found, example, words
+        super().__init__(outline, words)
+        self._model, self._found, self._example = model, found, example
         self._calls: dict[nn.Module, Call] = {}
+
+    @property
+    def vocabulary(self) -> int:
+        """How many rows its smallest embedding has."""
+        return vocabulary_of(self._model)
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
         """Run the module on a sentence, unless it is the one that was read last."""
@@ -60,7 +66,7 @@ class ModuleReader(MapReader):
             raise EngineError(f"{self._outline.name} cannot be called by itself; give example=, what to call it with")
         self._sentence = None
         if self._example.reads_tokens:
-            sentence = self._words.read(text, None)
+            sentence = self.words.read(text, None)
             self._run(self._example.with_ids(torch.tensor([sentence.ids])), breathe)
         elif text.strip() == EXAMPLE:
             self._run(self._example, breathe)
@@ -74,13 +80,24 @@ class ModuleReader(MapReader):
         self._sentence = sentence
         return sentence
 
+    def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
+        """Run the module on token ids in the place of a sentence."""
+        if self._example is None or not self._example.reads_tokens:
+            raise EngineError(f"{self._outline.name} reads no tokens that random ones could stand for")
+        self._sentence = None
+        self._run(self._example.with_ids(torch.tensor([ids])), breathe)
+        self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))
+
     def _run(self, example: Example, breathe: Callable[[], None]) -> None:
         """Call the model, and keep what its attention modules are called with."""
-        self._calls.clear()
+        calls: dict[nn.Module, Call] = {}
+        pausing = Pausing(breathe)
 
         def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            breathe()
-            self._calls.setdefault(module, Call(module, args, kwargs))
+            if pausing.is_paused:
+                return  # another sentence, which is wanted sooner
+            pausing()
+            calls.setdefault(module, Call(module, args, kwargs))
 
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
@@ -97,6 +114,7 @@ class ModuleReader(MapReader):
         finally:
             for hook in hooks:
                 hook.remove()
+        self._calls = calls
 
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""

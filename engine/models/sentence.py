@@ -16,16 +16,17 @@ from typing import Any
 
 import torch
 import transformers
-from torch import Tensor, nn
+from torch import nn
 
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
-from engine.models.kernels import eager_function, kernels_can_read, reading_with_kernels
+from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
-from engine.models.maps import MapReader, Tokens
+from engine.models.maps import MapReader, Pausing, Tokens
 from engine.models.outline import Anatomy
 from engine.models.places import turn_of
+from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
@@ -57,8 +58,7 @@ class Reader(MapReader):
     """
 
     def __init__(self, anatomy: Anatomy, loaded: Loaded) -> None:
-        super().__init__(anatomy.outline)
-        self.words = loaded.words
+        super().__init__(anatomy.outline, loaded.words)
         self.model: Any = loaded.model
         self._device = loaded.device
         self._lent = lent if loaded.is_borrowed else nullcontext
@@ -80,33 +80,54 @@ class Reader(MapReader):
             self.reads_with_kernels = kernels_can_read(self.model)
         self._unsuitable: set[type[nn.Module]] = set()
         self._calls: dict[Head, Call] = {}
-        self._decoder_tokens: tuple[str, ...] = ()
+        self._decoder_ids: tuple[int, ...] = ()
+
+    @property
+    def vocabulary(self) -> int:
+        """How many rows its embedding has."""
+        return vocabulary_of(self.model)
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
         """Tokenize a sentence and run the model on it, unless it is the one that was read last."""
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
         sentence = self.words.read(text, self._outline.context)
+        self._run(sentence, breathe)
+        return sentence
+
+    def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
+        """Run the model on token ids in the place of a sentence."""
+        self._run(Sentence("", ids, self.words.texts(ids), len(ids)), breathe)
+
+    def ids_along(self, stack: str) -> tuple[int, ...]:
+        """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
+        return super().ids_along(stack) if stack == "encoder" else self._decoder_ids or super().ids_along(stack)
+
+    def _run(self, sentence: Sentence, breathe: Callable[[], None]) -> None:
+        """Run the model, and keep what its attention modules are called with."""
         limit = longest_in_full(self.model)
         if limit is not None and len(sentence.ids) > limit:
             raise EngineError(
                 f"{self._outline.name} reads more than {limit} tokens in sparse blocks, which have no maps; "
                 f"type a shorter sentence than these {len(sentence.ids)} tokens; its spectra still work"
             )
-        self._sentence = None
-        self._calls.clear()
+        self._sentence, self._calls = None, {}
         self._need_room(len(sentence.ids))
         ids = torch.tensor([sentence.ids], device=self._device)
+        decoder_ids: tuple[int, ...] = ()
         inputs: dict[str, Any] = {
             "input_ids": ids,
             "attention_mask": torch.ones_like(ids),
             "use_cache": False,
         }
         if getattr(self.model.config, "is_encoder_decoder", False):
-            inputs["decoder_input_ids"] = self._decoder_ids(sentence)
-        kernels = reading_with_kernels(self.model, breathe) if self.reads_with_kernels else nullcontext()
+            decoder_ids = self._shifted(sentence)
+            inputs["decoder_input_ids"] = torch.tensor([decoder_ids], device=self._device)
+        calls: dict[Head, Call] = {}
+        pausing = Pausing(breathe)
+        mode = reading_with_kernels(self.model, pausing) if self.reads_with_kernels else reading_eagerly(self.model)
         try:
-            with self._lent(self.model), kernels, self._keeping_calls(breathe), torch.inference_mode():
+            with self._lent(self.model), mode, self._keeping_calls(calls, pausing), torch.inference_mode():
                 self.model(**inputs)
         except torch.OutOfMemoryError as error:
             raise EngineError(
@@ -115,37 +136,37 @@ class Reader(MapReader):
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             if self.reads_with_kernels:
                 self.reads_with_kernels = False  # what kernels fail on, the model's own functions may not
-                return self.read(text, breathe)
+                self._run(sentence, breathe)
+                return
             raise EngineError(
                 f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
             ) from error
-        self._sentence = sentence
-        return sentence
+        self._sentence, self._calls, self._decoder_ids = sentence, calls, decoder_ids
 
     def _need_room(self, tokens: int) -> None:
         """Refuse a sentence of which no layer's maps would fit into memory."""
         heads = max((layer.heads for layer in self._outline.attending_layers), default=1)
         need_room(heads, tokens, tokens, 1 if self.reads_with_kernels else COPIES)
 
-    def _decoder_ids(self, sentence: Sentence) -> Tensor:
+    def _shifted(self, sentence: Sentence) -> tuple[int, ...]:
         """Let the decoder of an encoder–decoder model read the same sentence, after its start token."""
         start = getattr(self.model.config, "decoder_start_token_id", None)
-        ids = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
-        self._decoder_tokens = self.words.texts(ids)
-        return torch.tensor([ids], device=self._device)
+        return (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
 
     @contextmanager
-    def _keeping_calls(self, breathe: Callable[[], None]) -> Iterator[None]:
+    def _keeping_calls(self, calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:
         """Keep the arguments of every attention module's call while the model runs."""
 
         def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
             waiting = iter(names)  # a module that layers share is called for one after the other
 
             def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                breathe()
+                if pausing.is_paused:
+                    return  # another sentence, which is wanted sooner
+                pausing()
                 name = next(waiting, None)
                 if name is not None:
-                    self._calls[name] = (args, kwargs)
+                    calls[name] = (args, kwargs)
 
             return keep
 
@@ -195,7 +216,8 @@ class Reader(MapReader):
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
         own = self._sentence.tokens
-        queries = own if layer.stack == "encoder" else self._decoder_tokens or own
+        read = self.ids_along(layer.stack)
+        queries = own if read == self._sentence.ids else self.words.texts(read)
         return queries, own if layer.stack == "cross" else queries
 
     def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
@@ -243,7 +265,7 @@ class Reader(MapReader):
         """Call an attention module once more, in its eager way."""
         call = _for_weights(module, args, kwargs)
         try:
-            with self._lent(self.model), torch.inference_mode():
+            with self._lent(self.model), reading_eagerly(self.model), torch.inference_mode():
                 return module(*call.args, **call.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise EngineError(
@@ -253,7 +275,7 @@ class Reader(MapReader):
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
         generator = torch.Generator().manual_seed(0)
-        count = _vocabulary(self.model)
+        count = vocabulary_of(self.model)
         padding = getattr(self.model.config, "pad_token_id", None)
         tokens = [token for token in range(min(count, PROBED_TOKENS)) if token != padding]
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
@@ -272,16 +294,3 @@ def _for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     if "output_attentions" in signature.parameters:
         call.arguments["output_attentions"] = True
     return call
-
-
-def _vocabulary(model: Any) -> int:
-    """Say how many tokens a model knows; no more than it can be asked for, where it does not say."""
-    try:
-        table = model.get_input_embeddings()
-    except (NotImplementedError, AttributeError):  # models of several towers, which have no one table
-        table = None
-    if isinstance(table, nn.Embedding):
-        return table.num_embeddings
-    weight = getattr(table, "weight", None)
-    sizes = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
-    return int(weight.shape[0]) if isinstance(weight, Tensor) else min(sizes, default=1)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from engine.models.maps import MapReader
 
 
+Frame = tuple[tuple[int, ...], tuple[int, ...]]
+"""The ids of special tokens before, and after, a sentence."""
+
+
 class Words(Protocol):
     """What turns text into the ids that a model reads, and ids into texts that a screen can show."""
 
@@ -34,6 +38,12 @@ class Words(Protocol):
 
     def known(self, rows: int) -> Sequence[int]:
         """List the ids below a number of embedding rows that are tokens; rows may be there for padding alone."""
+
+    def ordinary(self, rows: int) -> Sequence[int]:
+        """List those of the `known` ids that stand for text, and are neither special nor placeholders."""
+
+    def frame(self) -> Frame:
+        """Give the special tokens that are put around a sentence."""
 
 
 @dataclass(frozen=True)

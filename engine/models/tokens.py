@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+
+if TYPE_CHECKING:
+    from engine.models.source import Frame
 
 UNLIMITED = 1_000_000
 """A tokenizer without a limit of its own says a far larger number."""
@@ -21,6 +25,9 @@ _BYTES = {chr(byte): byte for byte in _PLAIN_BYTES} | {
     chr(0x100 + place): byte for place, byte in enumerate(sorted(set(range(0x100)) - set(_PLAIN_BYTES)))
 }
 """What such tokenizers write for each byte: the others are numbered on from 256."""
+
+_PLACEHOLDER = re.compile(r"<.+>|\[.+\]")
+"""How tokens are written that stand for no text, such as ``[unused7]``, ``<extra_id_0>``, or for a byte, ``<0x0A>``."""
 
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -124,6 +131,25 @@ class Tokenizer:
     def known(self, rows: int) -> list[int]:
         """List the ids below a number of rows that are tokens."""
         return sorted({each for each in self._tokenizer.get_vocab().values() if each < rows})
+
+    def ordinary(self, rows: int) -> list[int]:
+        """List the ids below a number of rows that stand for text: no special tokens, no placeholders in brackets."""
+        special = self._special()
+        named = self._tokenizer.get_vocab().items()
+        return sorted(
+            {each for name, each in named if each < rows and each not in special and not _PLACEHOLDER.fullmatch(name)}
+        )
+
+    def frame(self) -> Frame:
+        """Give the special tokens that the tokenizer puts before, and after, a sentence."""
+        ids, special = self._ids("a"), self._special()
+        text = [place for place, each in enumerate(ids) if each not in special]
+        return (tuple(ids[: text[0]]), tuple(ids[text[-1] + 1 :])) if text else ((), ())
+
+    def _special(self) -> set[int]:
+        """Collect the ids that are no text."""
+        added = getattr(self._tokenizer, "added_tokens_decoder", {})
+        return {*self._tokenizer.all_special_ids, *(each for each, token in added.items() if token.special)}
 
     def _text(self, token: str) -> str:
         """Undo a tokenizer's own spelling of spaces and bytes; bytes that are no UTF-8 by themselves become escapes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.models.source import Words
+from engine.models.source import Frame, Words
 from engine.models.tokens import Tokenizer, visible
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
@@ -37,6 +37,14 @@ class TokenNumbers:
     def known(self, rows: int) -> range:
         """List all ids: nothing says which are tokens."""
         return range(rows)
+
+    def ordinary(self, rows: int) -> range:
+        """List all ids: nothing says which are special."""
+        return self.known(rows)
+
+    def frame(self) -> Frame:
+        """Put nothing around a sentence."""
+        return (), ()
 
 
 class Codec:
@@ -74,6 +82,14 @@ class Codec:
         """List all ids below the codec's own number of tokens, where it says one."""
         tokens = getattr(self._codec, "n_vocab", rows)
         return range(min(rows, tokens) if isinstance(tokens, int) else rows)
+
+    def ordinary(self, rows: int) -> range:
+        """List all ids: nothing says which are special."""
+        return self.known(rows)
+
+    def frame(self) -> Frame:
+        """Put nothing around a sentence that the codec does not put there itself."""
+        return (), ()
 
 
 def words_of(tokenizer: Any) -> Words:

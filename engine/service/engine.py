@@ -132,6 +132,12 @@ class Engine:
             lambda session, breathe: session.attention(text, stack, layer, breathe), Urgency.SENTENCE, view
         )
 
+    def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
+        """Ask for a sentence's attention followed through all layers of a stack."""
+        return self._ask(
+            lambda session, breathe: self._tables_of(session).rollout.maps(text, stack, breathe), Urgency.SENTENCE, view
+        )
+
     def pooled(self, text: str, name: MapName, window: MapWindow, view: str = "") -> Future[PooledMap]:
         """Ask for a rectangle of one map of a long sentence, pooled to blocks."""
         return self._ask(lambda session, breathe: session.pooled(text, name, window, breathe), Urgency.SENTENCE, view)
@@ -210,6 +216,19 @@ class Engine:
                 deliver(*step)
 
         return self._ask(work, Urgency.SWEEP, "sweep")
+
+    def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, str]]:
+        """Label the heads that clearly do one thing, in the background; the whole model is loaded for it.
+
+        Parameters
+        ----------
+        report : called on the engine thread with how far it has come.
+        """
+
+        def work(session: Session, breathe: Breathe) -> dict[Head, str]:
+            return self._tables_of(session).patterns.labels(report, breathe)
+
+        return self._ask(work, Urgency.SWEEP, "labels")
 
     def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
         """Check every layer's heads against the model's own numbers.

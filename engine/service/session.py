@@ -248,6 +248,10 @@ class Session:
             self._large_maps = LargeMaps()  # before the memory is needed for the new ones
         return reader.read(text, breathe)
 
+    def reader(self, breathe: Breathe) -> MapReader:
+        """Give what reads sentences, loading the whole model where that has not been done."""
+        return self._whole_model.reader(breathe)
+
     def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
         reader = self._reader_of(text, stack, layer, breathe)

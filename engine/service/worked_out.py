@@ -9,6 +9,8 @@ from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
 from engine.service.explain_table import ExplainTable
+from engine.service.patterns_table import PatternsTable
+from engine.service.rollout import Rollout
 from engine.service.token_tables import TokenTables
 from engine.service.weights_table import WeightsTable
 from engine.values.errors import EngineError
@@ -33,18 +35,23 @@ class WorkedOut:
     Attributes
     ----------
     session : the open model.
+    patterns : what its heads do, and what they are called for it.
+    rollout : attention followed through its layers.
     """
 
     def __init__(self, session: Session) -> None:
         self.session = session
         tables = TokenTables(session)
+        self.patterns = PatternsTable(session)
         self._of_layers: Mapping[str, OfLayer] = {
             "circuits": CircuitsTable(session, tables).rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,
             "explain": ExplainTable(session, tables).rows,
+            "patterns": self.patterns.rows,
         }
-        self._of_model: Mapping[str, OfModel] = {}
+        self.rollout = Rollout(session)
+        self._of_model: Mapping[str, OfModel] = {"rollout": self.rollout.rows}
         self._growing: Mapping[str, Growing] = {"weights": WeightsTable(session).growing}
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:

@@ -54,7 +54,8 @@ class AttentionMaps:
     sentence : what was read.
     stack, layer : which layer; None is the mean over the stack's layers.
     query_tokens, key_tokens : the texts along both axes.
-    weights : (heads, queries, keys) float32 probabilities; each row sums to one.
+    weights : (heads, queries, keys) float32 probabilities; each row sums to one, less what goes to a sink.
+    is_rollout : whether it is the stack's rollout instead, in the place of one head.
     """
 
     sentence: Sentence
@@ -63,10 +64,11 @@ class AttentionMaps:
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
+    is_rollout: bool = False
 
     def select(self, head: int | None) -> AttentionMap:
         """Take one head's map, or the mean over the heads (None), a few queries after the other."""
-        name = MapName(self.stack, self.layer, head)
+        name = MapName(self.stack, self.layer, head, self.is_rollout)
         if head is not None:
             return AttentionMap(name, self.query_tokens, self.key_tokens, self.weights[head])
         mean = np.empty(self.weights.shape[1:], dtype=np.float32)

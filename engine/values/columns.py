@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 CHANCE = "_chance"
-"""What the name of a column ends with that holds what Gaussian factors of the same shapes give."""
+"""What the name of a column ends with that holds what chance gives."""
 
 COLUMNS = {
     "qk_symmetry": "tr(M²)/‖M‖² of M = QK: 1 symmetric, −1 antisymmetric",
@@ -69,14 +69,31 @@ COLUMNS = {
     "explain.last_index": "the last pair of a group",
     "explain.kind": "content, bias, cap or position; then what the model says",
     "explain.note": "what a term is of, or why it stands for no tokens",
+    "label": "what the head clearly does on random tokens that come again",
+    "to_none": "share that goes to a sink that is no token: 1 − the row's sum",
 }
 """By the column's name, or by the view's and the column's."""
+
+PATTERN_COLUMNS = {
+    "entropy": "−Σ p ln p of a query's attention, in nats",
+    "to_first": "share that goes to the first token",
+    "to_self": "share that goes to the token itself",
+    "to_previous": "share that goes to the token before",
+    "to_next": "share that goes to the token after",
+    "mean_distance": "Σ p|i − j| of a query's attention, in tokens",
+    "duplicate": "on random tokens that come again: share that goes to where the token was before",
+    "induction": "on random tokens that come again: share that goes to what came after it before",
+}
+"""Those of attention, beside which stands what attending to all visible keys alike gives."""
 
 
 def explain(column: str, view: str = "") -> str:
     """Say what a column of a view holds; nothing of one that says it itself."""
     if (own := COLUMNS.get(f"{view}.{column}")) is not None:
         return own
+    pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
+    if pattern is not None:
+        return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern
     if column.endswith(CHANCE):
         return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
     return COLUMNS.get(column, "")

@@ -96,11 +96,13 @@ class MapName:
     stack : as in `Head`.
     layer : from zero; None is the mean over the stack's layers.
     head : from zero; None is the mean over the heads.
+    is_rollout : whether the means over the heads are followed through the stack's layers, and not averaged over them.
     """
 
     stack: str
     layer: int | None
     head: int | None
+    is_rollout: bool = False
 
     @property
     def layer_label(self) -> str:
@@ -114,6 +116,8 @@ class MapName:
 
     def __str__(self) -> str:
         """Name the map in words."""
+        if self.is_rollout:
+            return "rollout"
         if self.layer is None and self.head is None:
             return "mean over layers and heads"
         if self.layer is None:

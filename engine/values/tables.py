@@ -16,6 +16,7 @@ SPECTRUM_COLUMNS = (
     "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
 )  # fmt: skip
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight")
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.values.heads import Head
+from engine.values.tables import ROLLOUT_COLUMNS
 
 
 class Scope(Enum):
@@ -26,7 +27,7 @@ class View:
     Attributes
     ----------
     name : what it is called on the command line.
-    key : what shows it in the explorer.
+    key : what shows it in the explorer; empty where that is a part of another view.
     title : what it is called there.
     says : what it holds, in a line.
     columns : the names, in order.
@@ -181,12 +182,40 @@ EXPLAIN = View(
     places=(*_HEAD, "term"),
 )  # fmt: skip
 
+PATTERNS = View(
+    "patterns",
+    "7",
+    "What heads do in a sentence",
+    "where heads look: entropy, previous token, first token, duplicates, induction; labels",
+    (
+        *_HEAD, "label",
+        *_with_chance("entropy", "to_first", "to_self", "to_previous", "to_next", "mean_distance"), "to_none",
+        *_with_chance("duplicate", "induction"),
+        "note",
+    ),
+    options=frozenset({"layer", "head", "stack", "text"}),
+)  # fmt: skip
+
+ROLLOUT = View(
+    "rollout",
+    "",
+    "Attention rollout",
+    "which tokens of the input what is at a query comes from, through all layers of a stack",
+    ROLLOUT_COLUMNS,
+    is_by_layer=False,
+    options=frozenset({"text"}),
+    needs=frozenset({"text"}),
+    scope=Scope.MODEL,
+)
+
 VIEWS = {
     view.name: view
     for view in (
         CIRCUITS,
         COMPOSITION,
         DIRECTIONS,
+        PATTERNS,
+        ROLLOUT,
         EXPLAIN,
         WEIGHTS,
     )

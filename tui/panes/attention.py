@@ -25,11 +25,12 @@ class Averaging(Enum):
     HEADS = "mean over heads"
     LAYERS = "mean over layers"
     BOTH = "mean over heads and layers"
+    ROLLOUT = "rollout"
 
     @property
     def over_layers(self) -> bool:
         """Whether the map is a mean over the stack's layers."""
-        return self in (Averaging.LAYERS, Averaging.BOTH)
+        return self in (Averaging.LAYERS, Averaging.BOTH, Averaging.ROLLOUT)
 
     @property
     def next(self) -> Averaging:
@@ -39,6 +40,8 @@ class Averaging(Enum):
 
     def name_for(self, selected: Head) -> MapName:
         """Name the map to show for a selected head; a whole layer has no head of its own, so its heads are averaged."""
+        if self is Averaging.ROLLOUT:
+            return MapName(selected.stack, None, None, is_rollout=True)
         head = None if selected.is_layer or self in (Averaging.HEADS, Averaging.BOTH) else selected.head
         return MapName(selected.stack, None if self.over_layers else selected.layer, head)
 

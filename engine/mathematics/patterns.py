@@ -1,0 +1,236 @@
+"""What attention maps do: how wide they look, and at which token.
+
+Every measure is of a layer's maps, weights (heads, queries, keys), and stands beside what uniform attention over the
+keys that each query sees would give. A query that sees one key only has no choice: it is left out of every mean. The
+weights are taken as they are, so of a head with an attention sink, whose rows sum to less than one, what goes to the
+sink goes to no token; only entropy and mean distance, which are of a distribution, are of the weights' shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights = NDArray[np.float32]
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+BLOCK = 2**22
+"""Weights that are made float64 at once."""
+
+NOWHERE = -1
+"""The key of a query that has none to be asked about."""
+
+
+def _at_once() -> None:
+    """Work without looking for anything more urgent."""
+
+
+@dataclass(frozen=True)
+class Visible:
+    """The keys that each query sees: all from its first to its last.
+
+    Attributes
+    ----------
+    first, last : (queries,) positions; a query that sees nothing has its last before its first.
+    """
+
+    first: Places
+    last: Places
+
+    @property
+    def count(self) -> Places:
+        """How many keys each query sees, (queries,)."""
+        count: Places = np.maximum(self.last - self.first + 1, 0)
+        return count
+
+    @property
+    def has_choice(self) -> NDArray[np.bool_]:
+        """Whether a query sees more than one key, (queries,)."""
+        return self.count > 1
+
+    def holds(self, keys: Places) -> NDArray[np.bool_]:
+        """Say of each query whether it has a choice and sees a key, (queries,)."""
+        return self.has_choice & (keys >= self.first) & (keys <= self.last)
+
+
+def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Visible:
+    """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
+
+    A weight that is seen may be too small for its dtype. So a key counts as seen where any head looks at it, and what
+    is seen is taken for a staircase, as masks make it that look back, both ways, at a window, or at another sequence:
+    a later query's first and last key are never before an earlier one's, and where no query looks ahead each sees
+    itself. A mask with holes counts as the staircase around it.
+
+    Parameters
+    ----------
+    weights : (heads, queries, keys)
+    breathe : called between blocks of queries; it may raise to give up.
+    """
+    _, queries, keys = weights.shape
+    first, last = np.full(queries, keys), np.full(queries, -1)
+    for some in _blocks(weights.shape):
+        breathe()
+        seen = np.fmax.reduce(weights[:, some], axis=0) > 0  # (some queries, keys)
+        looks = seen.any(axis=1)
+        first[some] = np.where(looks, seen.argmax(axis=1), keys)
+        last[some] = np.where(looks, keys - 1 - seen[:, ::-1].argmax(axis=1), -1)
+    places = np.arange(queries)
+    looks_back_only = queries == keys and bool((last <= places).all())
+    first = np.minimum.accumulate(first[::-1])[::-1]
+    return Visible(first, places if looks_back_only else np.maximum.accumulate(last))
+
+
+def keys_of_interest(queries: int) -> Mapping[str, Places]:
+    """Name the key of each query that a measure asks about, where queries and keys are the same tokens.
+
+    The first query's look at the first key is one at itself, and counts as that alone.
+    """
+    places = np.arange(queries)
+    return {
+        "to_first": np.where(places > 0, 0, NOWHERE),
+        "to_self": places,
+        "to_previous": places - 1,
+        "to_next": places + 1,
+    }
+
+
+def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]:
+    """Name the keys that a repetition makes interesting: the same token before, and the one after that.
+
+    The measures are the duplicate-token and the prefix-matching (induction) score of Elhage et al. 2021 and
+    Olsson et al. 2022.
+
+    Parameters
+    ----------
+    ids : (tokens,) of the sequence.
+    distance : how many tokens after its first occurrence a token comes again, at least 2.
+    """
+    places = np.arange(len(ids))
+    again = np.zeros(len(ids), dtype=bool)
+    again[distance:] = ids[distance:] == ids[: len(ids) - distance]
+    return {
+        "duplicate": np.where(again, places - distance, NOWHERE),
+        "induction": np.where(again, places - distance + 1, NOWHERE),
+    }
+
+
+def attention_to(weights: Weights, keys: Places, visible: Visible) -> Floats:
+    """Average what the queries give to one key each: ``mean_i A[i, keys_i]`` over the queries that see it, (heads,).
+
+    Not a number where no query sees its key.
+
+    Parameters
+    ----------
+    weights : (heads, queries, keys)
+    keys : (queries,) positions; `NOWHERE` for a query that is left out.
+    visible : what each query sees.
+    """
+    places = np.flatnonzero(visible.holds(keys))
+    if not len(places):
+        return np.full(len(weights), np.nan)
+    mean: Floats = weights[:, places, keys[places]].mean(axis=1, dtype=np.float64)
+    return mean
+
+
+def uniform_to(keys: Places, visible: Visible) -> float:
+    """Give what `attention_to` is of uniform attention: the mean of one over the number of keys that are seen."""
+    counted = visible.holds(keys)
+    return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far a layer's heads spread their attention.
+
+    Attributes
+    ----------
+    entropy : (heads,) mean over queries of ``−Σ_j p_j ln p_j`` in nats, p_j the shares of the row's sum.
+    mean_distance : (heads,) mean over queries of ``Σ_j p_j |i − j|`` in tokens.
+    to_none : (heads,) mean over queries of ``1 − Σ_j A[i, j]``: what goes to a sink that is no token.
+    """
+
+    entropy: Floats
+    mean_distance: Floats
+    to_none: Floats
+
+
+def spread(weights: Weights, visible: Visible, breathe: Callable[[], None] = _at_once) -> Spread:
+    """Measure how far heads spread their attention, over the queries that see more than one key.
+
+    Not a number where there is no such query; a row without any weight has no distribution and is left out.
+
+    Parameters
+    ----------
+    weights : (heads, queries, keys)
+    visible : what each query sees.
+    breathe : called between blocks of queries; it may raise to give up.
+    """
+    heads, queries, keys = weights.shape
+    entropy, distance, total = (np.full((heads, queries), np.nan) for _ in range(3))
+    for some in _blocks(weights.shape):
+        breathe()
+        block = weights[:, some].astype(np.float64)
+        total[:, some] = sums = block.sum(axis=2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = block / sums[:, :, None]
+            entropy[:, some] = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(axis=2)
+        apart = np.abs(np.arange(queries)[some, None] - np.arange(keys))
+        distance[:, some] = np.einsum("hqk,qk->hq", shares, apart)
+    counted = visible.has_choice
+    to_none = np.maximum(1 - total, 0)  # rows that sum to one do so but for rounding
+    return Spread(*(_mean(values[:, counted]) for values in (entropy, distance, to_none)))
+
+
+def uniform_spread(visible: Visible) -> tuple[float, float]:
+    """Give entropy and mean distance of uniform attention over the keys that are seen."""
+    counted = np.flatnonzero(visible.has_choice)
+    if not len(counted):
+        return float("nan"), float("nan")
+    pairs = zip(counted, visible.first[counted], visible.last[counted], strict=True)
+    distances = [np.abs(np.arange(first, last + 1) - query).mean() for query, first, last in pairs]
+    return float(np.log(visible.count[counted]).mean()), float(np.mean(distances))
+
+
+def rollout(means: Iterator[Weights]) -> Floats:
+    """Follow attention through the layers: ``R = Ā_L … Ā_1`` with ``Ā = (A + I)/2``, its rows divided by their sums.
+
+    A is a layer's mean over the heads; I stands for the residual stream. An entry says how much of what is at a query
+    after the last layer comes from a token of the input, if values mix by attention alone (Abnar & Zuidema 2020,
+    "Quantifying Attention Flow in Transformers").
+
+    Parameters
+    ----------
+    means : (tokens, tokens) for each layer, the first layer first; at least one.
+
+    Returns
+    -------
+    rollout : (queries, keys), rows sum to one.
+    """
+    followed: Floats | None = None
+    for mean in means:
+        mixing = (mean.astype(np.float64) + np.eye(len(mean))) / 2
+        mixing /= mixing.sum(axis=1, keepdims=True)
+        followed = mixing if followed is None else mixing @ followed
+    if followed is None:
+        raise ValueError("there are no layers to follow attention through")
+    return followed
+
+
+def _mean(values: Floats) -> Floats:
+    """Average over the queries that have a value: (heads, queries) to (heads,)."""
+    there = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        mean: Floats = np.where(there, values, 0).sum(axis=1) / there.sum(axis=1)
+    return mean
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Cut the queries into blocks of few enough weights."""
+    heads, queries, keys = shape
+    size = max(BLOCK // max(heads * keys, 1), 1)
+    for start in range(0, queries, size):
+        yield slice(start, start + size)
