@@ -184,7 +184,9 @@ class Engine:
     def growing(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
     ) -> Future[Table]:
-        """Ask for a table whose view grows; whatever else is looked at comes before, the sweep after.
+        """Ask for a table whose view grows: at once for what is there at once, then for the rest.
+
+        The rest waits for whatever else is looked at and for sentences, and comes before the sweep.
 
         Parameters
         ----------
@@ -196,7 +198,11 @@ class Engine:
                 deliver(table, progress)
             return table
 
-        return self._ask(work, Urgency.LARGE, view)
+        def begin(session: Session, breathe: Breathe) -> None:
+            deliver(*next(self._tables_of(session).growing(name, query, breathe)))
+
+        self._ask(begin, Urgency.SELECTED)
+        return self._ask(work, Urgency.OPENING, view)
 
     def give_up(self, view: str) -> None:
         """Stop the work for a view that nobody looks at any more, at its next step."""
