@@ -141,6 +141,44 @@ async def test_new_rows_are_sorted_as_the_old_ones_and_other_columns_are_not() -
         assert app.picture.line(0).split() == ["a", "b"]
 
 
+async def test_only_the_rows_that_are_kept_are_shown_and_sorted_and_the_cursor_stays_on_its_row() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        made = rows(10)
+        app = await show(pilot, made)
+        await pilot.press("l", "l", "o", *"jjj")
+        row = app.grid.row
+        assert row is not None
+        kept = [0, 3, 4, made.index(tuple(row)), 9]
+        app.grid.narrow(kept)
+        await pilot.pause()
+        assert app.grid.row == row
+        assert ordered(app) == sorted((made[place] for place in kept), key=lambda row: -float(row[3]))
+        assert painted(app).count("word") == len(kept)
+        app.assert_nothing_is_stale()
+        app.grid.narrow([])
+        await pilot.press("j", "o", "G", "enter")
+        assert not (app.grid.row or app.chosen or ordered(app))
+        app.grid.narrow(None)
+        await pilot.pause()
+        assert len(ordered(app)) == len(made)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
+    columns = ("head", "qk_identity_distance", "qk_identity_distance_chance", "x_chance")
+    async with TableApp().run_test(size=(60, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(columns, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], 1)
+        await pilot.press("home", "o")
+        await pilot.pause()
+        assert app.picture.line(0).split() == ["qk_identity_"]
+        assert app.picture.line(1).split() == ["head", "distance▾", "chance", "x_chance"]
+        assert app.picture.line(2).split() == ["H1", "0.75", "0.25", "2"]
+        await pilot.click(TableGrid, offset=(app.picture.line(1).index("x_chance"), 3))
+        assert (app.grid.row, app.grid.column) == (("H0", 0.5, 0.25, 1.0), "x_chance")
+        app.assert_nothing_is_stale()
+
+
 async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None:
     made: list[tuple[Cell, ...]] = [("a", ""), ("b", 2.0), ("c", math.nan), ("d", 5), ("e", math.inf)]
     async with TableApp().run_test(size=(40, 9)) as pilot:

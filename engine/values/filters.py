@@ -132,8 +132,8 @@ def tokens(text: str) -> tuple[Token, ...]:
         if match is None:
             wrong = place + len(text[place:]) - len(text[place:].lstrip())
             if text[wrong] in "\"'":
-                raise FilterError(f"the quote at character {wrong + 1} does not end", wrong)
-            raise FilterError(f"'{text[wrong]}' at character {wrong + 1} means nothing here; != is 'is not'", wrong)
+                raise FilterError(f"the quote at {wrong + 1} does not end", wrong)
+            raise FilterError(f"'{text[wrong]}' at {wrong + 1} means nothing here; != is 'is not'", wrong)
         kind = match.lastgroup or ""
         word = match[kind]
         is_quoted = kind == "quoted"
@@ -159,9 +159,7 @@ class _Reading:
         whole = self._either()
         if self._next < len(self._tokens):
             token = self._tokens[self._next]
-            raise FilterError(
-                f"'{token.shown}' at character {token.place + 1}: expected and, or, or the end", token.place
-            )
+            raise FilterError(f"'{token.shown}' at {token.place + 1}: expected and, or, or the end", token.place)
         return whole
 
     def _sign(self) -> str:
@@ -171,7 +169,7 @@ class _Reading:
     def _take(self, expected: str) -> Token:
         """Go on over what comes next."""
         if self._next == len(self._tokens):
-            raise FilterError(f"it ends at character {self._end + 1}: expected {expected}", self._end)
+            raise FilterError(f"it ends at {self._end + 1}: expected {expected}", self._end)
         self._next += 1
         return self._tokens[self._next - 1]
 
@@ -199,11 +197,11 @@ class _Reading:
         opening = self._take("not")
         self._depth += 1
         if self._depth > DEEPEST:
-            raise FilterError(f"'{opening.shown}' at character {opening.place + 1} is nested too deeply", opening.place)
+            raise FilterError(f"'{opening.shown}' at {opening.place + 1} is nested too deeply", opening.place)
         test = self._term() if sign == "not" else self._either()
         if sign == "(" and self._take(") or more").sign != ")":
             wrong = self._tokens[self._next - 1]
-            raise FilterError(f"'{wrong.shown}' at character {wrong.place + 1}: expected and, or, or )", wrong.place)
+            raise FilterError(f"'{wrong.shown}' at {wrong.place + 1}: expected and, or, or )", wrong.place)
         self._depth -= 1
         return (lambda row: opposite(test(row))) if sign == "not" else test
 
@@ -218,9 +216,7 @@ class _Reading:
             return self._alone(operands[0])
         if not any(map(self._is_column, operands)):
             first = operands[0]
-            raise FilterError(
-                f"'{first.shown}' at character {first.place + 1} is no column{self._hint(first)}", first.place
-            )
+            raise FilterError(f"no column '{first.shown}' at {first.place + 1}{self._hint(first)}", first.place)
         tests = [
             self._relation(sign, left, right)
             for sign, left, right in zip(operators, operands, operands[1:], strict=False)
@@ -232,9 +228,7 @@ class _Reading:
         token = self._take(expected)
         if token.sign in {*OPERATORS, *JOINING, "(", ")"}:
             quoted = f"; to mean the word, write '{token.shown}' in quotes" if token.sign.isalpha() else ""
-            raise FilterError(
-                f"'{token.shown}' at character {token.place + 1}: expected {expected}{quoted}", token.place
-            )
+            raise FilterError(f"'{token.shown}' at {token.place + 1}: expected {expected}{quoted}", token.place)
         return token
 
     def _is_column(self, token: Token) -> bool:
@@ -262,7 +256,7 @@ class _Reading:
             for operand in (left, right):
                 is_known = operand.is_quoted or self._is_column(operand) or number(operand.text) is not None
                 if not is_known:
-                    message = f"'{operand.shown}' at character {operand.place + 1} is neither a column nor a number"
+                    message = f"no column or number '{operand.shown}' at {operand.place + 1}"
                     raise FilterError(f"{message}{self._hint(operand)}", operand.place)
             order, one, other = ORDERS[sign.sign], self._cell(left), self._cell(right)
             return lambda row: is_ordered(order, one(row), other(row))

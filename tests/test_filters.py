@@ -1,0 +1,175 @@
+"""Filters of rows: what they keep, against three-valued logic computed otherwise, and how they are refused."""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from engine.values.filters import FilterError, parse_filter
+from engine.values.tables import Cell
+
+COLUMNS = ("layer", "head", "x", "x_chance", "kind", "token")
+ROWS: list[tuple[Cell, ...]] = [
+    (0, "0", 0.5, 0.25, "query", " The"),
+    (0, "all", "", 0.25, "", ""),
+    (1, "3", 1e-7, 0.25, "key", "or"),
+    (1, "13", -2.0, -1, "Value", "a 'b'"),
+    (2, "3", math.nan, 0.25, "value", "50%"),
+    (2, "4", math.inf, 0.25, "query", "The"),
+]
+
+
+def kept(text: str) -> list[int]:
+    return list(parse_filter(text, COLUMNS).kept(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("", [0, 1, 2, 3, 4, 5]),
+        ("   ", [0, 1, 2, 3, 4, 5]),
+        ("x < 1e-6", [2, 3]),
+        ("x<=1e-7", [2, 3]),
+        ("x > 0.4", [0, 5]),
+        ("x >= .5", [0, 5]),
+        ("x = 5e-1", [0]),
+        ("x == 0.5", [0]),
+        ("x != 0.5", [2, 3, 5]),
+        ("x > x_chance", [0, 5]),
+        ("0.2 > x", [2, 3]),
+        ("0 < x < 1", [0, 2]),
+        ("x = inf", [5]),
+        ("-3 < x and x < -1", [3]),
+        ("head = 3", [2, 4]),
+        ("head = all", [1]),
+        ("head != all", [0, 2, 3, 4, 5]),
+        ("head < 5", [0, 2, 4, 5]),
+        ("not x < 1", [5]),  # an empty cell and NaN are in no relation, and no lack of one
+        ('x = ""', [1]),
+        ('kind != ""', [0, 2, 3, 4, 5]),
+        ("value", [3, 4]),
+        ("kind contains VAL", [3, 4]),
+        ("kind = value", [4]),
+        ("token = The", [0, 5]),
+        ('token = "The"', [5]),
+        ("'or'", [2]),
+        ("token = 'or'", [2]),
+        ("token contains %", [4]),
+        ('"\'b"', [3]),
+        ("layer contains 2", [4, 5]),
+        ("NOT layer = 0 AND head = 3", [2, 4]),
+        ("layer = 0 or layer = 1 and head = 3", [0, 1, 2]),
+        ("(layer = 0 or layer = 1) and head = 3", [2]),
+        ("not layer = 0 and head = 3", [2, 4]),
+        ("not (layer = 0 or head = 3)", [3, 5]),
+        ("not not query", [0, 5]),
+    ],
+)
+def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
+    assert kept(text) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "place"),
+    [
+        ("x", "x is a column; compare it, as in x > 0", 0),
+        ("x <", "it ends at 4: expected what comes after <", 3),
+        ("hed < 3", "no column 'hed' at 1; did you mean head?", 0),
+        ("x < x_chanc", "no column or number 'x_chanc' at 5; did you mean x_chance?", 4),
+        ("x < 3 query", "'query' at 7: expected and, or, or the end", 6),
+        ("(x < 3", "it ends at 7: expected ) or more", 6),
+        ("x < 3)", "')' at 6: expected and, or, or the end", 5),
+        ("x < 3 and", "it ends at 10: expected a column or a word", 9),
+        ("or x < 3", "'or' at 1: expected a column or a word; to mean the word, write 'or' in quotes", 0),
+        ("x ! 3", "'!' at 3 means nothing here; != is 'is not'", 2),
+        ("token = 'The", "the quote at 9 does not end", 8),
+        ("()", "')' at 2: expected a column or a word", 1),
+        ("3 < 4", "no column '3' at 1", 0),
+        ("x < \x1b[31m", "no column or number '\\x1b[31m' at 5", 4),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_line_with_its_place(text: str, message: str, place: int) -> None:
+    with pytest.raises(FilterError) as caught:
+        kept(text)
+    assert (str(caught.value), caught.value.place) == (message, place)
+
+
+@pytest.mark.parametrize("text", ["(" * 10_000 + "x < 1", "not " * 10_000 + "x < 1", "x" * 10_000 + " < 3"])
+def test_hostile_texts_are_refused_in_a_short_line(text: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        kept(text)
+    assert len(str(caught.value)) < 120
+
+
+def test_long_texts_are_read() -> None:
+    assert kept(" or ".join(["x > 9 and x < 1"] * 3000 + ["layer = 2"])) == [4, 5]
+
+
+def test_random_noise_is_read_or_refused_and_nothing_else() -> None:
+    chance = random.Random(0)
+    pieces = [
+        "x",
+        "head",
+        "<",
+        ">=",
+        "!=",
+        "=",
+        "(",
+        ")",
+        "and",
+        "or",
+        "not",
+        "contains",
+        "'",
+        '"',
+        "1e-3",
+        " ",
+        "é",
+        "\0",
+    ]
+    for _ in range(3000):
+        text = "".join(chance.choices(pieces, k=chance.randrange(12)))
+        with suppress(FilterError):
+            kept(text)
+
+
+Truth = bool | None
+Node = tuple[str, Callable[[tuple[Cell, ...]], Truth]]
+
+
+def drawn(chance: random.Random, depth: int) -> Node:
+    """Draw a filter, with parentheses around everything, and what it means in Łukasiewicz' numbers 0, ½ and 1."""
+    kind = chance.choice(["and", "or", "not"]) if depth else "leaf"
+    if kind == "leaf":
+        sign, compare = chance.choice([("<", operator.lt), (">=", operator.ge), ("=", operator.eq)])
+        place, value = chance.choice([0, 2, 3]), chance.choice([-1, 0, 0.25, 1])
+
+        def leaf(row: tuple[Cell, ...]) -> Truth:
+            cell = row[place]
+            return None if isinstance(cell, str) or math.isnan(cell) else compare(cell, value)
+
+        return f"{COLUMNS[place]} {sign} {value}", leaf
+    parts = [drawn(chance, depth - 1) for _ in range(1 if kind == "not" else 2)]
+
+    def number(truth: Truth) -> float:
+        return 0.5 if truth is None else float(truth)
+
+    def joined(row: tuple[Cell, ...]) -> Truth:
+        numbers = [number(meaning(row)) for _, meaning in parts]
+        found = {"and": min(numbers), "or": max(numbers), "not": 1 - numbers[0]}[kind]
+        return None if found == 0.5 else found == 1
+
+    texts = [f"({text})" for text, _ in parts]
+    return (f"not {texts[0]}" if kind == "not" else f" {kind} ".join(texts)), joined
+
+
+def test_nested_filters_mean_what_three_valued_logic_says() -> None:
+    chance = random.Random(1)
+    for _ in range(300):
+        text, meaning = drawn(chance, chance.randrange(5))
+        assert kept(text) == [number for number, row in enumerate(ROWS) if meaning(row) is True], text
