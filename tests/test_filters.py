@@ -60,6 +60,7 @@ def kept(text: str) -> list[int]:
         ("'or'", [2]),
         ("token = 'or'", [2]),
         ("token contains %", [4]),
+        ("token contains head", []),
         ('"\'b"', [3]),
         ("layer contains 2", [4, 5]),
         ("NOT layer = 0 AND head = 3", [2, 4]),
@@ -77,7 +78,7 @@ def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "place"),
     [
-        ("x", "x is a column; compare it, as in x > 0", 0),
+        ("x", "x is a column; compare it, x > 0, or quote it", 0),
         ("x <", "it ends at 4: expected what comes after <", 3),
         ("hed < 3", "no column 'hed' at 1; did you mean head?", 0),
         ("x < x_chanc", "no column or number 'x_chanc' at 5; did you mean x_chance?", 4),
@@ -104,6 +105,12 @@ def test_hostile_texts_are_refused_in_a_short_line(text: str) -> None:
     with pytest.raises(FilterError) as caught:
         kept(text)
     assert len(str(caught.value)) < 120
+
+
+def test_a_filter_knows_which_columns_it_compares() -> None:
+    assert parse_filter("0 < x < x_chance and token contains kind or layer", COLUMNS[1:]).columns == {
+        "x", "x_chance", "token",
+    }  # fmt: skip
 
 
 def test_long_texts_are_read() -> None:

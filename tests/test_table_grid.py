@@ -157,7 +157,9 @@ async def test_only_the_rows_that_are_kept_are_shown_and_sorted_and_the_cursor_s
         app.assert_nothing_is_stale()
         app.grid.narrow([])
         await pilot.press("j", "o", "G", "enter")
-        assert not (app.grid.row or app.chosen or ordered(app))
+        assert app.grid.place is None
+        assert app.chosen == []
+        assert ordered(app) == []
         app.grid.narrow(None)
         await pilot.pause()
         assert len(ordered(app)) == len(made)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import torch
 import transformers
@@ -170,6 +171,12 @@ def exported(folder: Path, view: str, where: str, file: Path, **asked: Any) -> l
     request = Request(view, None, None, None, None, None, None, where or None, file, asked)
     run_export(str(folder), request, EngineOptions(use_cache=False))
     return csv_rows(file)
+
+
+def test_norms_are_filtered_by_only_where_they_are_read(tiny_model: TinyModel, tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match="only with --norms"):
+        exported(tiny_model("gpt2"), "weights", "norm > 1", tmp_path / "weights.csv")
+    assert not list(tmp_path.glob("*.csv"))
 
 
 @pytest.mark.parametrize("view", ["ranks", "spectrum"])

@@ -24,7 +24,7 @@ from engine.values.model import LayerOutline, ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, Cell, Table
-from engine.values.views import VIEWS, Query, View
+from engine.values.views import VIEWS, WEIGHTS, Query, View
 from tui.status_line import StatusLine
 
 APPLICABLE = {
@@ -94,7 +94,9 @@ class Request:
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
         if self.where is not None and (is_npz or self.view not in TABLES):
             raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
-        self.kept()
+        kept = self.kept()
+        if kept is not None and self.view == WEIGHTS.name and "norms" not in given and kept.columns & {"norm", "note"}:
+            raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
         if self.view == "matrices" and not is_npz:
             raise click.UsageError(f"matrices are written as .npz, not as {self.output}")
 

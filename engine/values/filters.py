@@ -7,7 +7,7 @@
     term    = "not", term | "(", either, ")" | comparison | word
     comparison = operand, operator, operand, { operator, operand }
     operator = "<" | "<=" | ">" | ">=" | "=" | "==" | "!=" | "contains"
-    operand = column | number | text, in quotes or not
+    operand = column | number | text, in quotes or not; what comes after "contains" is always a text
 
 A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
 neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
@@ -88,10 +88,12 @@ class Filter:
     ----------
     text : as typed.
     test : whether it is true of a row; None where it cannot be told.
+    columns : those it compares.
     """
 
     text: str
     test: Test
+    columns: frozenset[str]
 
     def kept(self, rows: Iterable[Row]) -> Iterator[int]:
         """Yield the numbers of the rows that it is true of."""
@@ -115,7 +117,8 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
     >>> list(parse_filter("copying > 0.5 or head = 1", ("head", "copying")).kept(rows))
     [0, 1]
     """
-    return Filter(text, _Reading(text, columns).test())
+    reading = _Reading(text, columns)
+    return Filter(text, reading.test(), frozenset(reading.compared))
 
 
 def tokens(text: str) -> tuple[Token, ...]:
@@ -149,6 +152,7 @@ class _Reading:
         self._tokens = tokens(text)
         self._columns = {name: number for number, name in enumerate(columns)}
         self._end = len(text.rstrip())
+        self.compared: set[str] = set()
         self._next = 0
         self._depth = 0
 
@@ -243,15 +247,15 @@ class _Reading:
     def _alone(self, token: Token) -> Test:
         """Look for a text in every text of a row."""
         if self._is_column(token):
-            raise FilterError(f"{token.text} is a column; compare it, as in {token.text} > 0", token.place)
+            raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it", token.place)
         wanted = token.text.casefold()
         return lambda row: any(isinstance(cell, str) and wanted in cell.casefold() for cell in row)
 
     def _relation(self, sign: Token, left: Token, right: Token) -> Test:
         """Relate two operands."""
         if sign.sign == CONTAINS:
-            cell, part = self._cell(left), self._cell(right)
-            return lambda row: contains(cell(row), part(row))
+            cell = self._cell(left)
+            return lambda row: contains(cell(row), right.text)
         if sign.sign in ORDERS:
             for operand in (left, right):
                 is_known = operand.is_quoted or self._is_column(operand) or number(operand.text) is not None
@@ -275,5 +279,6 @@ class _Reading:
     def _cell(self, token: Token) -> Callable[[Row], Cell]:
         """Give what an operand stands for in a row."""
         if self._is_column(token):
+            self.compared.add(token.text)
             return operator.itemgetter(self._columns[token.text])
         return lambda row: token.text
