@@ -24,6 +24,9 @@ from engine.values.errors import EngineError
 EXACT = 1e-5
 """Of the largest score, how far the formula may be from what the module computes in float64; some cast in between."""
 
+NUMBERS_AT_ONCE = 2**23
+"""Of what projections wrote, times the rows it is differentiated for, that are held at once."""
+
 UNPRESSED = 0.9
 """Of a cap, below which scores tell what they were before it."""
 
@@ -67,7 +70,7 @@ class Scoring:
         self._projections = projections
         self._call = call
         self._shape = shape
-        self._sides: dict[tuple[str, int, int], Side] = {}
+        self._slopes: dict[str, tuple[int, Tensor, Tensor]] = {}
         own = self._own()
         assert own.scores is not None
         assert own.weights is not None
@@ -187,31 +190,48 @@ class Scoring:
         ------
         EngineError : when it was made of several tokens.
         """
-        if (matrix, head, place) not in self._sides:
-            made = self._noted.query if matrix == "Q" else self._noted.key
-            assert made is not None
-            self._sides[matrix, head, place] = self._differentiated(matrix, made[head, place], place)
-        return self._sides[matrix, head, place]
-
-    def _differentiated(self, matrix: str, row: Tensor, place: int) -> Side:
-        """Differentiate one query or key by what its projection read."""
-        projection = self._projections[matrix]
+        projection, made = self._projections[matrix], self._noted.query if matrix == "Q" else self._noted.key
+        assert made is not None
         if projection not in self._held.written:
             raise self._refusal("projects with a module that another layer calls")
         written, read = self._held.written[projection], self._held.read[projection].flatten(0, -2)
-        count = self._shape[1] if matrix == "Q" else self._shape[2]
-        if written.shape[:-1].numel() != count or len(read) != count:
+        if written.shape[:-1].numel() != made.shape[1] or len(read) != made.shape[1]:
             raise self._refusal("projects other rows than those of its tokens")
-        by_written = []
-        for each in row:
-            slopes = torch.autograd.grad(each, written, retain_graph=True)[0].flatten(0, -2)  # (tokens, rows)
-            by_written.append(slopes[place].clone())
-            slopes[place] = 0
-            if bool(slopes.any()):
-                raise self._refusal("mixes the queries or keys of several tokens")
-        weight = torch.stack(by_written) @ _weight(projection).to(written)
-        rest = row.detach() - weight @ read[place]
+        if matrix not in self._slopes or self._slopes[matrix][0] != head:
+            self._slopes[matrix] = head, *_by_token(made[head], written)
+        if bool(_elsewhere(made[head, place], written, place).any()):
+            raise self._refusal("mixes the queries or keys of several tokens")
+        _, columns, slopes = self._slopes[matrix]
+        weight = slopes[:, place] @ _weight(projection).to(written)[columns]
+        rest = made[head, place].detach() - weight @ read[place]
         return Side(*(each.double().cpu() for each in (read[place], weight, rest)))
+
+
+def _by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
+    """Differentiate a head's queries or keys (tokens, r) by what was written of the same token.
+
+    Returns
+    -------
+    columns, slopes : of what was written the columns that matter, and (r, tokens, columns).
+    """
+    tokens, r = made.shape
+    at_once = max(1, NUMBERS_AT_ONCE // written.numel())
+    weights = torch.randn(made.shape, generator=torch.Generator().manual_seed(0), dtype=made.dtype).to(made)
+    (summed,) = torch.autograd.grad(made, written, weights, retain_graph=True)
+    (columns,) = (summed.flatten(0, -2) != 0).any(0).nonzero(as_tuple=True)
+    chosen = torch.eye(r, dtype=made.dtype, device=made.device)[:, None].expand(r, tokens, r)
+    parts = []
+    for some in chosen.split(at_once):
+        (found,) = torch.autograd.grad(made, written, some, retain_graph=True, is_grads_batched=True)
+        parts.append(found.flatten(1, -2)[..., columns])
+    return columns, torch.cat(parts)
+
+
+def _elsewhere(row: Tensor, written: Tensor, place: int) -> Tensor:
+    """Differentiate one token's query or key by what was written of all other tokens."""
+    slopes = torch.autograd.grad(row.sum(), written, retain_graph=True)[0].flatten(0, -2).clone()
+    slopes[place] = 0
+    return slopes
 
 
 def _weight(projection: nn.Module) -> Tensor:

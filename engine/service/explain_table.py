@@ -86,7 +86,7 @@ class ExplainTable:
         sides = scoring.side("Q", number, place), scoring.side("K", number, key)
         breathe()
         found = score_terms(*sides, float(scoring.scales[number]))
-        stored = max(self._session.layer_weights(layer.name).epsilons[each] for each in "QK")
+        stored = max(self._session.epsilons(layer.name)[each] for each in "QK")
         tolerance = rank_tolerance(*layer.shape("QK", False), COMPUTE_EPSILON, stored)
         pairs = sorted(_pairs(found, tolerance), key=lambda term: -abs(term.value))
         breathe()

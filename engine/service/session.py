@@ -123,7 +123,7 @@ class Session:
             compute = self._layers.whole if whole_layer else self._layers.heads
             numbers = [-1] if whole_layer else range(outline.heads)
             values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers), breathe)
-            self._groups[key] = assemble(outline, numbers, values, self._epsilons(layer))
+            self._groups[key] = assemble(outline, numbers, values, self.epsilons(layer))
         return self._groups[key]
 
     def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:
@@ -134,7 +134,7 @@ class Session:
             return self.spectra(head, False, breathe).of(head.head)
         torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
-        return assemble(outline, [head.head], values, self._epsilons(head)).of(head.head)
+        return assemble(outline, [head.head], values, self.epsilons(head)).of(head.head)
 
     def spectra_at(self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe) -> SpectraGroup:
         """Give spectra with QK's at a distance of the key before the query, of a layer's heads or of the layer."""
@@ -153,7 +153,7 @@ class Session:
             self._turned = TurnedSpectra(self)
         return self._turned
 
-    def _epsilons(self, layer: Head) -> dict[str, float]:
+    def epsilons(self, layer: Head) -> dict[str, float]:
         """Give the relative spacing of the dtype that each projection is stored in."""
         weights = self._source.anatomy.modules[layer.whole_layer].weights
         entries = self._source.tensors.entries
