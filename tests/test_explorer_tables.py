@@ -19,7 +19,7 @@ from tests.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer
 from tui.panes.table import TablePane
 
-KEYS = {"circuits": "4", "composition": "5", "directions": "6"}
+KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
 
 
 def pane(app: Explorer) -> TablePane:
@@ -54,7 +54,7 @@ async def test_a_key_shows_the_table_of_the_selected_head(
         await pilot.press(KEYS[view])
         await settle(pilot)
         by_layer = Query(layer=head.whole_layer)
-        query = by_layer if view == "circuits" else Query(layer=head.whole_layer, head=2)
+        query = by_layer if view in ("circuits", "patterns") else Query(layer=head.whole_layer, head=2)
         assert rows(pane(app).shown) == asked(model, view, query)
         assert shown(pane(app).title_line) == f"{view} L1H2"
         text = screen_text(app)

@@ -108,19 +108,22 @@ async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:
             await pilot.press("a")
         assert names == [
             MapName("decoder", 1, 2), MapName("decoder", 1, None), MapName("decoder", None, 2),
-            MapName("decoder", None, None),
+            MapName("decoder", None, None), MapName("decoder", None, None, is_rollout=True),
         ]  # fmt: skip
 
 
 async def test_on_a_whole_layer_every_a_shows_another_map(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1") as (app, pilot):
         names = []
-        for _ in range(3):
+        for _ in range(4):
             await settle(pilot)
             assert app.views.attention.shown is not None
             names.append(app.views.attention.shown.name)
             await pilot.press("a")
-        assert names == [MapName("decoder", number, None) for number in (1, None, 1)]
+        assert names == [
+            MapName("decoder", 1, None), MapName("decoder", None, None),
+            MapName("decoder", None, None, is_rollout=True), MapName("decoder", 1, None),
+        ]  # fmt: skip
 
 
 async def test_the_cursor_is_in_view_in_the_map_of_another_sentence(tiny_model: TinyModel) -> None:

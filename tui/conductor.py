@@ -50,6 +50,7 @@ class Conductor:
         self._tables: Tables | None = None
         self._first_text: str | None = None
         self._sweep: Future[None] | None = None
+        self._is_labelled = False
         self._writing = Writing(app)
 
     @property
@@ -86,7 +87,7 @@ class Conductor:
         app = self._app
         self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self._start.epsilon, self._run)
         self._tables = Tables(self._app.engine, self._app.views, outline, self._run)
-        self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run)
+        self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._label)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -121,6 +122,27 @@ class Conductor:
             self.read(self._first_text)
         self._sweep = self._app.engine.sweep(self._swept)
         self._run(self._fetch_memory(), "memory")
+
+    def _label(self) -> None:
+        """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""
+        if not self._is_labelled:
+            self._is_labelled = True
+            self._run(self._fetch_labels(), "labels")
+
+    async def _fetch_labels(self) -> None:
+        """Learn what the heads are called; where that fails, the next sentence is another chance."""
+        try:
+            labels = await asyncio.wrap_future(self._app.engine.labels(self._advance))
+        except EngineError:
+            self._is_labelled = False
+            self._advance(Progress("", 1, 1, ""))
+        else:
+            if self._weights is not None:
+                self._weights.learn_labels(labels)
+
+    def _advance(self, progress: Progress) -> None:
+        """Pass on how far work in the background is; called on the engine thread."""
+        self._app.post_message(Advanced(progress))
 
     def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
         """Pass on what the sweep has found; called on the engine thread."""

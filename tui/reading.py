@@ -28,6 +28,7 @@ class Reading:
     pane : where the map is drawn.
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
+    has_read : called when the model has read a sentence.
     """
 
     def __init__(
@@ -36,7 +37,9 @@ class Reading:
         pane: AttentionPane,
         outline: ModelOutline,
         run: Callable[[Awaitable[None], str], None],
+        has_read: Callable[[], None],
     ) -> None:
+        self._has_read = has_read
         self._engine = engine
         self._pane = pane
         self._outline = outline
@@ -70,6 +73,8 @@ class Reading:
             raise
         except EngineError as error:
             self._sentence = error
+        else:
+            self._has_read()
         self._draw()
 
     def select(self, name: Head | None) -> None:

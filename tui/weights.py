@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from engine.mathematics.measures import MEASURES
 from engine.service.engine import Engine
@@ -26,6 +26,9 @@ EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 PAUSE = 0.3
 """Seconds without another distance after which what stands beside the selected head or layer is computed too."""
+
+SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
+"""Labels of heads as the tree writes them, which is narrow."""
 
 
 class Weights:
@@ -62,6 +65,7 @@ class Weights:
         self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
+        self._labels: Mapping[Head, str] = {}
 
     def select(self, name: Head | None, with_neighbours: bool) -> None:
         """Show a head, a whole layer, or the model (None), and ask for what is not known of it.
@@ -129,13 +133,20 @@ class Weights:
             self._draw_spectra()
 
     def note(self, head: Head) -> str:
-        """Give what the tree says beside a head: the measure of QK and OV."""
+        """Give what the tree says beside a head: the measure of QK and OV, and its label."""
         rows = self.knowledge.rows([head], self.epsilon)
         place = RANK_COLUMNS.index(self._measure.name)
         values = {row[3]: row[place] for row in rows if row[2] == head.label}
-        return " ".join(
-            short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)
-        )
+        numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
+        label = self._labels.get(head, "")
+        return " ".join(filter(None, (*numbers, SHORT_LABELS.get(label, label))))
+
+    def learn_labels(self, labels: Mapping[Head, str]) -> None:
+        """Keep what heads are called that clearly do one thing."""
+        self._labels = labels
+        self._tree.refresh_notes()
+        self._draw_spectra()
+        self._draw_ranks()
 
     def ask(self, name: Head, whole_layer: bool) -> None:
         """Ask for the spectra of a layer's heads, or of the layer, and for what chance gives, unless that is known.
@@ -215,7 +226,11 @@ class Weights:
         outline = self.knowledge.outline
         stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
-        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{at_distance(self.distance)}{marks}"
+        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{self._called(name)}{at_distance(self.distance)}{marks}"
+
+    def _called(self, name: Head) -> str:
+        """Give a head's label, to be put behind its name."""
+        return f" · {self._labels[name]}" if name in self._labels else ""
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""
@@ -224,7 +239,7 @@ class Weights:
         beside = name or knowledge.outline.layers[0].name
         distance = None if name is None else self.distance
         self._views.ranks.show(
-            "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
+            "all layers" if name is None else f"layer {name.layer}{self._called(name)}{at_distance(distance)}",
             names,
             knowledge.rows_at(names, self.epsilon, distance),
             self._measure,

@@ -60,10 +60,9 @@ class Visible:
 def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Visible:
     """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
 
-    A weight that is seen may be too small for its dtype. So a key counts as seen where any head looks at it, and what
-    is seen is taken for a staircase, as masks make it that look back, both ways, at a window, or at another sequence:
-    a later query's first and last key are never before an earlier one's, and where no query looks ahead each sees
-    itself. A mask with holes counts as the staircase around it.
+    A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
+    or back only, through a window or not, and it is told from how far back and ahead any query of any head looks. A
+    window has a width that most queries with room for it use to the full. Of another mask it is the band around it.
 
     Parameters
     ----------
@@ -71,17 +70,27 @@ def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Vi
     breathe : called between blocks of queries; it may raise to give up.
     """
     _, queries, keys = weights.shape
-    first, last = np.full(queries, keys), np.full(queries, -1)
+    places = np.arange(queries)
+    back, ahead = np.full(queries, -queries), np.full(queries, -keys)
     for some in _blocks(weights.shape):
         breathe()
         seen = np.fmax.reduce(weights[:, some], axis=0) > 0  # (some queries, keys)
         looks = seen.any(axis=1)
-        first[some] = np.where(looks, seen.argmax(axis=1), keys)
-        last[some] = np.where(looks, keys - 1 - seen[:, ::-1].argmax(axis=1), -1)
-    places = np.arange(queries)
-    looks_back_only = queries == keys and bool((last <= places).all())
-    first = np.minimum.accumulate(first[::-1])[::-1]
-    return Visible(first, places if looks_back_only else np.maximum.accumulate(last))
+        back[some] = np.where(looks, places[some] - seen.argmax(axis=1), -queries)
+        ahead[some] = np.where(looks, keys - 1 - seen[:, ::-1].argmax(axis=1) - places[some], -keys)
+    if queries == keys and bool((ahead <= 0).all()):
+        last = places
+    else:
+        last = np.minimum(places + _reach(ahead, keys - 1 - places), keys - 1)
+    return Visible(np.maximum(places - _reach(back, places), 0), last)
+
+
+def _reach(used: Places, room: Places) -> int:
+    """Tell how far a window reaches, or that there is none, from how far each query looks and could look at most."""
+    reach = int(used.max(initial=0))
+    limited = room > reach
+    is_window = limited.sum() > 1 and (used[limited] == reach).mean() >= 0.5
+    return reach if is_window else int(room.max(initial=0))
 
 
 def keys_of_interest(queries: int) -> Mapping[str, Places]:

@@ -67,7 +67,12 @@ class MapReader(ABC):
     @property
     @abstractmethod
     def vocabulary(self) -> int:
-        """How many token ids the model knows."""
+        """How many token ids the model knows.
+
+        Raises
+        ------
+        EngineError : when it reads no tokens.
+        """
 
     def has_read(self, text: str) -> bool:
         """Say whether a sentence is the one that was read last."""

@@ -55,7 +55,14 @@ class ModuleReader(MapReader):
 
     @property
     def vocabulary(self) -> int:
-        """How many rows its smallest embedding has."""
+        """How many rows its smallest embedding has.
+
+        Raises
+        ------
+        EngineError : when it reads no tokens.
+        """
+        if self._example is None or not self._example.reads_tokens:
+            raise EngineError(f"{self._outline.name} reads no tokens that random ones could stand for")
         return vocabulary_of(self._model)
 
     def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
@@ -83,7 +90,7 @@ class ModuleReader(MapReader):
     def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
         """Run the module on token ids in the place of a sentence."""
         if self._example is None or not self._example.reads_tokens:
-            raise EngineError(f"{self._outline.name} reads no tokens that random ones could stand for")
+            raise EngineError(f"{self._outline.name} reads no tokens")
         self._sentence = None
         self._run(self._example.with_ids(torch.tensor([ids])), breathe)
         self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))

@@ -11,6 +11,7 @@ from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
 from engine.values.errors import EngineError
+from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,9 +156,12 @@ class Engine:
         return self._ask(lambda session, breathe: session.read(text, breathe), Urgency.SENTENCE, view)
 
     def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
-        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names."""
-        return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe),
-                         Urgency.SELECTED, view)  # fmt: skip
+        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names.
+
+        What is selected is not kept waiting by one that takes the whole model.
+        """
+        urgency = Urgency.SENTENCE if "text" in VIEWS[name].options else Urgency.SELECTED
+        return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe), urgency, view)
 
     def _tables_of(self, session: Session) -> WorkedOut:
         """Give what makes tables of the open model, with all that tables share."""

@@ -70,9 +70,10 @@ class PatternsTable:
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads; without a sentence, those of the random tokens that come again."""
+        notice = "" if query.text is None else self._session.read(query.text, breathe).notice
         repeated = self._repeated(layer.name, breathe)
         found = repeated if query.text is None else self._in_sentence(query.text, layer, breathe)
-        note = next((str(each) for each in (found, repeated) if isinstance(each, EngineError)), "")
+        note = next((str(each) for each in (found, repeated) if isinstance(each, EngineError)), notice)
         for head in range(layer.heads):
             if query.wants(head):
                 own, chance = _numbers(found, head, set())
@@ -156,7 +157,6 @@ class PatternsTable:
 
     def _in_sentence(self, text: str, layer: LayerOutline, breathe: Breathe) -> Found:
         """Give a layer's measures in a sentence."""
-        self._session.read(text, breathe)
         try:
             maps = self._session.attention(text, layer.stack, layer.layer, breathe)
         except EngineError as error:

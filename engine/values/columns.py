@@ -69,7 +69,7 @@ COLUMNS = {
     "explain.last_index": "the last pair of a group",
     "explain.kind": "content, bias, cap or position; then what the model says",
     "explain.note": "what a term is of, or why it stands for no tokens",
-    "label": "what the head clearly does on random tokens that come again",
+    "label": "what the head clearly does on repeated random tokens",
     "to_none": "share that goes to a sink that is no token: 1 − the row's sum",
 }
 """By the column's name, or by the view's and the column's."""
@@ -81,8 +81,8 @@ PATTERN_COLUMNS = {
     "to_previous": "share that goes to the token before",
     "to_next": "share that goes to the token after",
     "mean_distance": "Σ p|i − j| of a query's attention, in tokens",
-    "duplicate": "on random tokens that come again: share that goes to where the token was before",
-    "induction": "on random tokens that come again: share that goes to what came after it before",
+    "duplicate": "repeated random tokens: share to where the token was before",
+    "induction": "repeated random tokens: share to what came after it before",
 }
 """Those of attention, beside which stands what attending to all visible keys alike gives."""
 

@@ -1,0 +1,101 @@
+"""Heads' labels and the rollout in the explorer: they come after the sweep, once a sentence has been read."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests import planted_heads
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+
+TEXT = "The cat sat on the mat."
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the model whose heads are known."""
+    return planted_heads.save(tmp_path_factory.mktemp("planted"))
+
+
+async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Engine] = []
+    labels = Engine.labels
+
+    def counting(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+        asked.append(engine)
+        return labels(engine, report)
+
+    monkeypatch.setattr(Engine, "labels", counting)
+    async with explorer(planted, head="L1H0") as (app, pilot):
+        assert app.conductor.note(Head("decoder", 1, 0)).split()[2:] == []
+        assert not asked, "no model is loaded for labels alone"
+        app.conductor.read(TEXT)
+        await settle(pilot)
+        assert [app.conductor.note(Head("decoder", 1, head)).split()[2:] for head in (0, 1)] == [["ind"], ["self"]]
+        text = screen_text(app)
+        assert " ind" in text
+        assert "spectra L1H0 · induction" in text
+        assert shown(app.progress_line) == ""
+        await pilot.press("2")
+        await pilot.pause()
+        assert "layer 1 · induction" in shown(app.views.ranks.title_line)
+        app.conductor.read("Another one.")
+        await settle(pilot)
+        assert len(asked) == 1
+
+
+async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+        answer: Future[dict[Head, str]] = Future()
+        answer.set_exception(EngineError("there is no memory"))
+        return answer
+
+    async with explorer(tiny_model("gpt2"), head="L1H0") as (app, pilot):
+        with monkeypatch.context() as broken:
+            broken.setattr(Engine, "labels", failing)
+            app.conductor.read(TEXT)
+            await settle(pilot)
+        assert app.views.attention.shown is not None
+        assert not app._notifications
+        asked: list[Engine] = []
+        labels = Engine.labels
+
+        def counting(engine: Engine, report: Any) -> Future[dict[Head, str]]:
+            asked.append(engine)
+            return labels(engine, report)
+
+        monkeypatch.setattr(Engine, "labels", counting)
+        app.conductor.read("Another one.")
+        await settle(pilot)
+        assert len(asked) == 1
+
+
+async def test_a_reaches_the_rollout_and_e_writes_it(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3", "a", "a", "a", "a")
+        await settle(pilot)
+        assert shown(app.views.attention.title_line) == "attention rollout"
+        found = app.views.attention.shown
+        assert found is not None
+        np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
+        await pilot.press("e")
+        await settle(pilot)
+    (file,) = tmp_path.glob("*-rollout.csv")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "stack,query,key,query_token,key_token,weight"
+    assert len(lines) == found.weights.size + 1

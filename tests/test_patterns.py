@@ -1,0 +1,343 @@
+"""What heads look at: hand-made maps and heads with known answers, and models against plain loops over their maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from engine.mathematics.head_labels import LABELS, label_of
+from engine.mathematics.patterns import (
+    Visible,
+    attention_to,
+    keys_of_interest,
+    repeated_keys,
+    rollout,
+    spread,
+    uniform_spread,
+    uniform_to,
+    visible_keys,
+)
+from engine.models.repeats import repeats
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.tables import Table
+from engine.values.views import Query
+from tests import planted_heads
+from tests.conftest import TinyModel
+from tests.opening import open_reader
+
+SENTENCE, ANOTHER = "The cat sat on the mat.", "When Mary and John went to the store"
+TOKENS = 12
+SEEN: dict[str, Callable[[int, int], bool]] = {
+    "backwards": lambda query, key: key <= query,
+    "both ways": lambda query, key: True,
+    "a window": lambda query, key: query - 3 < key <= query,
+    "a window both ways": lambda query, key: abs(query - key) <= 2,
+}
+"""Which keys masks let a query see."""
+
+Maps = NDArray[np.float32]
+
+
+def mask_of(kind: str) -> Maps:
+    """Give a mask, 1 where a query sees a key."""
+    return np.array([[SEEN[kind](i, j) for j in range(TOKENS)] for i in range(TOKENS)], dtype=np.float32)
+
+
+def one_key(keys: NDArray[np.int64]) -> Maps:
+    """Make the map of a head that looks at one key; a query without one looks at itself."""
+    keys = np.where((keys >= 0) & (keys < len(keys)), keys, np.arange(len(keys)))
+    return np.eye(len(keys), dtype=np.float32)[keys]
+
+
+@pytest.mark.parametrize("kind", list(SEEN))
+def test_uniform_attention_gives_what_chance_gives(kind: str) -> None:
+    mask = mask_of(kind)
+    maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0)
+    visible = visible_keys(maps)
+    np.testing.assert_array_equal(visible.count, mask.sum(1))
+    wide, (entropy, distance) = spread(maps, visible), uniform_spread(visible)
+    np.testing.assert_allclose(wide.entropy, entropy, rtol=1e-6)
+    np.testing.assert_allclose(wide.mean_distance, distance, rtol=1e-6)
+    np.testing.assert_allclose(wide.to_none, 0, atol=1e-6)
+    ids = np.tile(np.arange(TOKENS // 3), 3)
+    for keys in (*keys_of_interest(TOKENS).values(), *repeated_keys(ids, TOKENS // 3).values()):
+        np.testing.assert_allclose(attention_to(maps, keys, visible), uniform_to(keys, visible), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", list(SEEN))
+def test_what_is_seen_is_found_though_weights_are_too_small_to_be_there(kind: str) -> None:
+    mask = mask_of(kind)
+    holes = mask[None] * (np.random.default_rng(0).random((4, TOKENS, TOKENS)) < 0.4)
+    np.testing.assert_array_equal(visible_keys(holes.astype(np.float32)).count, mask.sum(1))
+
+
+def test_a_head_that_looks_at_one_kind_of_token_alone_has_that_score_and_that_label() -> None:
+    ids = np.tile(np.arange(8), 2)
+    for kind in ("backwards", "both ways"):
+        interest = {**keys_of_interest(len(ids)), **repeated_keys(ids, 8)}
+        if kind == "backwards":
+            del interest["to_next"]
+        maps = np.stack([one_key(keys) for keys in interest.values()])
+        mask = np.tri(len(ids), k=len(ids) if kind == "both ways" else 0, dtype=np.float32)
+        visible = visible_keys(np.concatenate([maps, mask[None]]))
+        scores = {name: attention_to(maps, keys, visible) for name, keys in interest.items()}
+        chances = {name: uniform_to(keys, visible) for name, keys in interest.items()}
+        for head, name in enumerate(interest):
+            assert scores[name][head] == 1
+            assert label_of({each: float(values[head]) for each, values in scores.items()}, chances) == LABELS[name]
+
+
+def test_entropy_distance_and_what_a_sink_takes_by_hand() -> None:
+    maps = np.array([[[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25, 0.25, 0.5, 0], [0, 0, 0, 1]]], dtype=np.float32)
+    visible = Visible(np.zeros(4, dtype=np.int64), np.arange(4))
+    assert visible.count.tolist() == [1, 2, 3, 4]
+    wide = spread(maps, visible)
+    assert wide.entropy == pytest.approx([(math.log(2) + 1.5 * math.log(2) + 0) / 3])
+    assert wide.mean_distance == pytest.approx([(0.5 + 0.75 + 0) / 3])
+    assert uniform_spread(visible) == pytest.approx((math.log(24) / 3, (0.5 + 1 + 1.5) / 3))
+    drained = spread(0.25 * maps, visible)
+    assert drained.entropy == pytest.approx(wide.entropy)
+    assert drained.mean_distance == pytest.approx(wide.mean_distance)
+    assert (wide.to_none.tolist(), drained.to_none.tolist()) == ([0.0], [0.75])
+    assert attention_to(0.25 * maps, keys_of_interest(4)["to_self"], visible) == pytest.approx([(0.5 + 0.5 + 1) / 12])
+
+
+def test_one_token_has_nothing_to_choose() -> None:
+    maps = np.ones((2, 1, 1), dtype=np.float32)
+    visible = visible_keys(maps)
+    assert np.isnan(spread(maps, visible).entropy).all()
+    assert all(math.isnan(value) for value in uniform_spread(visible))
+    assert all(math.isnan(uniform_to(keys, visible)) for keys in keys_of_interest(1).values())
+
+
+def test_a_clear_head_that_rests_on_the_first_token_is_named_for_what_it_does() -> None:
+    chances = dict.fromkeys(LABELS, 0.1)
+    assert label_of({"to_first": 0.9, "duplicate": 0.56}, chances) == "duplicate"
+    assert label_of({"to_first": 0.9, "duplicate": 0.54}, chances) == "first"
+    assert label_of({"to_first": 0.54, "to_next": math.nan}, chances) == ""
+
+
+def test_rollout_by_hand() -> None:
+    back = np.array([[1, 0], [1, 0]], dtype=np.float32)
+    np.testing.assert_allclose(rollout(iter([back])), np.array([[1, 0], [0.5, 0.5]]))
+    np.testing.assert_allclose(rollout(iter([back, back])), np.array([[1, 0], [0.75, 0.25]]))
+    np.testing.assert_allclose(rollout(iter([np.eye(3, dtype=np.float32)] * 4)), np.eye(3))
+    half = np.array([[0.5, 0], [0.25, 0.25]], dtype=np.float32)  # the rest goes to a sink
+    np.testing.assert_allclose(rollout(iter([half])), np.array([[1, 0], [1 / 6, 5 / 6]]))
+    with pytest.raises(ValueError, match="no layers"):
+        rollout(iter([]))
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the model whose heads are known."""
+    return planted_heads.save(tmp_path_factory.mktemp("planted"))
+
+
+def opened(model: Path) -> Engine:
+    """Open a model."""
+    made = Engine(EngineOptions(use_cache=False))
+    made.open(str(model), lambda progress: None).result()
+    return made
+
+
+def by_head(table: Table) -> Iterator[tuple[Head, dict[str, Any]]]:
+    """Give each row by its head."""
+    for row in table:
+        named: dict[str, Any] = dict(zip(table.columns, row, strict=True))
+        yield Head(named["stack"], named["layer"], int(named["head"])), named
+
+
+def test_planted_heads_are_found(planted: Path) -> None:
+    engine = opened(planted)
+    rows = {str(head): row for head, row in by_head(engine.table("patterns", Query()).result())}
+    assert {head: row["label"] for head, row in rows.items()} == {
+        "L0H0": "previous", "L0H1": "", "L1H0": "induction", "L1H1": "self",
+    }  # fmt: skip
+    assert engine.labels(lambda progress: None).result() == {
+        Head("decoder", 0, 0): "previous", Head("decoder", 1, 0): "induction", Head("decoder", 1, 1): "self",
+    }  # fmt: skip
+    engine.stop()
+    assert rows["L0H0"]["to_previous"] == pytest.approx(1, abs=1e-3)
+    uniform = rows["L0H1"]
+    for name in ("entropy", "to_first", "to_self", "to_previous", "mean_distance", "duplicate", "induction"):
+        assert uniform[name] == pytest.approx(uniform[f"{name}_chance"], rel=1e-5)
+    # Of the tokens that come again the first has two keys after its like: its own, and the next, which reads it.
+    assert rows["L1H0"]["induction"] == pytest.approx(1 - np.mean([0.5 / n for n in (11, 17, 31, 53)]), abs=0.02)
+    assert rows["L1H1"]["duplicate"] == pytest.approx(0.5, abs=0.02)
+    assert rows["L1H1"]["to_self"] == pytest.approx(0.75, abs=0.03)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "mistral", "gpt_oss", "t5"])
+def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type)
+    engine, reader = opened(folder), open_reader(folder)
+    table = engine.table("patterns", Query(text=SENTENCE)).result()
+    engine.stop()
+    drawn = repeats(reader.words, reader.vocabulary, reader._outline.context)
+    special = {each for part in reader.words.frame() for each in part}
+    assert drawn[0].distance == 11
+    read = {}
+    for repeat in (None, *drawn):
+        if repeat is None:
+            reader.read(SENTENCE, lambda: None)
+        else:
+            middle = [each for each in repeat.ids if each not in special]
+            assert middle[: repeat.distance] == middle[repeat.distance :]
+            assert len(set(middle)) == repeat.distance
+            reader.read_ids(repeat.ids, lambda: None)
+        for layer in reader.modules:
+            read[repeat, layer] = reader.layer_maps(layer).weights, reader.ids_along(layer.stack)
+    for head, row in by_head(table):
+        layer = head.whole_layer
+        weights, _ = read[None, layer]
+        window = 4 if model_type == "mistral" or (model_type == "gpt_oss" and head.layer == 0) else 1000
+        kind = head.stack if model_type == "t5" else "encoder" if model_type == "bert" else "decoder"
+        expected = looped(weights[head.head].astype(float), kind, window)
+        again = [
+            looped(maps[head.head].astype(float), kind, window, ids, repeat.distance)
+            for (repeat, name), (maps, ids) in read.items()
+            if name == layer and repeat is not None
+        ]
+        for name in ("duplicate", "duplicate_chance", "induction", "induction_chance"):
+            numbers = [number for each in again if (number := each[name]) is not None]
+            expected[name] = sum(numbers) / len(numbers) if numbers else None
+        for name, value in expected.items():
+            assert row[name] == ("" if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)), (head, name)
+        assert row["note"] == ""
+
+
+def looped(
+    weights: NDArray[np.float64], kind: str, window: int, ids: tuple[int, ...] = (), distance: int = 0
+) -> dict[str, float | None]:
+    """Measure one map with plain loops, knowing its mask."""
+    gathered: dict[str, list[float]] = {}
+    queries, keys = weights.shape
+
+    def add(name: str, query: int, key: int, seen: list[int]) -> None:
+        if key in seen:
+            gathered.setdefault(name, []).append(weights[query, key])
+            gathered.setdefault(f"{name}_chance", []).append(1 / len(seen))
+
+    for i in range(queries):
+        seen = [j for j in range(keys) if kind != "decoder" or i - window < j <= i]
+        if len(seen) < 2:
+            continue
+        total = sum(weights[i, j] for j in seen)
+        shares = [weights[i, j] / total for j in seen]
+        gathered.setdefault("entropy", []).append(-sum(p * math.log(p) for p in shares if p > 0))
+        gathered.setdefault("entropy_chance", []).append(math.log(len(seen)))
+        gathered.setdefault("to_none", []).append(max(1 - total, 0))
+        if kind == "cross" or i > 0:
+            add("to_first", i, 0, seen)
+        if kind == "cross":
+            continue
+        apart = [abs(i - j) for j in seen]
+        gathered.setdefault("mean_distance", []).append(sum(p * d for p, d in zip(shares, apart, strict=True)))
+        gathered.setdefault("mean_distance_chance", []).append(sum(apart) / len(seen))
+        for name, key in (("to_self", i), ("to_previous", i - 1), ("to_next", i + 1)):
+            add(name, i, key, seen)
+        if ids and i >= distance and ids[i] == ids[i - distance]:
+            add("duplicate", i, i - distance, seen)
+            add("induction", i, i - distance + 1, seen)
+    columns = ("entropy", "to_first", "to_self", "to_previous", "to_next", "mean_distance", "duplicate", "induction")
+    names = ["to_none", *columns, *(f"{name}_chance" for name in columns)]
+    return {name: sum(gathered[name]) / len(gathered[name]) if name in gathered else None for name in names}
+
+
+def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> None:
+    engine, reader = opened(tiny_model("t5")), open_reader(tiny_model("t5"))
+    tokens = len(reader.read(SENTENCE, lambda: None).tokens)
+    rows = list(engine.table("rollout", Query(text=SENTENCE)).result())
+    with pytest.raises(EngineError, match="across stacks has none"):
+        engine.rollout(SENTENCE, "cross").result()
+    engine.stop()
+    for stack in ("encoder", "decoder"):
+        expected = torch.eye(tokens, dtype=torch.float64)
+        for layer in [each for each in reader.modules if each.stack == stack]:
+            maps = torch.from_numpy(reader.layer_maps(layer).weights).double()
+            expected = (0.5 * maps.mean(0) + 0.5 * torch.eye(tokens)) @ expected
+        found = np.array([row[-1] for row in rows if row[0] == stack]).reshape(tokens, tokens)
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
+
+
+def test_ids_are_read_beside_the_sentence_that_is_looked_at(tiny_model: TinyModel) -> None:
+    reader, other = (open_reader(tiny_model("bart")) for _ in range(2))
+    reader.read(SENTENCE, lambda: None)
+    beside = reader.beside()
+    beside.read_ids((5, 6, 7, 5, 6, 7), lambda: None)
+    other.read(SENTENCE, lambda: None)
+    for layer in reader.modules:
+        np.testing.assert_array_equal(reader.layer_maps(layer).weights, other.layer_maps(layer).weights)
+    assert beside.layer_maps(Head("decoder", 0)).weights.shape[1:] == (6, 6)
+    assert reader.has_read(SENTENCE)
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gptj"])
+def test_a_sentence_read_in_the_middle_of_another_leaves_both_right(model_type: str, tiny_model: TinyModel) -> None:
+    folder = tiny_model(model_type)
+    reader, plain = open_reader(folder), open_reader(folder)
+    beside, looks = reader.beside(), 0
+    between: list[Maps] = []
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            reader.read(ANOTHER, lambda: None)
+            between.extend(reader.layer_maps(layer).weights for layer in reader.modules)
+
+    beside.read(SENTENCE, look)
+    for text, maps in ((ANOTHER, between), (SENTENCE, [beside.layer_maps(layer).weights for layer in beside.modules])):
+        plain.read(text, lambda: None)
+        for layer, found in zip(plain.modules, maps, strict=True):
+            np.testing.assert_allclose(found, plain.layer_maps(layer).weights, atol=1e-6)
+
+
+def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyModel) -> None:
+    words = open_reader(tiny_model("bert")).words
+    names = words.texts(words.ordinary(10_000))
+    assert names
+    assert not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} & set(names)
+    assert words.frame() == ((2,), (3,))
+    with pytest.raises(EngineError, match="no room"):
+        repeats(words, 10_000, 5)
+    assert [each.distance for each in repeats(words, 10_000, 16)] == [7]
+
+
+def test_a_module_that_reads_vectors_says_that_it_reads_no_tokens() -> None:
+    engine = Engine.of_module(nn.TransformerEncoderLayer(16, 2, batch_first=True).eval(), None, "mine", None)
+    engine.open("mine", lambda progress: None).result()
+    rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
+    in_example = [row for _, row in by_head(engine.table("patterns", Query(text="example")).result())]
+    engine.stop()
+    assert {row["note"] for row in rows} == {"mine reads no tokens that random ones could stand for"}
+    assert {row["entropy"] for row in rows} == {""}
+    assert all(0 < row["entropy"] <= row["entropy_chance"] == pytest.approx(math.log(11)) for row in in_example)
+
+
+def test_a_module_that_reads_tokens_is_measured_on_random_ones() -> None:
+    module = nn.Sequential(nn.Embedding(40, 16), nn.TransformerEncoderLayer(16, 2, batch_first=True)).eval()
+    engine = Engine.of_module(module, None, "mine", None)
+    engine.open("mine", lambda progress: None).result()
+    rows = [row for _, row in by_head(engine.table("patterns", Query()).result())]
+    engine.stop()
+    assert all(row["duplicate_chance"] == pytest.approx(np.mean([1 / 22, 1 / 34, 1 / 62])) for row in rows)
+    assert all(row["duplicate"] > 0 for row in rows)
+
+
+def test_what_a_query_sees_counts_only_where_it_has_a_choice() -> None:
+    visible = Visible(np.array([0, 0, 2]), np.array([0, 1, 1]))
+    assert visible.count.tolist() == [1, 2, 0]
+    assert visible.holds(np.array([0, 0, 2])).tolist() == [False, True, False]
