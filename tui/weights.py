@@ -226,7 +226,8 @@ class Weights:
         outline = self.knowledge.outline
         stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
-        return f"{stack}{name}{' whole layer' if name.is_layer else ''}{self._called(name)}{at_distance(self.distance)}{marks}"
+        kind = " whole layer" if name.is_layer else ""
+        return f"{stack}{name}{kind}{self._called(name)}{at_distance(self.distance)}{marks}"
 
     def _called(self, name: Head) -> str:
         """Give a head's label, to be put behind its name."""
