@@ -25,7 +25,17 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
 from tui.frame import Frame
 from tui.key_line import KeyLine
-from tui.messages import Advanced, CellMoved, DistanceChanged, GroupReady, HeadPicked, Noticed
+from tui.messages import (
+    Advanced,
+    CellMoved,
+    DistanceChanged,
+    GroupReady,
+    HeadPicked,
+    HeadSwitched,
+    Noticed,
+    PositionMoved,
+    TokenPicked,
+)
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
 from tui.start import Start
@@ -78,7 +88,10 @@ class Explorer(Frame):
         Binding("q", "quit", "Quit", id="app.quit"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
         Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw"),
-        Binding("t,escape", "tree", "Back to the tree", show=False, id="app.tree"),
+        Binding("t", "tree", "Back to the tree", show=False, id="app.tree"),
+        Binding("escape", "leave", "Stop switching heads off; or back to the tree", show=False, id="app.leave"),
+        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on"),
+        Binding("u", "off_way", "Switch heads off by zero, or by their mean", show=False, id="app.off_way"),
         Binding("z", "zoom", "One view, or all", show=False, id="app.zoom"),
         Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head"),
         Binding("left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head"),
@@ -197,7 +210,7 @@ class Explorer(Frame):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that need the views wait for them."""
-        return self.is_ready or action in ("quit", "tree", "sentence", "help")
+        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help")
 
     def fail(self, message: str) -> None:
         """Leave, and say why once the terminal is back."""
@@ -227,12 +240,28 @@ class Explorer(Frame):
         """Show the head or layer of a row."""
         self.conductor.go_to(event.name)
 
+    @on(HeadSwitched)
+    def _head_switched(self, event: HeadSwitched) -> None:
+        """Switch a head off or on."""
+        if self.is_ready:
+            self.conductor.switch(event.head)
+
+    @on(TokenPicked)
+    def _token_picked(self, event: TokenPicked) -> None:
+        """Show what the logit of another token is made of; switching heads off is of that token from then on too."""
+        self.conductor.choose_token(event.number)
+
+    @on(PositionMoved)
+    def _position_moved(self, event: PositionMoved) -> None:
+        """Predict at another token."""
+        self.conductor.step_position(event.step)
+
     @on(Input.Submitted)
     def _sentence_submitted(self, event: Input.Submitted) -> None:
-        """Read the sentence and look at its attention."""
+        """Read the sentence and look at what is shown of it, its attention unless a table is looked at."""
         if self.is_ready:
             self.conductor.read(event.value)
-            self.views.go_to("attention")
+            self.views.go_to(self._view_of_sentences())
 
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
@@ -284,16 +313,35 @@ class Explorer(Frame):
         """Go to the sentence."""
         self.sentence_input.focus()
 
+    def _view_of_sentences(self) -> str:
+        """Name the view that is looked at where it is of the sentence, else the attention."""
+        active = self.views.active.view
+        return active if active in VIEWS and "text" in VIEWS[active].needs else "attention"
+
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""
         self.sentence_input.finish()
         if self.is_ready:
-            self.views.go_to("attention")
-            self.screen.set_focus(self.views.attention.heatmap)
+            self.views.go_to(self._view_of_sentences())
+            if self.views.active is self.views.attention:
+                self.screen.set_focus(self.views.attention.heatmap)
 
     def action_tree(self) -> None:
         """Go back to the tree."""
         self.tree_widget.focus()
+
+    def action_leave(self) -> None:
+        """Stop what is worked out head by head, or else go back to the tree."""
+        if not (self.is_ready and self.conductor.stop()):
+            self.action_tree()
+
+    def action_all_on(self) -> None:
+        """Switch all heads on again."""
+        self.conductor.switch_on()
+
+    def action_off_way(self) -> None:
+        """Switch heads off by their mean, or by zero."""
+        self.conductor.change_off()
 
     def action_view(self, view: str) -> None:
         """Go to a view."""

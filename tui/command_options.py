@@ -33,7 +33,7 @@ def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     raise click.BadParameter("give auto, cpu, cuda, cuda:N or mps")
 
 
-_AT_EACH_END = "Tokens at each end (directions, explain).  [default: 10]"
+_AT_EACH_END = "Tokens (predictions, lens, ablation), or at each end (directions, explain).  [default: 10]"
 _STRONGEST = "Strongest directions, or terms with their tokens (directions, explain).  [default: 10]"
 
 TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
@@ -47,13 +47,23 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     ),
     "norms": click.option("--norms", is_flag=True, default=None, help="Read every parameter for its norm (weights)."),
     "position": click.option(
-        "--position", type=click.IntRange(0), metavar="Q", help="The query's token, from 0 (explain).  [default: last]"
+        "--position",
+        type=click.IntRange(0),
+        metavar="Q",
+        help="A token of the sentence, from 0.  [default: the last]",
     ),
     "key": click.option(
         "--key", type=click.IntRange(0), metavar="K", help="The key's token (explain).  [default: looked at most]"
     ),
     "fold_norm": click.option(
         "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
+    ),
+    "token": click.option(
+        "--token", metavar="TOKEN", help="Whose numbers: its text, or #ID.  [default: the likeliest] (ablation …)"
+    ),
+    "off": click.option("--off", multiple=True, metavar="L5H1", help="Switch a head off (ablation, attention)."),
+    "by_mean": click.option(
+        "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."
     ),
 }
 """Options of tables that are worked out, by the field of an `engine.values.views.Query` that each fills."""

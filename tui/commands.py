@@ -52,6 +52,10 @@ def export(model: str, view: str, **arguments: Any) -> None:
     explain     the score of one query and one key of --text, split into terms that add up to it
     patterns    where heads look in --text: entropy, first, previous token, induction
     rollout     which tokens of --text are mixed into which, through all layers
+    predictions the tokens that the model expects after --text, or at a mask
+    lens        what it would predict after each block, and the stream's norm
+    contributions  what each head adds to the logit of --token
+    ablation    what switching off does: each head alone, or with --off together
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
-from engine.values.views import VIEWS, Scope
+from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS, Scope
 from tui.export_view import file_stem, subject_of, table_on_screen
 from tui.facts import model_line
 from tui.messages import Advanced, GroupReady
@@ -46,6 +48,7 @@ class Conductor:
         self._weights: Weights | None = None
         self.selected: Head | None = None
         self._is_drawn = False
+        self._off = NOTHING_OFF
         self._reading: Reading | None = None
         self._tables: Tables | None = None
         self._first_text: str | None = None
@@ -86,7 +89,7 @@ class Conductor:
         self._app.post_message(Advanced(Progress("", 1, 1, "")))
         app = self._app
         self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self._start.epsilon, self._run)
-        self._tables = Tables(self._app.engine, self._app.views, outline, self._run)
+        self._tables = Tables(self._app.engine, self._app.views, outline, self._run, self._report)
         self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._label)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
@@ -159,6 +162,48 @@ class Conductor:
 
         self._app.run_worker(quietly(), group=group, exclusive=True)
 
+    def _report(self, progress: Progress) -> None:
+        """Say how far something has come that was asked for."""
+        self._app.post_message(Advanced(progress))
+
+    def switch(self, head: Head) -> None:
+        """Switch a head off while sentences are read, or on again."""
+        others = tuple(each for each in self._off.heads if each != head)
+        self._switch_off(replace(self._off, heads=others if head in self._off.heads else (*others, head)))
+
+    def switch_on(self) -> None:
+        """Switch all heads on again."""
+        self._switch_off(replace(self._off, heads=()))
+
+    def change_off(self) -> None:
+        """Switch heads off by their mean over the sentence's tokens, or by zero again."""
+        self._switch_off(replace(self._off, by_mean=not self._off.by_mean))
+
+    def _switch_off(self, off: Off) -> None:
+        """Show maps and predictions with other heads switched off."""
+        self._off = off
+        self._app.tree_widget.off = frozenset(off.heads)
+        self._app.tree_widget.refresh_notes()
+        if self._reading is not None and self._tables is not None:
+            self._reading.switch_off(off if off.heads else NOTHING_OFF)
+            self._tables.switch_off(off)
+
+    def choose_token(self, number: int) -> None:
+        """Take another token's numbers where tables are of one, and show what its logit is made of."""
+        if self._tables is not None:
+            self._tables.choose_token(number)
+            self._app.views.go_to(CONTRIBUTIONS.name)
+            self._tables.resume()
+
+    def step_position(self, step: int) -> None:
+        """Go to what is predicted at another token."""
+        if self._tables is not None and self._reading is not None and self._reading.tokens:
+            self._tables.step_position(step, self._reading.tokens)
+
+    def stop(self) -> bool:
+        """Stop a table that is being worked out head by head; False where there is none."""
+        return self._tables is not None and self._tables.stop()
+
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head."""
         return "" if self._weights is None else self._weights.note(head)
@@ -199,9 +244,10 @@ class Conductor:
 
     def look_at(self, view: str) -> None:
         """Go to a view."""
-        self._app.views.go_to(view)
+        active = self._app.views.active.view
+        self._app.views.go_to(FURTHER.get(active, view) if view in FURTHER else view)
         if self._tables is not None:
-            self._tables.draw()
+            self._tables.resume()
 
     def toggle_distance(self) -> None:
         """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
@@ -309,6 +355,8 @@ class Conductor:
         self._writing.refuse_a_second()
         attention = await self._reading.whole_map() if view == "attention" else None
         table, subject = self.table(view, attention)
+        if view == "attention" and self._off.heads:
+            subject += f"-without-{'-'.join(map(str, self._off.heads))}"
         name = self.selected if attention is None else attention.name
         stem = file_stem(self._weights.knowledge.outline, None if name is None else name.stack, subject, table.view)
         return await self._writing.write(table, stem, attention)

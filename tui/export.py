@@ -21,6 +21,7 @@ from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head, parse_head
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.off import Off
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, Cell, Table
@@ -30,7 +31,7 @@ from tui.status_line import StatusLine
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
     "spectrum": {"layer", "head", "stack", "matrix", "distance"},
-    "attention": {"layer", "head", "stack", "text"},
+    "attention": {"layer", "head", "stack", "text", "off", "by_mean"},
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
@@ -252,20 +253,33 @@ class Export:
     def _rows(self, view: View) -> Iterator[Sequence[Cell]]:
         """Yield the rows of a table that the engine works out, a layer at a time where it is made of layers."""
         request, head = self._request, self._selection.head
-        asked = {name: value for name, value in request.asked.items() if value is not None}
-        query = Query(head=head, matrix=request.matrix, text=request.text, **asked)
+        asked = {name: value for name, value in request.asked.items() if value is not None and name != "off"}
+        query = Query(head=head, matrix=request.matrix, text=request.text, off=self._off.heads, **asked)
         if view.grows:
             if request.layer is not None and request.layer.isdigit():
                 query = replace(query, layer=Head(self._selection.stacks[0], int(request.layer)))
             yield from self._engine.growing(view.name, query, lambda _, progress: self._status.show(progress)).result()
             return
-        if not view.is_by_layer:
+        if not view.goes_by_layer(query):
             yield from self._engine.table(view.name, query).result()
             return
         layers = self._selection.layers
         attending = tuple(layer for layer in layers if not layer.is_change) or layers
-        for layer in self._steps(attending, view.name):
-            yield from self._engine.table(view.name, replace(query, layer=layer.name)).result()
+        rows = (
+            row
+            for layer in self._steps(attending, view.name)
+            for row in self._engine.table(view.name, replace(query, layer=layer.name)).result()
+        )
+        yield from view.ranked(rows) if view.ranked_by else rows
+
+    @property
+    def _off(self) -> Off:
+        """The heads that are switched off."""
+        asked = self._request.asked
+        heads = tuple(parse_head(name, self._outline.stacks) for name in asked.get("off") or ())
+        if whole := [head for head in heads if head.is_layer]:
+            raise EngineError(f"{whole[0]} is a whole layer; name the heads to switch off, such as {whole[0]}H0")
+        return Off(tuple(dict.fromkeys(heads)), bool(asked.get("by_mean")))
 
     def _spectra(self) -> Iterator[list[Spectrum]]:
         """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""
@@ -294,7 +308,7 @@ class Export:
         )
         for done, (stack, layer) in enumerate(places):
             self._status.show(Progress("attention", done, len(places), "layers"))
-            maps = self._engine.attention(text, stack, layer).result()
+            maps = self._engine.attention(text, stack, layer, off=self._off).result()
             if done == 0 and maps.sentence.notice:
                 self.notices.append(maps.sentence.notice)
             yield maps

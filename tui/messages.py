@@ -59,6 +59,27 @@ class DistanceChanged(Message):
 
 
 @dataclass
+class HeadSwitched(Message):
+    """A head is to be switched off, or on again."""
+
+    head: Head
+
+
+@dataclass
+class TokenPicked(Message):
+    """A person chose the token of a table's row, by its number in the vocabulary."""
+
+    number: int
+
+
+@dataclass
+class PositionMoved(Message):
+    """What is predicted one token further is wanted, or one token back."""
+
+    step: int
+
+
+@dataclass
 class HeadPicked(Message):
     """A person moved to a line of a table: its head or layer wants to be selected."""
 

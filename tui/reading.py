@@ -10,6 +10,7 @@ from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWin
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
@@ -50,12 +51,24 @@ class Reading:
         self._averaging = Averaging.NOTHING
         self._selected: Head | None = None
         self._warning = ""
+        self._off = NOTHING_OFF
 
     def warn(self, warning: str) -> None:
         """Say before a sentence is typed what keeps the model from reading it, or makes it slow."""
         if warning != self._warning:
             self._warning = warning
             self._draw()
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the sentence has that was read; 0 without one."""
+        return len(self._sentence.ids) if isinstance(self._sentence, Sentence) else 0
+
+    def switch_off(self, off: Off) -> None:
+        """Show maps with other heads switched off."""
+        self._off = off
+        if self._text is not None:
+            self.read(self._text)
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
@@ -68,7 +81,7 @@ class Reading:
     async def _read(self, text: str) -> None:
         """Run the model, then ask for the map on screen."""
         try:
-            self._sentence = await asyncio.wrap_future(self._engine.read(text, "sentence"))
+            self._sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", self._off))
         except Superseded:
             raise
         except EngineError as error:
@@ -101,6 +114,7 @@ class Reading:
         """Draw the wanted map, ask for it when it is not known, or say why there is none."""
         wanted = self._wanted()
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
+        title += f" · with {self._off}" if self._off.heads else ""
         if self._text is None:
             self._pane.show_message(title, "\n".join(filter(None, ("press i and type a sentence", self._warning))))
         elif self._sentence is None:
@@ -136,10 +150,11 @@ class Reading:
             if name != self._pane.shown_name:
                 self._pane.show_waiting(title)
 
-        pooled = await patiently(self._engine.pooled(sentence.text, name, window, "maps"), waiting)
+        off = self._off
+        pooled = await patiently(self._engine.pooled(sentence.text, name, window, "maps", off), waiting)
         if isinstance(pooled, EngineError):
             self._pane.show_message(title, str(pooled))
-        elif sentence.text == self._text and name == self._wanted():
+        elif (sentence.text, off) == (self._text, self._off) and name == self._wanted():
             self._pane.receive(pooled, sentence, title)
 
     async def whole_map(self) -> AttentionMap:
@@ -153,7 +168,7 @@ class Reading:
             return self._pane.shown
         if self._pane.shown_name is None or self._text is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
-        return await asyncio.wrap_future(self._engine.whole_map(self._text, self._pane.shown_name))
+        return await asyncio.wrap_future(self._engine.whole_map(self._text, self._pane.shown_name, off=self._off))
 
     async def _fetch(self, key: MapKey, text: str, title: str) -> None:
         """Learn one layer's maps; of the others only the means are kept, so that memory holds few.
@@ -161,9 +176,9 @@ class Reading:
         What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
         """
         stack, layer, is_rollout = key
-        engine = self._engine
-        asked = engine.rollout(text, stack, "maps") if is_rollout else engine.attention(text, stack, layer, "maps")
+        engine, off = self._engine, self._off
+        asked = engine.rollout(text, stack, "maps") if is_rollout else engine.attention(text, stack, layer, "maps", off)
         answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))
-        if text == self._text:
+        if (text, off) == (self._text, self._off):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

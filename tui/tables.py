@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
@@ -11,9 +11,10 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
-from engine.values.tables import Table
-from engine.values.views import VIEWS, Query, Scope, View
+from engine.values.tables import Cell, Table
+from engine.values.views import PREDICTIONS, VIEWS, Query, Scope, View
 from tui.facts import at_distance
 from tui.panes.table import TablePane
 from tui.patience import patiently
@@ -37,15 +38,27 @@ class Tables:
     views : among which the panes are.
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
+    report : told how far a table has come that takes long.
     """
 
     def __init__(
-        self, engine: Engine, views: Views, outline: ModelOutline, run: Callable[[Awaitable[None], str], None]
+        self,
+        engine: Engine,
+        views: Views,
+        outline: ModelOutline,
+        run: Callable[[Awaitable[None], str], None],
+        report: Callable[[Progress], None],
     ) -> None:
         self._engine = engine
         self._views = views
         self._outline = outline
         self._run = run
+        self._report = report
+        self._asked = Query()
+        self._off = NOTHING_OFF
+        self._sweeping: Key | None = None
+        self._stopped: Key | None = None
+        self._partial: tuple[Key, str, Table] | None = None
         self._selected: Head | None = None
         self._text: str | None = None
         self._distance: int | None = None
@@ -56,12 +69,49 @@ class Tables:
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
         self._text = text
+        self._asked, self._sweeping = Query(), None
         self.draw()
 
     def turn(self, distance: int | None) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None)."""
         self._distance = distance
         self.draw()
+
+    def switch_off(self, off: Off) -> None:
+        """Show what becomes of predictions with other heads switched off."""
+        self._off = off
+        self.draw()
+
+    def choose_token(self, number: int) -> None:
+        """Show what becomes of another token than the model's first choice."""
+        self._asked = replace(self._asked, token=f"#{number}")
+        self.draw()
+
+    def step_position(self, step: int, tokens: int) -> None:
+        """Show what is predicted at a token before or after, of so many."""
+        here = self._asked.position
+        if here is None:
+            here = next((int(row[0]) for row in self._predicted()), tokens - 1)
+        self._asked = replace(self._asked, position=max(0, min(here + step, tokens - 1)), token=None)
+        self.draw()
+
+    def _predicted(self) -> Table:
+        """Give the predictions that are known of what is asked, whose rows say at which token."""
+        query = self._query(PREDICTIONS)
+        found = self._known.get((PREDICTIONS.name, query)) if query is not None else None
+        return found if isinstance(found, Table) else Table(PREDICTIONS.name, PREDICTIONS.columns, ())
+
+    def resume(self) -> None:
+        """Let a sweep go on that was stopped, if its table is looked at."""
+        self._stopped = None
+        self.draw()
+
+    def stop(self) -> bool:
+        """Stop a sweep; what it has found stays. False where there is none."""
+        if self._sweeping is None:
+            return False
+        self._stopped, self._sweeping = self._sweeping, None
+        return True
 
     def select(self, name: Head | None) -> None:
         """Show the table of a head, a layer, or the model (None), if a table is looked at."""
@@ -87,7 +137,13 @@ class Tables:
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
             self._run(self._follow(key, pane), f"growing {view.name}")
-        if found is None and view.grows:
+        if found is None and view.ranked_by and view.goes_by_layer(query):
+            if self._partial is not None and self._partial[0] == key:
+                pane.show(*self._partial[1:], None)
+            if key not in (self._sweeping, self._stopped):
+                self._sweeping, self._stopped = key, None
+                self._run(self._sweep(key, pane), "sweep of heads")
+        elif found is None and view.grows:
             pane.show_message(title, "reading …")
         elif found is None:
             self._run(self._fetch(key, pane, title), "table")
@@ -100,7 +156,7 @@ class Tables:
         """Say what a table is of."""
         name = self._selected
         if view.scope is Scope.MODEL:
-            return ""
+            return f"with {self._off}" if "off" in view.options and self._off.heads else ""
         if name is None:
             return "all layers"
         of = self._views.attention.cell_name if view.scope is Scope.CELL else ""
@@ -110,10 +166,12 @@ class Tables:
     def _query(self, view: View) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of."""
         name = self._selected
-        asked = Query(
-            text=self._text if "text" in view.options else None,
-            distance=self._distance if "distance" in view.options else None,
-        )
+        asked = Query(distance=self._distance if "distance" in view.options else None)
+        if "text" in view.options:
+            given = ((name, getattr(self._asked, name)) for name in ("position", "token") if name in view.options)
+            asked = replace(asked, text=self._text, top=view.top, **dict(given))
+            if "off" in view.options:
+                asked = replace(asked, off=self._off.heads, by_mean=self._off.by_mean)
         if view.scope is Scope.MODEL:
             return replace(asked, norms=view.grows)
         if view.scope is Scope.LAYER:
@@ -125,6 +183,38 @@ class Tables:
             return asked
         cell = self._views.attention.cell
         return None if cell is None or name.is_layer else replace(asked, position=cell[0], key=cell[1], top=WORDS)
+
+    async def _sweep(self, key: Key, pane: TablePane) -> None:
+        """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""
+        name, query = key
+        layers, rows = self._outline.attending_layers, list[Sequence[Cell]]()
+
+        def waiting() -> None:
+            if not rows:
+                pane.show_message("", "computing …")
+
+        for done, layer in enumerate(layers):
+            self._report(Progress(name, done, len(layers), "layers"))
+            answer = await patiently(
+                self._engine.table(name, replace(query, layer=layer.name), "sweep of heads"), waiting
+            )
+            if isinstance(answer, EngineError):
+                self._known[key] = answer
+                break
+            rows += answer
+            part = Table(name, answer.columns, tuple(VIEWS[name].ranked(rows)))
+            if done + 1 == len(layers):
+                self._known[key] = part
+                break
+            goes_on = key == self._sweeping
+            said = "esc stops" if goes_on else f"stopped, {VIEWS[name].key} goes on"
+            self._partial = (key, f"{done + 1} of {len(layers)} layers, {said}", part)
+            self.draw()
+            if not goes_on:
+                break
+        self._sweeping = None if key == self._sweeping else self._sweeping
+        self._report(Progress("", 1, 1, ""))
+        self.draw()
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment."""

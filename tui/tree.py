@@ -12,6 +12,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.facts import short_name
+from tui.messages import HeadSwitched
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
@@ -24,6 +25,10 @@ class HeadTree(Tree["Head | None"]):
     Parameters
     ----------
     note : gives the short text beside a head's name, such as its rank; it is asked whenever a line is drawn.
+
+    Attributes
+    ----------
+    off : the heads that are switched off, which are struck through.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -34,6 +39,7 @@ class HeadTree(Tree["Head | None"]):
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
         Binding("g,home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end", "last", "Last line", show=False, id="tree.last"),
+        Binding("o", "switch", "Switch the head off, or on again", show=False, id="tree.switch"),
     ]
 
     def __init__(self, note: Callable[[Head], str]) -> None:
@@ -41,6 +47,7 @@ class HeadTree(Tree["Head | None"]):
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
         self._awaited: TreeNode[Head | None] | None = None
+        self.off: frozenset[Head] = frozenset()
         self.guide_depth = 2
         self.auto_expand = False
 
@@ -107,7 +114,10 @@ class HeadTree(Tree["Head | None"]):
         label = super().render_label(node, base_style, style)
         if node.data is not None and not node.data.is_layer:
             label = label.copy()
-            label.append(f" {self._note(node.data)}", style=Style(dim=True))
+            is_off = node.data in self.off
+            if is_off:
+                label.stylize(Style(strike=True))
+            label.append(" off" if is_off else f" {self._note(node.data)}", style=Style(dim=not is_off, bold=is_off))
         return label
 
     def action_first(self) -> None:
@@ -117,6 +127,12 @@ class HeadTree(Tree["Head | None"]):
     def action_last(self) -> None:
         """Go to the last line."""
         self.cursor_line = self.last_line
+
+    def action_switch(self) -> None:
+        """Have the head under the cursor switched off, or on again."""
+        node = self.cursor_node
+        if node is not None and node.data is not None and not node.data.is_layer:
+            self.post_message(HeadSwitched(node.data))
 
     def action_open(self) -> None:
         """Open a node, or go to its first child when it is open."""

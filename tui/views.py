@@ -67,7 +67,11 @@ class Views(Container):
         self.panes.append(made)
         self.mount(made)
         self.activate(made)
-        self.call_after_refresh(made.focus_view)
+        self.call_after_refresh(self._focus_active)
+
+    def _focus_active(self) -> None:
+        """Put the focus on the active view, which may be another one by now."""
+        self.active.focus_view()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Make the view with the focus the active one."""

@@ -52,11 +52,11 @@ def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
     config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
     if type(config) in transformers.AutoModel._model_mapping:
         return transformers.AutoModel
-    found = [_class_named(name, config) for name in config.architectures or ()]
+    found = [class_named(name, config) for name in config.architectures or ()]
     return next((each for each in found if each is not None), transformers.AutoModel)
 
 
-def _class_named(name: str, config: Any) -> Any:
+def class_named(name: str, config: Any) -> Any:
     """Find a class of transformers, which may be one that it does not offer by itself; None where there is none."""
     if hasattr(transformers, name):
         return getattr(transformers, name)

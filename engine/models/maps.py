@@ -15,6 +15,7 @@ from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
 
 if TYPE_CHECKING:
     from engine.models.scoring import Scoring
@@ -56,12 +57,13 @@ class MapReader(ABC):
         self.words = words
         self._outline = outline
         self._sentence: Sentence | None = None
+        self._off = NOTHING_OFF
         self._calls: dict[Any, Any] = {}
 
     def beside(self) -> Self:
         """Give a reader of the same loaded model with a sentence of its own; this one's stays as it is."""
         other = copy.copy(self)
-        other._sentence, other._calls = None, {}
+        other._sentence, other._off, other._calls = None, NOTHING_OFF, {}
         return other
 
     @property
@@ -74,18 +76,19 @@ class MapReader(ABC):
         EngineError : when it reads no tokens.
         """
 
-    def has_read(self, text: str) -> bool:
-        """Say whether a sentence is the one that was read last."""
-        return self._sentence is not None and self._sentence.text == text
+    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
+        """Say whether a sentence is the one that was read last, with the same heads switched off."""
+        return self._sentence is not None and self._sentence.text == text and self._off == off
 
     @abstractmethod
-    def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
+    def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Run the model on a sentence, unless it is the one that was read last.
 
         Parameters
         ----------
         text : the sentence.
         breathe : called before every attention module; it may raise to give up.
+        off : heads that are switched off meanwhile.
 
         Raises
         ------

@@ -24,6 +24,7 @@ from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
 
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
@@ -65,8 +66,12 @@ class ModuleReader(MapReader):
             raise EngineError(f"{self._outline.name} reads no tokens that random ones could stand for")
         return vocabulary_of(self._model)
 
-    def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
-        """Run the module on a sentence, unless it is the one that was read last."""
+    def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+        """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
+        if off.heads:
+            raise EngineError(
+                f"{self._outline.name} is no model of transformers; its heads cannot be switched off while it reads"
+            )
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
         if self._example is None:

@@ -12,14 +12,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
+from engine.models.interventions import Outputs
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
@@ -35,6 +36,7 @@ from engine.models.witness import Observation, find_module, observe, scoring_pro
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.off import NOTHING_OFF, Off
 
 PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
 """Tokens of a row with which the cutting into heads is checked, and from how many of the vocabulary they are drawn."""
@@ -46,6 +48,8 @@ SCORING_COPIES = 16
 """Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+Ran = TypeVar("Ran")
 
 
 class Reader(MapReader):
@@ -64,7 +68,7 @@ class Reader(MapReader):
         self._lent = lent if loaded.is_borrowed else nullcontext
         if not loaded.is_borrowed:
             attend_in_full(self.model)
-        self._anatomy = anatomy
+        self.anatomy = anatomy
         named = dict(self.model.named_modules())
         self.modules: dict[Head, nn.Module] = {}
         for name, module in anatomy.modules.items():
@@ -78,6 +82,7 @@ class Reader(MapReader):
             self.modules[name] = found
         with self._lent(self.model):
             self.reads_with_kernels = kernels_can_read(self.model)
+        self.outputs = Outputs(self.model, anatomy.modules)
         self._unsuitable: set[type[nn.Module]] = set()
         self._calls: dict[Head, Call] = {}
         self._decoder_ids: tuple[int, ...] = ()
@@ -87,12 +92,12 @@ class Reader(MapReader):
         """How many rows its embedding has."""
         return vocabulary_of(self.model)
 
-    def read(self, text: str, breathe: Callable[[], None]) -> Sentence:
+    def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Tokenize a sentence and run the model on it, unless it is the one that was read last."""
-        if self._sentence is not None and self._sentence.text == text:
+        if self._sentence is not None and self.has_read(text, off):
             return self._sentence
         sentence = self.words.read(text, self._outline.context)
-        self._run(sentence, breathe)
+        self._run(sentence, breathe, off)
         return sentence
 
     def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
@@ -103,7 +108,7 @@ class Reader(MapReader):
         """Give the ids along the queries of a stack, of what was read last; a decoder may read others."""
         return super().ids_along(stack) if stack == "encoder" else self._decoder_ids or super().ids_along(stack)
 
-    def _run(self, sentence: Sentence, breathe: Callable[[], None]) -> None:
+    def _run(self, sentence: Sentence, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> None:
         """Run the model, and keep what its attention modules are called with."""
         limit = longest_in_full(self.model)
         if limit is not None and len(sentence.ids) > limit:
@@ -113,45 +118,68 @@ class Reader(MapReader):
             )
         self._sentence, self._calls = None, {}
         self._need_room(len(sentence.ids))
-        ids = torch.tensor([sentence.ids], device=self._device)
-        decoder_ids: tuple[int, ...] = ()
-        inputs: dict[str, Any] = {
-            "input_ids": ids,
-            "attention_mask": torch.ones_like(ids),
-            "use_cache": False,
-        }
-        if getattr(self.model.config, "is_encoder_decoder", False):
-            decoder_ids = self._shifted(sentence)
-            inputs["decoder_input_ids"] = torch.tensor([decoder_ids], device=self._device)
-        calls: dict[Head, Call] = {}
+        inputs = self.inputs(sentence)
         pausing = Pausing(breathe)
-        mode = reading_with_kernels(self.model, pausing) if self.reads_with_kernels else reading_eagerly(self.model)
-        try:
-            with self._lent(self.model), mode, self._keeping_calls(calls, pausing), torch.inference_mode():
+        calls: dict[Head, Call] = {}
+
+        def run() -> None:
+            calls.clear()
+            means: dict[Head, Tensor] = {}
+            if off.by_mean:
+                with self.outputs.keeping_means(off.heads, means):
+                    self.model(**inputs)
+            with self._keeping_calls(calls, pausing), self.outputs.switching(off, 1, means):
                 self.model(**inputs)
+
+        self.running(len(sentence.ids), pausing, run)
+        read = inputs.get("decoder_input_ids")
+        self._decoder_ids = () if read is None else tuple(read[0].tolist())
+        self._sentence, self._calls, self._off = sentence, calls, off
+
+    def inputs(self, sentence: Sentence) -> dict[str, Any]:
+        """Give what the model is called with for a sentence, ids (1, tokens) each.
+
+        The decoder of an encoder–decoder model reads the same sentence, after its start token.
+        """
+        ids = torch.tensor([sentence.ids], device=self._device)
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+        if getattr(self.model.config, "is_encoder_decoder", False):
+            start = getattr(self.model.config, "decoder_start_token_id", None)
+            own = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
+            inputs["decoder_input_ids"] = torch.tensor([own], device=self._device)
+        return inputs
+
+    def running(self, tokens: int, breathe: Callable[[], None], run: Callable[[], Ran]) -> Ran:
+        """Run the model, or what is built around it, as sentences are read: with kernels where they can.
+
+        Parameters
+        ----------
+        tokens : of the sentence, for what is said when they do not fit.
+        breathe : called between the blocks of what has no kernel.
+        run : calls the model; called again where kernels fail.
+
+        Raises
+        ------
+        EngineError : when the model fails.
+        """
+        mode = reading_with_kernels(self.model, breathe) if self.reads_with_kernels else reading_eagerly(self.model)
+        try:
+            with self._lent(self.model), mode, torch.inference_mode():
+                return run()
         except torch.OutOfMemoryError as error:
-            raise EngineError(
-                f"{len(sentence.ids)} tokens do not fit on {self._device}; type a shorter sentence"
-            ) from error
+            raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             if self.reads_with_kernels:
                 self.reads_with_kernels = False  # what kernels fail on, the model's own functions may not
-                self._run(sentence, breathe)
-                return
+                return self.running(tokens, breathe, run)
             raise EngineError(
                 f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
             ) from error
-        self._sentence, self._calls, self._decoder_ids = sentence, calls, decoder_ids
 
     def _need_room(self, tokens: int) -> None:
         """Refuse a sentence of which no layer's maps would fit into memory."""
         heads = max((layer.heads for layer in self._outline.attending_layers), default=1)
         need_room(heads, tokens, tokens, 1 if self.reads_with_kernels else COPIES)
-
-    def _shifted(self, sentence: Sentence) -> tuple[int, ...]:
-        """Let the decoder of an encoder–decoder model read the same sentence, after its start token."""
-        start = getattr(self.model.config, "decoder_start_token_id", None)
-        return (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
 
     @contextmanager
     def _keeping_calls(self, calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:
@@ -223,7 +251,7 @@ class Reader(MapReader):
     def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""
         queries, keys = tokens = self._tokens(layer)
-        module, described = self.modules[layer], self._anatomy.modules[layer]
+        module, described = self.modules[layer], self.anatomy.modules[layer]
         heads = described.outline.heads
         need_room(heads, len(queries), len(keys), SCORING_COPIES)
         breathe()
@@ -281,7 +309,7 @@ class Reader(MapReader):
         places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
         ids = torch.tensor(tokens)[places].to(self._device)
         with self._lent(self.model):
-            return observe(self.model, self._anatomy.modules, ids, breathe)
+            return observe(self.model, self.anatomy.modules, ids, breathe)
 
 
 def _for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:

@@ -30,6 +30,14 @@ class Words(Protocol):
     def limit(self) -> int | None:
         """The longest sentence it is made for, in tokens, or None."""
 
+    @property
+    def mask(self) -> int | None:
+        """The id of the token that masked models fill in, or None."""
+
+    @property
+    def special(self) -> frozenset[int]:
+        """The ids of tokens that stand for no text."""
+
     def read(self, text: str, context: int | None) -> Sentence:
         """Turn a sentence into ids."""
 

@@ -96,6 +96,17 @@ class Tokenizer:
         length = int(self._tokenizer.model_max_length)
         return length if length < UNLIMITED else None
 
+    @property
+    def mask(self) -> int | None:
+        """The id of the token that masked models fill in, or None."""
+        found = getattr(self._tokenizer, "mask_token_id", None)
+        return found if isinstance(found, int) else None
+
+    @property
+    def special(self) -> frozenset[int]:
+        """The ids of tokens that stand for no text."""
+        return frozenset(self._tokenizer.all_special_ids)
+
     def read(self, text: str, context: int | None) -> Sentence:
         """Tokenize a sentence, special tokens included, shortened to the model's context where it must be.
 
@@ -121,11 +132,12 @@ class Tokenizer:
         return [each for each, kept in zip(ids, encoded.get("attention_mask") or [1] * len(ids), strict=True) if kept]
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Give each token's text, with what cannot be shown escaped."""
+        """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id."""
         special = set(self._tokenizer.all_special_ids)
         names = self._tokenizer.convert_ids_to_tokens(list(ids))
         return tuple(
-            visible(name if each in special else self._text(name)) for each, name in zip(ids, names, strict=True)
+            f"#{each}" if name is None else visible(name if each in special else self._text(name))
+            for each, name in zip(ids, names, strict=True)
         )
 
     def known(self, rows: int) -> list[int]:

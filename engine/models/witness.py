@@ -21,7 +21,7 @@ from engine.models.held import (
     takes_positions,
 )
 from engine.models.outline import AttentionModule
-from engine.models.places import numbers_of, stack_named, tower_of
+from engine.models.places import numbers_of, stack_named, tower_of, turn_of
 from engine.models.projections import attention_modules, sibling
 from engine.models.returned import four_dimensional, returned_probabilities
 from engine.models.rules import ENDINGS, Rule
@@ -134,6 +134,17 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
             raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
         found[matrix] = projection
     return found
+
+
+def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
+    """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
+    path = _find_path(named, turn_of(module.outline.module, module.outline.layer))
+    path = path or _find_path(named, module.outline.module)
+    if path is None:
+        return None
+    loaded = dict(_loaded_attention(named)).get(path)
+    rules = [rule for rule in (module.rule, loaded) if rule is not None]
+    return _first(named, path, [rule.output_first or rule.output for rule in rules])
 
 
 def observe(

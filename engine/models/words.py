@@ -15,6 +15,8 @@ class TokenNumbers:
     """Sentences written as token numbers, for a model that came without a tokenizer."""
 
     limit: int | None = None
+    mask: int | None = None
+    special: frozenset[int] = frozenset()
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Read numbers between spaces or commas.
@@ -51,6 +53,8 @@ class Codec:
     """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
 
     limit: int | None = None
+    mask: int | None = None
+    special: frozenset[int] = frozenset()
 
     def __init__(self, codec: Any) -> None:
         self._codec = codec

@@ -11,6 +11,7 @@ from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
 from engine.values.errors import EngineError
+from engine.values.off import NOTHING_OFF, Off
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
@@ -127,10 +128,12 @@ class Engine:
         urgency = self._urgency(layer, whole_layer)
         return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), urgency, view)
 
-    def attention(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:
-        """Ask for the maps of a layer (None: the means over the layers) for a sentence."""
+    def attention(
+        self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence, perhaps with heads off."""
         return self._ask(
-            lambda session, breathe: session.attention(text, stack, layer, breathe), Urgency.SENTENCE, view
+            lambda session, breathe: session.attention(text, stack, layer, breathe, off), Urgency.SENTENCE, view
         )
 
     def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
@@ -139,26 +142,31 @@ class Engine:
             lambda session, breathe: self._tables_of(session).rollout.maps(text, stack, breathe), Urgency.SENTENCE, view
         )
 
-    def pooled(self, text: str, name: MapName, window: MapWindow, view: str = "") -> Future[PooledMap]:
+    def pooled(
+        self, text: str, name: MapName, window: MapWindow, view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[PooledMap]:
         """Ask for a rectangle of one map of a long sentence, pooled to blocks."""
-        return self._ask(lambda session, breathe: session.pooled(text, name, window, breathe), Urgency.SENTENCE, view)
+        return self._ask(
+            lambda session, breathe: session.pooled(text, name, window, breathe, off), Urgency.SENTENCE, view
+        )
 
-    def whole_map(self, text: str, name: MapName, view: str = "") -> Future[AttentionMap]:
+    def whole_map(self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF) -> Future[AttentionMap]:
         """Ask for one whole map of a long sentence, to be written to a file."""
-        return self._ask(lambda session, breathe: session.whole_map(text, name, breathe), Urgency.SENTENCE, view)
+        return self._ask(lambda session, breathe: session.whole_map(text, name, breathe, off), Urgency.SENTENCE, view)
 
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""
         return self._ask(lambda session, breathe: session.arrays(layer), Urgency.SELECTED)
 
-    def read(self, text: str, view: str = "") -> Future[Sentence]:
+    def read(self, text: str, view: str = "", off: Off = NOTHING_OFF) -> Future[Sentence]:
         """Ask for a sentence to be run through the model, so that its maps can be asked for."""
-        return self._ask(lambda session, breathe: session.read(text, breathe), Urgency.SENTENCE, view)
+        return self._ask(lambda session, breathe: session.read(text, breathe, off), Urgency.SENTENCE, view)
 
     def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
         """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names.
 
-        What is selected is not kept waiting by one that takes the whole model.
+        What is selected is not kept waiting by one that runs the model; and that one waits for others that do, so that
+        no two are in the model at once.
         """
         urgency = Urgency.SENTENCE if "text" in VIEWS[name].options else Urgency.SELECTED
         return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe), urgency, view)

@@ -22,6 +22,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, MapName
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
+from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
 from engine.values.spectra import Baseline, FloatArray, SpectraGroup, Spectrum
@@ -241,41 +242,47 @@ class Session:
                 unit = "whole layers" if whole_layer else "heads"
                 yield layer.name, whole_layer, group, Progress("spectra", done, total, unit)
 
-    def read(self, text: str, breathe: Breathe) -> Sentence:
+    def read(self, text: str, breathe: Breathe, off: Off = NOTHING_OFF) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
         reader = self._whole_model.reader(breathe)
-        if not reader.has_read(text):
+        if not reader.has_read(text, off):
             self._large_maps = LargeMaps()  # before the memory is needed for the new ones
-        return reader.read(text, breathe)
+        return reader.read(text, breathe, off)
 
-    def reader(self, breathe: Breathe) -> MapReader:
-        """Give what reads sentences, loading the whole model where that has not been done."""
-        return self._whole_model.reader(breathe)
-
-    def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
+    def attention(
+        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
-        reader = self._reader_of(text, stack, layer, breathe)
+        reader = self._reader_of(text, stack, layer, breathe, off)
         if layer is None:
             return reader.mean_over_layers(stack, breathe)
         return reader.layer_maps(Head(stack, layer), breathe)
 
-    def pooled(self, text: str, name: MapName, window: MapWindow, breathe: Breathe) -> PooledMap:
+    def pooled(
+        self, text: str, name: MapName, window: MapWindow, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> PooledMap:
         """Give a rectangle of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe)
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
         return self._large_maps.window(reader, name, window, breathe)
 
-    def whole_map(self, text: str, name: MapName, breathe: Breathe) -> AttentionMap:
+    def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
         """Give one map of a long sentence, to keep."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe)
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
         return self._large_maps.copy(reader, name, breathe)
 
-    def _reader_of(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> MapReader:
+    def _reader_of(
+        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> MapReader:
         """Read a sentence, once it is clear that there are maps of what is asked for."""
         if stack.endswith(DELTA):
             raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
         if layer is not None:
             self.outline.layer(Head(stack, layer))
-        self.read(text, breathe)
+        self.read(text, breathe, off)
+        return self._whole_model.reader(breathe)
+
+    def reader(self, breathe: Breathe) -> MapReader:
+        """Give the loaded model, loading it first where no sentence has been read yet."""
         return self._whole_model.reader(breathe)
 
     def scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from engine.service.ablation_table import AblationTable
 from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
 from engine.service.explain_table import ExplainTable
 from engine.service.patterns_table import PatternsTable
+from engine.service.predicting import Predicting
+from engine.service.predictions_table import PredictionsTable
 from engine.service.rollout import Rollout
 from engine.service.token_tables import TokenTables
 from engine.service.weights_table import WeightsTable
@@ -43,15 +46,24 @@ class WorkedOut:
         self.session = session
         tables = TokenTables(session)
         self.patterns = PatternsTable(session)
+        predicting = Predicting(session)
+        predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
         self._of_layers: Mapping[str, OfLayer] = {
             "circuits": CircuitsTable(session, tables).rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,
             "explain": ExplainTable(session, tables).rows,
             "patterns": self.patterns.rows,
+            "ablation": ablation.sweep,
         }
         self.rollout = Rollout(session)
-        self._of_model: Mapping[str, OfModel] = {"rollout": self.rollout.rows}
+        self._of_model: Mapping[str, OfModel] = {
+            "rollout": self.rollout.rows,
+            "predictions": predictions.rows,
+            "lens": predictions.lens,
+            "contributions": predictions.contributions,
+            "ablation": ablation.together,
+        }
         self._growing: Mapping[str, Growing] = {"weights": WeightsTable(session).growing}
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:
@@ -67,7 +79,7 @@ class WorkedOut:
         if name in self._growing:
             *_, (table, _) = self.growing(name, query, breathe)
             return table
-        if name in self._of_model:
+        if not view.goes_by_layer(query):
             return Table(name, view.columns, tuple(self._of_model[name](query, breathe)))
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
         rows: list[tuple[Cell, ...]] = []
@@ -78,7 +90,7 @@ class WorkedOut:
                 outline.layer(Head(layer.stack, layer.layer, query.head))
             breathe()
             rows += self._of_layers[name](layer, query, breathe)
-        return Table(name, view.columns, tuple(rows))
+        return Table(name, view.columns, tuple(view.ranked(rows)))
 
     def growing(self, name: str, query: Query, breathe: Breathe) -> Iterator[tuple[Table, Progress]]:
         """Yield a table that grows as more of it becomes known, with how far it has come; the last one is complete."""

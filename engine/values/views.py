@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from engine.values.heads import Head
-from engine.values.tables import ROLLOUT_COLUMNS
+from engine.values.tables import ROLLOUT_COLUMNS, Cell
 
 
 class Scope(Enum):
@@ -18,6 +20,10 @@ class Scope(Enum):
     """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
     MODEL = "the model"
     CELL = "a head and a cell of its map"
+
+
+DEFAULT_TOP = 10
+"""Tokens that are listed, at each end of a direction or of what is likely, unless the person says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,9 @@ class View:
     scope : what of a model is on screen at once.
     places : the columns that say what a row is of; they stay at the left.
     grows : whether it is there at once and some of its cells come later.
+    ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
+    top : how many tokens are listed at a time on screen, where tokens are.
+    said : columns that the title says on screen where all rows agree in them.
     """
 
     name: str
@@ -53,10 +62,33 @@ class View:
     scope: Scope = Scope.LAYER
     places: tuple[str, ...] = ("stack", "layer", "head")
     grows: bool = False
+    ranked_by: str = ""
+    top: int = DEFAULT_TOP
+    said: tuple[str, ...] = ()
 
+    def goes_by_layer(self, query: Query) -> bool:
+        """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
+        return self.is_by_layer and not query.off
 
-DEFAULT_TOP = 10
-"""Tokens at each end of a direction, unless the person says otherwise."""
+    def ranked(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
+        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.
+
+        Examples
+        --------
+        >>> View("", "", "", "", ("head", "change"), ranked_by="change").ranked([("0", 0.1), ("1", -0.2)])
+        [('1', -0.2), ('0', 0.1)]
+        """
+        kept = list(rows)
+        if not self.ranked_by:
+            return kept
+        place = self.columns.index(self.ranked_by)
+
+        def size(row: Sequence[Cell]) -> float:
+            cell = row[place]
+            return math.inf if isinstance(cell, str) else -abs(cell)
+
+        return sorted(kept, key=size)
+
 
 DEFAULT_FIRST = 10
 """Directions of a matrix, unless the person says otherwise."""
@@ -71,7 +103,7 @@ class Query:
     layer : the layer it is of, or None for the whole model.
     head : a head's number, -1 for whole layers alone, None for everything.
     matrix : ``QK`` or ``OV``, or None for both.
-    top : how many tokens at each end of a direction.
+    top : how many tokens at each end of a direction, or of the most likely ones.
     first : how many directions of a matrix, the strongest.
     fold_norm : whether the gains of norms are folded into the weights.
     distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
@@ -208,6 +240,69 @@ ROLLOUT = View(
     scope=Scope.MODEL,
 )
 
+_SENTENCE = frozenset({"text", "position"})
+_CHOICES = ("token_id", "token", "logit", "probability")
+
+PREDICTIONS = View(
+    "predictions",
+    "8",
+    "Predictions",
+    "the tokens that the model expects after a token of the sentence, or in the place of a mask",
+    ("position", "at", "rank", *_CHOICES),
+    is_by_layer=False,
+    options=_SENTENCE | {"top"},
+    needs=frozenset({"text"}),
+    scope=Scope.MODEL,
+    top=20,
+    said=("position", "at"),
+)
+
+LENS = View(
+    "lens",
+    "",
+    "Logit lens",
+    "what the model would predict after each of its blocks, and the norm of its residual stream there",
+    ("stack", "layer", "place", *_CHOICES, "norm"),
+    is_by_layer=False,
+    options=_SENTENCE | {"top"},
+    needs=frozenset({"text"}),
+    scope=Scope.MODEL,
+    top=3,
+)
+
+CONTRIBUTIONS = View(
+    "contributions",
+    "",
+    "Direct contributions",
+    "what each head adds to the logit of a token by itself",
+    (*_HEAD, "part", "token_id", "token", "contribution", "logit", "note"),
+    is_by_layer=False,
+    options=_SENTENCE | {"token"},
+    needs=frozenset({"text"}),
+    scope=Scope.MODEL,
+    ranked_by="contribution",
+    said=("token", "logit", "note", "token_id"),
+)
+
+ABLATION = View(
+    "ablation",
+    "9",
+    "Heads switched off",
+    "how probabilities change when heads are switched off, each alone or with --off together",
+    (
+        *_HEAD, "token_id", "token", "probability_before", "probability_after", "change",
+        "logit_before", "logit_after", "logit_change",
+    ),
+    options=_SENTENCE | {"layer", "head", "stack", "token", "off", "by_mean", "top"},
+    needs=frozenset({"text"}),
+    scope=Scope.MODEL,
+    ranked_by="change",
+    said=("token", "probability_before", "logit_before", "token_id"),
+)  # fmt: skip
+
+FURTHER = {"predictions": "lens", "lens": "contributions", "contributions": "predictions"}
+"""Which view the same key goes on to when it is pressed where a view is looked at already."""
+
 VIEWS = {
     view.name: view
     for view in (
@@ -216,6 +311,10 @@ VIEWS = {
         DIRECTIONS,
         PATTERNS,
         ROLLOUT,
+        PREDICTIONS,
+        LENS,
+        CONTRIBUTIONS,
+        ABLATION,
         EXPLAIN,
         WEIGHTS,
     )

@@ -16,10 +16,11 @@ from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.tables import Cell, Table
-from engine.values.views import View
+from engine.values.views import VIEWS, View
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
-from tui.messages import HeadPicked
+from tui.messages import HeadPicked, PositionMoved, TokenPicked
+from tui.numbers import short
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.table_grid import Row, TableGrid
@@ -37,6 +38,8 @@ class TablePane(Pane):
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
+        Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
+        Binding("comma", "position(-1)", "Predict at the token before", show=False, id="table.token_before"),
     ]
 
     def __init__(self, view: View, *, ascii_only: bool) -> None:
@@ -54,6 +57,7 @@ class TablePane(Pane):
         self._rows: tuple[Row, ...] = ()
         self._filter = parse_filter("", ())
         self._applied = self._filter
+        self._said = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -71,16 +75,24 @@ class TablePane(Pane):
         """Draw a table, with the cursor on the selected head's row where it has one."""
         if table is not self.shown:
             self.shown, self._rows = table, tuple(table.rows)
-            varying = [place for place in range(len(self._places)) if len({row[place] for row in self._rows}) > 1]
-            kept = [*varying, *range(len(self._places), len(table.columns))]
+            said = VIEWS[self.view].said
+            agreeing = {
+                name for place, name in enumerate(table.columns)
+                if name in (*self._places, *said) and len({row[place] for row in self._rows}) < 2
+            }  # fmt: skip
+            kept = [place for place, name in enumerate(table.columns) if name not in agreeing]
             columns = tuple(table.columns[place] for place in kept)
-            is_whole = len(kept) == len(table.columns)
-            rows = self._rows if is_whole else [tuple(row[place] for place in kept) for row in self._rows]
-            self.grid.show(columns, rows, len(varying), self._kept())
+            frozen = sum(name in self._places for name in columns)
+            rows = self._rows if not agreeing else [tuple(row[place] for place in kept) for row in self._rows]
+            self.grid.show(columns, rows, frozen, self._kept())
+            self._said = "".join(
+                f"  {name} {_said(self._rows[0][table.columns.index(name)])}"
+                for name in said if self._rows and name in agreeing and self._rows[0][table.columns.index(name)] != ""
+            )  # fmt: skip
             if not rows:
                 self.grid.show_message("nothing to show here")
-        self._set_title(title)
-        if selected is not None and "head" in self._places:
+        self._set_title(f"{title}{self._said}")
+        if selected is not None and "head" in self._places and "head" in table.columns:
             place = (selected.stack, selected.layer, selected.label)
             self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
         self._read_out()
@@ -213,9 +225,22 @@ class TablePane(Pane):
         self._leave()
 
     def _leave(self) -> None:
-        """Go to the head that the row under the cursor is about: the one that feeds, where it says one."""
-        if self.shown is None or self.grid.place is None or "head" not in self._places:
+        """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that."""
+        if self.shown is None or self.grid.place is None:
             return
         row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
-        layer, head = row.get("from_layer", row["layer"]), row.get("from_head", row["head"])
-        self.post_message(HeadPicked(Head(str(row["stack"]), int(layer), -1 if head == "all" else int(head))))
+        layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
+        if isinstance(layer, int) and head is not None:
+            self.post_message(HeadPicked(Head(str(row["stack"]), layer, -1 if head == "all" else int(head))))
+        elif "token" in VIEWS[self.view].columns and isinstance(row["token_id"], int):
+            self.post_message(TokenPicked(row["token_id"]))
+
+    def action_position(self, step: int) -> None:
+        """Ask for what is predicted at another token."""
+        if "position" in VIEWS[self.view].options:
+            self.post_message(PositionMoved(step))
+
+
+def _said(cell: Cell) -> str:
+    """Write a cell as a title has it."""
+    return harmless(repr(cell)) if isinstance(cell, str) else short(cell)

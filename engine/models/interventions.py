@@ -1,0 +1,190 @@
+"""Switching heads off: what a head gives enters its output projection in columns of its own, which are replaced there.
+
+Head h's numbers are the columns ``h · value_head_dim`` to ``(h + 1) · value_head_dim`` of what the module of the output
+projection reads, as `engine.models.heads` cuts W_O. With these columns at zero the head writes nothing; with their mean
+over the sentence's tokens it writes the same at every token (mean ablation, Wang et al. 2023, arXiv 2211.00593).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from engine.models.outline import AttentionModule
+from engine.models.witness import output_projection
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.off import Off
+
+Change = Callable[[Head, Tensor], Tensor]
+"""Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""
+
+
+class Outputs:
+    """The output projections of a loaded model, layer by layer, and what they read.
+
+    Parameters
+    ----------
+    model : of transformers, loaded.
+    modules : its attention modules by layer.
+    """
+
+    def __init__(self, model: nn.Module, modules: Mapping[Head, AttentionModule]) -> None:
+        self._model = model
+        self._modules = {name: module for name, module in modules.items() if module.change_of is None}
+        self._found: dict[Head, nn.Module] | None = None
+
+    def module(self, layer: Head) -> nn.Module:
+        """Give the module of a layer's output projection.
+
+        Raises
+        ------
+        EngineError : when its heads go through no module of their own.
+        """
+        found = self.layers.get(layer.whole_layer)
+        if found is None:
+            raise EngineError(
+                f"the heads of {layer.stack} {layer.whole_layer} reach the residual stream through no module that "
+                "could be changed; this layer's heads cannot be switched off"
+            )
+        return found
+
+    @property
+    def layers(self) -> dict[Head, nn.Module]:
+        """The modules by layer, where there are any; they are looked for when they are first wanted."""
+        if self._found is None:
+            named = dict(self._model.named_modules())
+            found = {name: output_projection(named, module) for name, module in self._modules.items()}
+            self._found = {name: module for name, module in found.items() if module is not None}
+        return self._found
+
+    def columns(self, head: Head) -> slice:
+        """Say which columns of what its layer's output projection reads are a head's."""
+        width = self._modules[head.whole_layer].outline.value_head_dim
+        return slice(head.head * width, (head.head + 1) * width)
+
+    def _width(self, layer: Head) -> int:
+        """Count the columns that are heads'."""
+        outline = self._modules[layer].outline
+        return outline.heads * outline.value_head_dim
+
+    @contextmanager
+    def changing(self, layers: Sequence[Head], sentences: int, change: Change) -> Iterator[None]:
+        """Change what output projections read while the model runs, once.
+
+        Parameters
+        ----------
+        layers : whose.
+        sentences : how many the model reads at once.
+        change : as `Change` says.
+
+        Raises
+        ------
+        EngineError : afterwards, when one of them was not called, so that nothing was changed.
+        """
+        wanted = {layer.whole_layer for layer in layers}
+        sharing: dict[nn.Module, list[Head]] = {}
+        for layer, module in self.layers.items() if wanted else ():
+            sharing.setdefault(module, []).append(layer)
+        done: set[Head] = set()
+
+        def changer(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...]], tuple[Any, ...] | None]:
+            waiting = iter(names)  # a module that layers share is called for one after the other
+
+            def hook(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+                layer = next(waiting, None)
+                if layer not in wanted or layer is None:
+                    return None
+                read, restore = by_sentence(args[0], sentences, isinstance(module, nn.Conv1d))
+                if read.shape[-1] < self._width(layer):
+                    return None  # it reads some heads at a time, so that columns are not where they are in the file
+                done.add(layer)
+                return (restore(change(layer, read)), *args[1:])
+
+            return hook
+
+        with ExitStack() as stack:
+            for module, names in sharing.items():
+                if not wanted.isdisjoint(names):
+                    stack.callback(module.register_forward_pre_hook(changer(names)).remove)
+            for layer in wanted:
+                self.module(layer)
+            yield
+        if missed := wanted - done:
+            layer = min(missed)
+            raise EngineError(
+                f"the output projection of {layer.stack} {layer} is not called as a module that reads all heads; "
+                "they cannot be switched off"
+            )
+
+    @contextmanager
+    def switching(self, off: Off, sentences: int, means: Mapping[Head, Tensor]) -> Iterator[None]:
+        """Run the model with heads switched off.
+
+        Parameters
+        ----------
+        off : which.
+        sentences : how many the model reads at once.
+        means : (width,) by layer, as `keeping_means` gave them; used where heads are off by their mean.
+        """
+
+        def change(layer: Head, read: Tensor) -> Tensor:
+            read = read.clone()
+            for head in off.heads:
+                if head.whole_layer == layer:
+                    columns = self.columns(head)
+                    read[..., columns] = means[layer][columns].to(read) if off.by_mean else 0
+            return read
+
+        with self.changing(off.heads, sentences, change):
+            yield
+
+    @contextmanager
+    def keeping_means(self, layers: Sequence[Head], means: dict[Head, Tensor]) -> Iterator[None]:
+        """Keep the mean over the tokens of what output projections read while the model reads one sentence."""
+
+        def change(layer: Head, read: Tensor) -> Tensor:
+            means[layer] = read.flatten(0, -2).float().mean(0)
+            return read
+
+        with self.changing(layers, 1, change):
+            yield
+
+    @contextmanager
+    def switching_each(self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None) -> Iterator[None]:
+        """Run the model on as many copies of a sentence as there are heads, with one of them off in each.
+
+        Parameters
+        ----------
+        heads : of one layer or several; the n-th is off in the n-th copy.
+        means : by layer, or None to switch off by zero.
+        """
+
+        def change(layer: Head, read: Tensor) -> Tensor:
+            read = read.clone()
+            for row, head in enumerate(heads):
+                if head.whole_layer == layer:
+                    columns = self.columns(head)
+                    read[row, ..., columns] = 0 if means is None else means[layer][columns].to(read)
+            return read
+
+        with self.changing(heads, len(heads), change):
+            yield
+
+
+def by_sentence(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """Bring what a projection reads into (sentences, tokens, width), and say how to bring it back.
+
+    Models hand it on as it is, with the tokens of all sentences one after the other, with the tokens first, or, where
+    the projection is a convolution, with the tokens last.
+    """
+    if has_tokens_last:
+        return x.mT, lambda each: each.mT
+    if x.ndim == 2:
+        return x.unflatten(0, (sentences, -1)), lambda each: each.flatten(0, 1)
+    if x.shape[0] != sentences == x.shape[1]:
+        return x.transpose(0, 1), lambda each: each.transpose(0, 1)
+    return x, lambda each: each

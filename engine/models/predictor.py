@@ -1,0 +1,262 @@
+"""What a model predicts at a token of a sentence: as it is, after each block, and with heads switched off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.models.checkpoint import Tensors
+from engine.models.language_model import unembedding_of, with_head
+from engine.models.sentence import Reader
+from engine.models.stream import Stream, blocks_around
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.off import Off
+
+Breathe = Callable[[], None]
+
+TOKENS_AT_ONCE = 2048
+"""Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
+
+CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+"""Of the largest logit: what rounding in a model's own arithmetic may add up to."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A token of a sentence, and what is read there.
+
+    Attributes
+    ----------
+    sentence : as it was typed.
+    inputs : what the model is called with, ids (1, tokens); a mask may stand in the place of the token.
+    tokens : the texts of those tokens among which the position is: the decoder's own where it has some.
+    position : of the token, from 0.
+    """
+
+    sentence: Sentence
+    inputs: Mapping[str, Any]
+    tokens: tuple[str, ...]
+    position: int
+
+
+class Predictor:
+    """A loaded model with its head; belongs to the engine thread.
+
+    Parameters
+    ----------
+    reader : the loaded model.
+    tensors : of its checkpoint.
+
+    Raises
+    ------
+    EngineError : when the model has no language-modelling head.
+    """
+
+    def __init__(self, reader: Reader, tensors: Tensors) -> None:
+        self._reader = reader
+        outline = reader.anatomy.outline
+        self.name = outline.name
+        self.outline = outline
+        self.stack = "decoder" if "decoder" in outline.stacks else "encoder"
+        self.is_masked = self.stack == "encoder"
+        self.words = reader.words
+        self.model: Any = with_head(reader.model, tensors, outline.name, is_masked=self.is_masked)
+        self.unembedding = unembedding_of(self.model)
+        self.outputs = reader.outputs
+        paths = {module: path for path, module in reader.model.named_modules()}
+        own = [paths[module] for layer, module in reader.modules.items() if layer.stack == self.stack]
+        self.stream = Stream(blocks_around(dict(reader.model.named_modules()), own))
+        self._means: tuple[str, dict[Head, Tensor]] = ("", {})
+
+    def ask(self, text: str, position: int | None) -> Asked:
+        """Find the token that a prediction is asked for.
+
+        A model that fills in masks does so at the first mask of the sentence, or, where there is none or another
+        position is asked for, at that token, which a mask replaces. Without a position it is the last token, of a
+        masked model the last one that stands for text.
+
+        Raises
+        ------
+        EngineError : when the sentence has no such token.
+        """
+        sentence = self.words.read(text, self._reader.anatomy.outline.context)
+        mask = self.words.mask if self.is_masked else None
+        if mask is not None:
+            plain = [place for place, each in enumerate(sentence.ids) if each not in self.words.special]
+            masks = [place for place, each in enumerate(sentence.ids) if each == mask]
+            position = position if position is not None else next(iter([*masks, *reversed(plain)]), None)
+        inputs = self._reader.inputs(sentence)
+        read = inputs.get("decoder_input_ids", inputs["input_ids"])
+        count = read.shape[1]
+        position = count - 1 if position is None else position
+        if not 0 <= position < count:
+            raise EngineError(f"the sentence has no token {position}: its tokens are 0 to {count - 1}")
+        if mask is not None:
+            read[0, position] = mask
+        return Asked(sentence, inputs, self.words.texts(read[0].tolist()), position)
+
+    def run(self, asked: Asked, breathe: Breathe, around: Callable[[], Any]) -> Tensor:
+        """Run the model on the sentence within a context that is entered anew for each try: (vocabulary,) float32."""
+        return self._run(asked, 1, breathe, around)[0]
+
+    def logits(self, asked: Asked, breathe: Breathe) -> Tensor:
+        """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
+        return self._run(asked, 1, breathe)[0]
+
+    def switched(self, asked: Asked, off: Off, breathe: Breathe) -> Tensor:
+        """Give the logits with heads switched off, all together: (vocabulary,) float32."""
+        means = self.means(asked, breathe) if off.by_mean else {}
+        return self._run(asked, 1, breathe, lambda: self.outputs.switching(off, 1, means))[0]
+
+    def each_switched(
+        self, asked: Asked, heads: Sequence[Head], breathe: Breathe, *, by_mean: bool
+    ) -> Iterator[tuple[Head, Tensor]]:
+        """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
+        means = self.means(asked, breathe) if by_mean else None
+        tokens = max(each.shape[1] for each in asked.inputs.values() if isinstance(each, Tensor))
+        left = list(heads)
+        while left:
+            breathe()
+            count = min(max(1, TOKENS_AT_ONCE // tokens), len(left))
+            if count == tokens > 1:
+                count -= 1  # else it could not be told which of two dimensions has the sentences
+            some, left = left[:count], left[count:]
+            found = self._run(asked, count, breathe, partial(self.outputs.switching_each, some, means))
+            yield from zip(some, found, strict=True)
+
+    def means(self, asked: Asked, breathe: Breathe) -> dict[Head, Tensor]:
+        """Give the means over the sentence's tokens of what output projections read with nothing off, by layer."""
+        key = repr([each.tolist() for each in asked.inputs.values() if isinstance(each, Tensor)])
+        if self._means[0] != key:
+            means: dict[Head, Tensor] = {}
+            self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(list(self.outputs.layers), means))
+            self._means = (key, means)
+        return self._means[1]
+
+    def states(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
+        """Give the residual stream at the token, (1, width) before the first block and after each, and the logits.
+
+        Raises
+        ------
+        EngineError : when there is no one residual stream.
+        """
+        kept: list[Tensor] = []
+
+        @contextmanager
+        def watching() -> Iterator[None]:
+            kept.clear()
+            with self.stream.watching(asked.position, len(asked.tokens)) as seen:
+                yield
+            kept.extend(seen)
+
+        logits = self._run(asked, 1, breathe, watching)[0]
+        return kept, logits
+
+    def lens(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
+        """Give the states of `states`, and the logits of each through all that follows the last block.
+
+        Returns
+        -------
+        states : (1, width) each.
+        logits : (states, vocabulary) float32; the last are the model's own, which is checked.
+
+        Raises
+        ------
+        EngineError : when what follows the last block is not a function of its states alone.
+        """
+        states, logits = self.states(asked, breathe)
+        together = torch.cat(states)
+        refusal = f"what {self.name} does after its last block depends on more than one state; it has no lens"
+        try:
+            found = self.run_tokens(
+                asked, len(states), breathe, lambda: self.stream.ending_with(len(states) - 1, together)
+            )
+        except EngineError as error:
+            raise EngineError(refusal) from error
+        if not self.is_close(found[-1], logits):
+            raise EngineError(refusal)
+        return states, found
+
+    def is_close(self, found: Tensor, expected: Tensor) -> bool:
+        """Say whether numbers are equal but for the rounding of the model's own arithmetic."""
+        slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
+        return bool((found - expected).abs().max() <= slack * expected.abs().max().clamp_min(1e-6))
+
+    def run_tokens(self, asked: Asked, count: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
+        """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
+        single = {
+            name: each[:, :1].expand(count, 1) if isinstance(each, Tensor) else each
+            for name, each in asked.inputs.items()
+        }
+        return self._logits_of(single, 1, 0, breathe, around)
+
+    def _run(self, asked: Asked, copies: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
+        """Run the model on copies of the sentence: (copies, vocabulary) float32 logits at the token."""
+        inputs = {
+            name: each.expand(copies, -1) if isinstance(each, Tensor) else each for name, each in asked.inputs.items()
+        }
+        return self._logits_of(inputs, len(asked.tokens), asked.position, breathe, around)
+
+    def _logits_of(
+        self, inputs: Mapping[str, Any], tokens: int, position: int, breathe: Breathe, around: Callable[[], Any]
+    ) -> Tensor:
+        """Run the model, and unembed no other token than the one that is wanted."""
+
+        def one_token(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+            x = args[0]
+            if isinstance(x, Tensor) and x.ndim == 3 and x.shape[1] == tokens:
+                return (x[:, position : position + 1], *args[1:])
+            return None
+
+        def pause(module: nn.Module, args: tuple[Any, ...]) -> None:
+            breathe()
+
+        def run() -> Tensor:
+            with ExitStack() as stack:
+                for module in dict.fromkeys(self._reader.modules.values()):
+                    stack.callback(module.register_forward_pre_hook(pause).remove)
+                stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
+                stack.enter_context(around())
+                result = self.model(**inputs)
+            logits = _logits(result)
+            return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
+
+        return self._reader.running(tokens, breathe, run)
+
+    def token(self, text: str, count: int) -> int:
+        """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.
+
+        Raises
+        ------
+        EngineError : when there is no such token.
+        """
+        if text.startswith("#") and text[1:].isdigit():
+            if int(text[1:]) >= count:
+                raise EngineError(f"there is no token {text}: ids go from 0 to {count - 1}")
+            return int(text[1:])
+        ids = list(self.words.known(count))
+        by_text = dict(zip(reversed(self.words.texts(ids)), reversed(ids), strict=True))
+        for spelling in (text, f" {text}", text.strip()):
+            if spelling in by_text:
+                return by_text[spelling]
+        raise EngineError(
+            f"'{text}' is not one token of {self.name}; give one as predictions lists it, or # and its id"
+        )
+
+
+def _logits(result: Any) -> Tensor:
+    """Take the logits, (sentences, tokens, vocabulary), out of what a model returns."""
+    for name in ("logits", "prediction_logits"):
+        if isinstance(found := getattr(result, name, None), Tensor):
+            return found
+    found = result[0]
+    assert isinstance(found, Tensor)
+    return found

@@ -1,0 +1,66 @@
+"""What an open model predicts: the model with its head, and the sentence that was asked about last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError
+from engine.values.views import Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.predictor import Asked, Predictor
+    from engine.service.session import Breathe, Session
+
+
+class Predicting:
+    """A model's head, which is put on at the first prediction; belongs to the engine thread.
+
+    Parameters
+    ----------
+    session : the open model.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._predictor: Predictor | None = None
+        self._last: tuple[tuple[str, int | None], Asked, Tensor] | None = None
+
+    def predictor(self, breathe: Breathe) -> Predictor:
+        """Give the model with its head.
+
+        Raises
+        ------
+        EngineError : when it has none, or is no model of transformers.
+        """
+        if self._predictor is None:
+            reader = self._session.reader(breathe)
+            from engine.models.predictor import Predictor
+            from engine.models.sentence import Reader
+
+            if not isinstance(reader, Reader):
+                raise EngineError(
+                    f"{self._session.outline.name} is no model of transformers; attn-tui does not know which of what "
+                    "it returns are logits, so it has no predictions"
+                )
+            self._predictor = Predictor(reader, self._session.source.tensors)
+        return self._predictor
+
+    def asked(self, query: Query, breathe: Breathe) -> tuple[Predictor, Asked, Tensor]:
+        """Read a sentence, and give the logits, (vocabulary,), at the token that a query names.
+
+        Raises
+        ------
+        EngineError : when there is no such token, or nothing can be predicted.
+        """
+        predictor = self.predictor(breathe)
+        key = (query.text or "", query.position)
+        if self._last is None or self._last[0] != key:
+            asked = predictor.ask(*key)
+            self._last = (key, asked, predictor.logits(asked, breathe))
+        return predictor, *self._last[1:]
+
+    def token(self, query: Query, logits: Tensor, predictor: Predictor) -> int:
+        """Find the token that a query names: the model's first choice unless it names one."""
+        return int(logits.argmax()) if query.token is None else predictor.token(query.token, len(logits))

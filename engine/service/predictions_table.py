@@ -1,0 +1,70 @@
+"""The rows of the tables ``predictions``, ``lens`` and ``contributions``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from engine.values.tables import Cell
+from engine.values.views import CONTRIBUTIONS, Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.predictor import Predictor
+    from engine.service.predicting import Predicting
+    from engine.service.session import Breathe
+
+BEFORE_CAP = "of the logit before the model caps it"
+EMBEDDING = "embedding"
+"""What the lens calls the place before the first block."""
+
+Rows = Iterator[tuple[Cell, ...]]
+
+
+class PredictionsTable:
+    """What a model predicts at a token of a sentence, and where that comes from."""
+
+    def __init__(self, predicting: Predicting) -> None:
+        self._predicting = predicting
+
+    def rows(self, query: Query, breathe: Breathe) -> Rows:
+        """Yield the most likely tokens."""
+        predictor, asked, logits = self._predicting.asked(query, breathe)
+        place = (asked.position, asked.tokens[asked.position])
+        for rank, choice in enumerate(_choices(predictor, logits, query.top), start=1):
+            yield (*place, rank, *choice)
+
+    def lens(self, query: Query, breathe: Breathe) -> Rows:
+        """Yield the most likely tokens before the first block and after each, and the residual stream's norm there."""
+        predictor, asked, _ = self._predicting.asked(query, breathe)
+        states, logits = predictor.lens(asked, breathe)
+        for number, (state, own) in enumerate(zip(states, logits, strict=True)):
+            layer: Cell = EMBEDDING if number == 0 else number - 1
+            norm = float(state.float().norm())
+            for place, choice in enumerate(_choices(predictor, own, query.top), start=1):
+                yield (predictor.stack, layer, place, *choice, norm)
+
+    def contributions(self, query: Query, breathe: Breathe) -> Rows:
+        """Yield what each head adds to the logit of a token, the largest first, and what all the rest adds."""
+        from engine.models.contributions import contributions
+
+        predictor, asked, logits = self._predicting.asked(query, breathe)
+        token = self._predicting.token(query, logits, predictor)
+        found = contributions(predictor, asked, token, breathe)
+        of = (token, predictor.words.texts([token])[0])
+        note = BEFORE_CAP if found.is_before_cap else ""
+        rows: list[tuple[Cell, ...]] = [
+            (head.stack, head.layer, head.label, "head", *of, value, found.logit, note)
+            for head, value in found.heads.items()
+        ]
+        rows.append((predictor.stack, "", "", "rest", *of, found.rest, found.logit, note))
+        yield from (tuple(row) for row in CONTRIBUTIONS.ranked(rows))
+
+
+def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float]]:
+    """List the most likely tokens: id, text, logit and probability."""
+    values, ids = logits.double().topk(min(count, len(logits)))
+    probabilities = logits.double().softmax(0)[ids].tolist()
+    texts = predictor.words.texts(ids.tolist())
+    return list(zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True))

@@ -1,0 +1,30 @@
+"""Heads that are switched off while a sentence is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.values.heads import Head
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Which heads are off, and what stands in the place of what they give.
+
+    Attributes
+    ----------
+    heads : the heads, in any order.
+    by_mean : whether it is the mean, over the sentence's tokens, of what the head gives with nothing off, and not zero.
+    """
+
+    heads: tuple[Head, ...] = ()
+    by_mean: bool = False
+
+    def __str__(self) -> str:
+        """Name the heads: ``L0H1, L1H2 off``."""
+        way = " by their mean" if self.by_mean else ""
+        return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
+
+
+NOTHING_OFF = Off()
+"""All heads work."""

@@ -1,0 +1,363 @@
+"""``predictions``, ``lens``, ``contributions`` and ``ablation`` against transformers' own models with hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from engine.service.engine import Engine
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.off import Off
+from engine.values.views import Query
+from tests.conftest import TinyModel
+from tests.handmade import OddNames, Speaker
+from tests.test_weight_tables import exported, refusal
+
+TEXT = "The cat sat on the mat, and the dog sat"
+
+CLASSES: dict[str, Any] = {
+    "gpt2": transformers.GPT2LMHeadModel,
+    "llama": transformers.LlamaForCausalLM,
+    "gemma2": transformers.Gemma2ForCausalLM,
+    "t5": transformers.T5ForConditionalGeneration,
+    "bart": transformers.BartForConditionalGeneration,
+    "bert": transformers.BertForMaskedLM,
+}
+
+
+class Own:
+    """A model as transformers loads and runs it, at the last token that is predicted at."""
+
+    def __init__(self, folder: Path, model_type: str) -> None:
+        self.model = CLASSES[model_type].from_pretrained(folder, attn_implementation="eager").eval()
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        ids = torch.tensor([tokenizer(TEXT)["input_ids"]])
+        self.position = ids.shape[1] - 1
+        if model_type == "bert":
+            self.position -= 1  # what follows is [SEP]
+            ids[0, self.position] = tokenizer.mask_token_id
+        self.inputs = {"input_ids": ids}
+        if self.model.config.is_encoder_decoder:
+            start = torch.tensor([[self.model.config.decoder_start_token_id]])
+            self.inputs["decoder_input_ids"] = torch.cat([start, ids[:, :-1]], 1)
+
+    def run(self, **settings: Any) -> Any:
+        with torch.no_grad():
+            return self.model(**self.inputs, **settings)
+
+    def logits(self) -> Tensor:
+        logits: Tensor = self.run().logits[0, self.position]
+        return logits
+
+    def output(self, stack: str, layer: int) -> nn.Module:
+        """Name the output projection of a layer."""
+        model = self.model
+        places: dict[str, Callable[[], Any]] = {
+            "gpt2": lambda: model.transformer.h[layer].attn.c_proj,
+            "llama": lambda: model.model.layers[layer].self_attn.o_proj,
+            "gemma2": lambda: model.model.layers[layer].self_attn.o_proj,
+            "bert": lambda: model.bert.encoder.layer[layer].attention.output.dense,
+            "t5": lambda: (
+                model.encoder.block[layer].layer[0].SelfAttention.o if stack == "encoder"
+                else model.decoder.block[layer].layer[1].EncDecAttention.o if stack == "cross"
+                else model.decoder.block[layer].layer[0].SelfAttention.o
+            ),
+            "bart": lambda: (
+                model.model.encoder.layers[layer].self_attn.out_proj if stack == "encoder"
+                else model.model.decoder.layers[layer].encoder_attn.out_proj if stack == "cross"
+                else model.model.decoder.layers[layer].self_attn.out_proj
+            ),
+        }  # fmt: skip
+        found: nn.Module = places[model.config.model_type]()
+        return found
+
+    @contextmanager
+    def reading(self, module: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Change what a module reads."""
+        hook = module.register_forward_pre_hook(lambda module, args: (change(args[0]),))
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def read_by(self, module: nn.Module) -> Tensor:
+        """Give what a module reads, (tokens, width)."""
+        kept: list[Tensor] = []
+
+        def keep(x: Tensor) -> Tensor:
+            kept.append(x[0].clone())
+            return x
+
+        with self.reading(module, keep):
+            self.run()
+        return kept[0]
+
+    def without(self, stack: str, layer: int, head: int, *, by_mean: bool = False) -> Tensor:
+        """Give the logits with a head of width 8 switched off."""
+        module = self.output(stack, layer)
+        mean = self.read_by(module).mean(0) if by_mean else torch.zeros(32)
+
+        def change(x: Tensor) -> Tensor:
+            x = x.clone()
+            x[..., 8 * head : 8 * head + 8] = mean[8 * head : 8 * head + 8]
+            return x
+
+        with self.reading(module, change):
+            return self.logits()
+
+
+TYPES = ["gpt2", "llama", "gemma2", "t5", "bart", "bert"]
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_predictions_are_the_models_own(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    rows = exported(folder, "predictions", "--text", TEXT, "--top", "5")
+    probabilities, ids = own.logits().softmax(0).topk(5)
+    assert [int(row["token_id"]) for row in rows] == ids.tolist()
+    assert [float(row["probability"]) for row in rows] == pytest.approx(probabilities.tolist(), rel=1e-4)
+    assert {row["position"] for row in rows} == {str(own.position)}
+    assert [row["rank"] for row in rows] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_position_and_a_mask_can_be_chosen(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+    (row,) = exported(folder, "predictions", "--text", TEXT, "--position", "2", "--top", "1")
+    assert float(row["logit"]) == pytest.approx(float(own.run().logits[0, 2].max()), abs=1e-4)
+    folder = tiny_model("bert", with_head=True)
+    asked = [
+        exported(folder, "predictions", "--text", text, "--top", "3") for text in ("the [MASK] sat", "the cat sat")
+    ]
+    by_position = exported(folder, "predictions", "--text", "the cat sat", "--top", "3", "--position", "2")
+    assert asked[0][0]["position"] == "2"
+    assert asked[0] == by_position
+    assert asked[1] != by_position
+
+
+def test_a_tied_head_is_put_on_a_model_that_was_saved_without(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    own = Own(folder, "gpt2")  # transformers ties it to the embedding too
+    (row,) = exported(folder, "predictions", "--text", TEXT, "--top", "1")
+    assert float(row["logit"]) == pytest.approx(float(own.logits().max()), abs=1e-4)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "bert"])
+def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    states: list[Tensor] = []
+    model = own.model
+    blocks = {"gpt2": lambda: model.transformer.h, "llama": lambda: model.model.layers,
+              "bert": lambda: model.bert.encoder.layer}[model_type]()  # fmt: skip
+    hooks = [
+        block.register_forward_hook(lambda module, args, out: states.append(out[0] if isinstance(out, tuple) else out))
+        for block in blocks
+    ]
+    own.run()
+    for hook in hooks:
+        hook.remove()
+    ends: dict[str, Callable[[], nn.Module]] = {
+        "gpt2": lambda: nn.Sequential(model.transformer.ln_f, model.lm_head),
+        "llama": lambda: nn.Sequential(model.model.norm, model.lm_head),
+        "bert": lambda: model.cls,
+    }
+    rows = exported(folder, "lens", "--text", TEXT, "--top", "2")
+    assert [row["layer"] for row in rows] == ["embedding", "embedding", "0", "0", "1", "1"]
+    for layer, whole in enumerate(states):
+        x = whole.reshape(1, -1, 32)[:, own.position]
+        with torch.no_grad():
+            values, ids = ends[model_type]()(x)[0].topk(2)
+        found = [row for row in rows if row["layer"] == str(layer)]
+        assert [int(row["token_id"]) for row in found] == ids.tolist()
+        assert [float(row["logit"]) for row in found] == pytest.approx(values.tolist(), abs=1e-4)
+        assert float(found[0]["norm"]) == pytest.approx(float(x.norm()), rel=1e-5)
+
+
+@torch.no_grad()
+def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], float]:
+    """Give every head's direct contribution by the formulas of its type, norm by norm."""
+    model, model_type = own.model, own.model.config.model_type
+    last = {
+        "gpt2": lambda: model.transformer.ln_f, "llama": lambda: model.model.norm, "gemma2": lambda: model.model.norm,
+        "t5": lambda: model.decoder.final_layer_norm,
+    }[model_type]()  # fmt: skip
+    x = own.read_by(last)[own.position]
+    row = model.lm_head.weight[token].detach()
+    if model_type == "t5":
+        row = row * 32**-0.5  # T5 scales before a tied head
+
+    def root_mean_square(each: Tensor) -> Tensor:
+        return each.square().mean().add(1e-6).sqrt()
+
+    found = {}
+    for stack in ("decoder", "cross") if model_type == "t5" else ("decoder",):
+        for layer in range(3 if model_type == "t5" else 2):
+            module = own.output(stack, layer)
+            read = own.read_by(module)[own.position]
+            weight: Any = module.weight
+            for head in range(4):
+                part = slice(8 * head, 8 * head + 8)
+                v = read[part] @ weight[part] if model_type == "gpt2" else weight[:, part] @ read[part]
+                if model_type == "gemma2":
+                    whole = weight @ read
+                    gain = model.model.layers[layer].post_attention_layernorm.weight
+                    v = v * (1 + gain) / root_mean_square(whole)
+                if model_type == "gpt2":
+                    v = (v - v.mean()) * last.weight / x.var(unbiased=False).add(1e-5).sqrt()
+                else:
+                    v = v * (last.weight + (model_type == "gemma2")) / root_mean_square(x)
+                found[stack, layer, head] = float(v @ row)
+    return found
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma2", "t5"])
+def test_contributions_are_those_of_the_formula_and_add_up_to_the_logit(tiny_model: TinyModel, model_type: str) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    logits = own.logits()
+    token = int(logits.topk(3).indices[2])
+    rows = exported(folder, "contributions", "--text", TEXT, "--token", f"#{token}")
+    heads = {(row["stack"], int(row["layer"]), int(row["head"])): float(row["contribution"])
+             for row in rows if row["part"] == "head"}  # fmt: skip
+    assert heads == pytest.approx(by_hand(own, token), abs=1e-4)
+    cap = own.model.config.final_logit_softcapping if model_type == "gemma2" else None
+    logit = float(logits[token] if cap is None else cap * torch.atanh(logits[token] / cap))
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=1e-4)
+    assert [float(row["logit"]) for row in rows] == pytest.approx([logit] * len(rows), abs=1e-4)
+    assert {bool(row["note"]) for row in rows} == {cap is not None}
+    sizes = [abs(float(row["contribution"])) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_contributions_add_up_where_norms_come_after_the_sum(tiny_model: TinyModel) -> None:
+    folder = tiny_model("bart", with_head=True)
+    rows = exported(folder, "contributions", "--text", TEXT)
+    logit = float(Own(folder, "bart").logits().max())
+    assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=2e-4)
+    assert {row["stack"] for row in rows} == {"decoder", "cross"}
+
+
+HEADS = {"gpt2": "decoder.L1H2", "llama": "decoder.L0H3", "gemma2": "decoder.L0H1", "t5": "cross.L2H1",
+         "bart": "encoder.L1H0", "bert": "encoder.L0H2"}  # fmt: skip
+
+
+@pytest.mark.parametrize("by_mean", [False, True])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, model_type: str, by_mean: bool) -> None:
+    folder = tiny_model(model_type, with_head=True)
+    own = Own(folder, model_type)
+    stack, _, name = HEADS[model_type].partition(".")
+    layer, head = int(name[1]), int(name[3])
+    before, after = own.logits(), own.without(stack, layer, head, by_mean=by_mean)
+    token = int(before.argmax())
+    way = ["--mean"] if by_mean else []
+    for row in (
+        exported(folder, "ablation", "--text", TEXT, "--off", HEADS[model_type], *way)[0],
+        exported(folder, "ablation", "--text", TEXT, "--head", HEADS[model_type], *way)[0],
+    ):
+        assert int(row["token_id"]) == token
+        assert float(row["logit_before"]) == pytest.approx(float(before[token]), abs=1e-4)
+        assert float(row["logit_after"]) == pytest.approx(float(after[token]), abs=1e-4)
+        assert float(row["logit_change"]) == pytest.approx(float(after[token] - before[token]), abs=1e-4)
+        change = after.softmax(0)[token] - before.softmax(0)[token]
+        assert float(row["change"]) == pytest.approx(float(change), abs=1e-5)
+    assert abs(float(after[token] - before[token])) > 1e-3
+
+
+def test_heads_of_several_layers_are_off_together_by_their_means_of_the_undisturbed_sentence(
+    tiny_model: TinyModel,
+) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+    first, second = (own.output("decoder", layer) for layer in (0, 1))
+    means = {module: own.read_by(module).mean(0) for module in (first, second)}
+
+    def put(module: nn.Module, x: Tensor, head: int) -> Tensor:
+        x = x.clone()
+        x[..., 8 * head : 8 * head + 8] = means[module][8 * head : 8 * head + 8]
+        return x
+
+    with own.reading(first, lambda x: put(first, x, 3)), own.reading(second, lambda x: put(second, x, 0)):
+        after = own.logits()
+    rows = exported(folder, "ablation", "--text", TEXT, "--off", "L0H3", "--off", "L1H0", "--mean", "--top", "3")
+    before = own.logits()
+    expected = set(before.topk(3).indices.tolist()) | set(after.topk(3).indices.tolist())
+    assert {int(row["token_id"]) for row in rows} == expected
+    for row in rows:
+        token = int(row["token_id"])
+        assert float(row["probability_before"]) == pytest.approx(float(before.softmax(0)[token]), abs=1e-5)
+        assert float(row["probability_after"]) == pytest.approx(float(after.softmax(0)[token]), abs=1e-5)
+        assert row["head"] == "L0H3 L1H0"
+
+
+def test_a_sweep_ranks_all_heads(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", with_head=True)
+    own = Own(folder, "llama")
+    token = int(own.logits().argmax())
+    rows = exported(folder, "ablation", "--text", TEXT)
+    expected = {
+        (layer, head): float(own.without("decoder", layer, head).softmax(0)[token])
+        for layer in range(2) for head in range(4)
+    }  # fmt: skip
+    found = {(int(row["layer"]), int(row["head"])): float(row["probability_after"]) for row in rows}
+    assert found == pytest.approx(expected, abs=1e-5)
+    changes = [abs(float(row["change"])) for row in rows]
+    assert changes == sorted(changes, reverse=True)
+
+
+def test_maps_of_later_layers_are_those_without_the_heads(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    own = Own(folder, "gpt2")
+
+    def change(x: Tensor) -> Tensor:
+        x = x.clone()
+        x[..., :16] = 0  # heads 0 and 1
+        return x
+
+    with own.reading(own.output("decoder", 0), change):
+        expected = own.run(output_attentions=True).attentions[1][0, 2]
+    before = own.run(output_attentions=True).attentions[1][0, 2]
+    rows = exported(folder, "attention", "--text", TEXT, "--head", "L1H2", "--off", "L0H0", "--off", "L0H1")
+    found = torch.tensor([float(row["weight"]) for row in rows]).reshape(expected.shape)
+    assert float((found - expected).abs().max()) < 1e-5
+    assert float((before - expected).abs().max()) > 1e-2
+
+
+def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None:
+    bare, bert = tiny_model("bert"), tiny_model("bert", with_head=True)
+    gpt2 = tiny_model("gpt2", with_head=True)
+    said: dict[str, tuple[str | Path, ...]] = {
+        "has no language-modelling head to predict with": (bare, "predictions"),
+        "has no direct contributions of heads": (bert, "contributions"),
+        "the sentence has no token 400": (gpt2, "predictions", "--position", "400"),
+        "is not one token": (gpt2, "contributions", "--token", "unheard of"),
+        "ids go from 0 to 319": (gpt2, "ablation", "--token", "#320"),
+        "layer 0 has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
+        "is a whole layer": (gpt2, "ablation", "--off", "L1"),
+        "through no module that could be changed": (tiny_model("xlnet", with_head=True), "ablation"),
+    }
+    for words, (folder, view, *options) in said.items():
+        message = refusal(folder, view, "--text", TEXT, *options)
+        assert words in message
+        assert message.count("\n") == 1
+    assert "predictions needs --text" in refusal(gpt2, "predictions", code=2)
+
+
+def test_a_module_written_by_hand_says_why_it_has_no_predictions() -> None:
+    engine = Engine.of_module(Speaker(OddNames), None, "mine", None)
+    engine.open("mine", lambda progress: None).result()
+    with pytest.raises(EngineError, match="is no model of transformers"):
+        engine.table("predictions", Query(text="1 2 3")).result()
+    with pytest.raises(EngineError, match="cannot be switched off"):
+        engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()
+    engine.stop()
