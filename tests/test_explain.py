@@ -162,6 +162,16 @@ def test_what_has_no_score_or_cannot_be_split_is_said_in_one_line(tiny_model: Ti
     assert "explain needs --text" in refusal(folder, "explain", "--head", "L0H0", code=2)
 
 
+async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back_all_the_same(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("x")
+        await settle(pilot)
+        assert "type a sentence with i" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.views.active is app.views.attention
+
+
 async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

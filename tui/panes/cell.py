@@ -16,7 +16,7 @@ class CellPane(TablePane):
     """Shows the terms of one score; Enter and escape go back to the map, and the table follows the map's cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
+        Binding("escape,enter", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
     ]
 
     def on_mount(self) -> None:

@@ -313,8 +313,12 @@ class TableGrid(ScrollView, can_focus=True):
         self._move(self._order.index(row), self._cursor[1])
 
     def action_choose(self) -> None:
-        """Say that a person wants to go to what the row under the cursor is about, if there is one."""
+        """Say which row a person wants to go to."""
         self.post_message(self.Chosen())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter to what the table is in where there is no row to choose."""
+        return action != "choose" or self.row is not None
 
 
 def _is_missing(cell: Cell) -> bool:
