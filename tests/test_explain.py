@@ -101,6 +101,17 @@ def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
     assert compared > 20
 
 
+def test_in_half_precision_what_the_models_own_arithmetic_rounds_is_left_over(tiny_model: TinyModel) -> None:
+    folder = tiny_model("qwen3", dtype="bfloat16")
+    asked = ("--head", "L1H1", "--text", TEXT, "--position", "9", "--key", "3")
+    rounded, exact = (
+        {row["kind"]: float(row["value"]) for row in exported(folder, "explain", *asked, "--dtype", dtype)}
+        for dtype in ("auto", "float32")
+    )
+    assert 1e-6 < abs(rounded["unexplained"]) < 0.05 * max(1, abs(rounded["model"]))
+    assert abs(exact["unexplained"]) < 1e-5
+
+
 @pytest.mark.parametrize("model_type", ["gpt2", "llama"])
 def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
     tiny_model: TinyModel, model_type: str

@@ -39,6 +39,7 @@ class Scoring:
 
     Attributes
     ----------
+    dtype : in which the module computes.
     scores, weights : (heads, queries, keys) before and after the softmax, as the module computes them in its own dtype.
     added : (heads, queries, keys) what is added beside the product.
     seen : (heads, queries, keys) whether a key is not hidden by a mask.
@@ -74,7 +75,8 @@ class Scoring:
         own = self._own()
         assert own.scores is not None
         assert own.weights is not None
-        keys = shape[2]
+        assert own.query is not None
+        self.dtype, keys = own.query.dtype, shape[2]
         self.weights = own.weights[..., :keys].detach()
         self._held = Held()
         self._noted = self._exactly(self._held)
@@ -163,7 +165,7 @@ class Scoring:
         off = torch.where(seen, _capped(scales[:, None, None] * products, cap) - made, 0.0)
         if bool(off.abs().amax() <= EXACT * made.abs().amax()):
             return cap, scales
-        raise self._refusal("adds more to its scores than what is the same for every query")
+        raise self._refusal("has scores that are no scaled product of query and key with something added")
 
     def _check_half(self) -> None:
         """Refuse queries and keys that are no affine function of what their projections read.

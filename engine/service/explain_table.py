@@ -99,9 +99,7 @@ class ExplainTable:
             yield (term.name, term.value, total, *_beside(term, found, tokens), term.kind, _note(term, tokens))
         own = float(scoring.scores[cell])
         left = own - total
-        allowed = TOLERANCES[scoring.weights.dtype] * max(
-            1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax())
-        )
+        allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
         if not abs(left) <= allowed:
             raise EngineError(
                 f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
