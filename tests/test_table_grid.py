@@ -181,6 +181,17 @@ async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_
         app.assert_nothing_is_stale()
 
 
+async def test_of_a_long_table_no_number_and_no_name_is_cut() -> None:
+    made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
+    made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("head", "whole", "real", "text"), made, 1)
+        app.grid.narrow([1500])
+        await pilot.pause()
+        assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.2e-05", "far", "down"]
+
+
 async def test_missing_cells_are_last_whichever_way_a_column_is_sorted() -> None:
     made: list[tuple[Cell, ...]] = [("a", ""), ("b", 2.0), ("c", math.nan), ("d", 5), ("e", math.inf)]
     async with TableApp().run_test(size=(40, 9)) as pilot:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 EVERY = 0.25
 """Seconds between two states of a table that grows, so that a screen is not drawn for every tensor."""
 
+SHARE = 4
+"""How many times as long as a state takes to write and to deliver nothing is delivered after it."""
+
 Rows = tuple[tuple[Cell, ...], ...]
 
 
@@ -49,13 +52,15 @@ class WeightsTable:
             return
         wanted = _narrowed(self._listed, query)
         by_name = {each.name: each for each in self._listed}
-        drawn = time.monotonic()
+        drawn, pause = time.monotonic(), EVERY
         for done, parameter in enumerate(wanted):
             breathe()
             self._measure(parameter, by_name, breathe)
-            if time.monotonic() - drawn > EVERY:
-                drawn = time.monotonic()
+            begun = time.monotonic()
+            if begun - drawn > pause:
                 yield self._rows(self._listed, query), Progress("norms", done + 1, len(wanted), "tensors")
+                drawn = time.monotonic()
+                pause = max(EVERY, SHARE * (drawn - begun))
         yield self._rows(self._listed, query), Progress("norms", len(wanted), len(wanted), "tensors")
 
     def _list(self) -> tuple[Parameter, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -23,6 +22,7 @@ from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
 from tui.drawing.titles import Title, titles
 from tui.numbers import short
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.table_columns import ordered, widest
 
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""
@@ -74,7 +74,6 @@ class TableGrid(ScrollView, can_focus=True):
         self.message = ""
         self._ascii_only = ascii_only
         self.rows: Sequence[Row] = ()
-        self._texts: list[tuple[str, ...]] = []
         self._kept: Sequence[int] | None = None
         self._order: list[int] = []
         self._sorted: tuple[str, bool] | None = None
@@ -115,7 +114,7 @@ class TableGrid(ScrollView, can_focus=True):
     def show(
         self, columns: tuple[str, ...], rows: Sequence[Row], frozen: int, kept: Sequence[int] | None = None
     ) -> None:
-        """Show rows, sorted as before where the column is still there; those that were there before cost nothing.
+        """Show rows, sorted as before where the column is still there.
 
         Parameters
         ----------
@@ -125,12 +124,10 @@ class TableGrid(ScrollView, can_focus=True):
         kept : the numbers of the rows that are shown; all unless given.
         """
         same_columns = columns == self.columns
-        written = {id(row): texts for row, texts in zip(self.rows, self._texts, strict=True)} if same_columns else {}
-        self._texts = [written.get(id(row)) or tuple(map(self._text, row)) for row in rows]
         self.columns, self.rows, self._frozen, self._kept, self.message = columns, rows, frozen, kept, ""
         by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
         self._numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
-        longest = [max((cell_len(row[place]) for row in self._texts), default=0) for place in range(len(columns))]
+        longest = [widest(cells, self._text) for cells in by_column]
         self._titles = titles(columns)
         self._head = 2 if any(upper for upper, _ in self._titles) else 1
         self._widths = tuple(
@@ -154,7 +151,7 @@ class TableGrid(ScrollView, can_focus=True):
 
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
-        self.rows, self._texts, self._order, self._kept, self.message = (), [], [], None, message
+        self.rows, self._order, self._kept, self.message = (), [], None, message
         self.virtual_size = Size(0, 0)
         self.refresh()
 
@@ -168,10 +165,7 @@ class TableGrid(ScrollView, can_focus=True):
         self._order = list(range(len(self.rows)) if self._kept is None else self._kept)
         if self._sorted is not None:
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
-            present = [number for number in self._order if not _is_missing(self.rows[number][place])]
-            absent = [number for number in self._order if _is_missing(self.rows[number][place])]
-            present.sort(key=lambda number: _sort_key(self.rows[number][place]), reverse=is_descending)
-            self._order = present + absent
+            self._order = ordered(self._order, [row[place] for row in self.rows], is_descending)
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
         self.virtual_size = Size(self._starts[-1], len(self._order) + self._head)
         self.refresh()
@@ -191,7 +185,8 @@ class TableGrid(ScrollView, can_focus=True):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self._cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
-        return self._line(self._texts[self._order[place]], style, self._cursor[1] if is_current else -1)
+        texts = tuple(map(self._text, self.rows[self._order[place]]))
+        return self._line(texts, style, self._cursor[1] if is_current else -1)
 
     def _title(self, place: int, line: int) -> str:
         """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
@@ -319,13 +314,3 @@ class TableGrid(ScrollView, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to what the table is in where there is no row to choose."""
         return action != "choose" or self.row is not None
-
-
-def _is_missing(cell: Cell) -> bool:
-    """Say whether a cell holds nothing that could be compared."""
-    return cell == "" or (isinstance(cell, float) and math.isnan(cell))
-
-
-def _sort_key(cell: Cell) -> tuple[bool, float, str]:
-    """Order numbers by size and texts by alphabet, numbers first."""
-    return (True, 0.0, cell) if isinstance(cell, str) else (False, float(cell), "")
