@@ -120,6 +120,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
 
     monkeypatch.setattr(FolderSource, "parts", counting)
     monkeypatch.setattr("engine.service.weights_table.EVERY", 0.0)
+    monkeypatch.setattr("engine.service.weights_table.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
     ours = tables(folder)
     states = ours.growing("weights", NORMS, nothing)
@@ -130,7 +131,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
     for _ in range(5):
         next(states)
     del states
-    assert 0 < len(read) < 5
+    assert 0 < len(read) < len(named(first))
     whole = ours.table("weights", NORMS, nothing)
     assert sorted(read) == sorted(load_file(folder / "model.safetensors"))
     assert all(row["norm"] != "" for row in named(whole).values())
