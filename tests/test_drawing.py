@@ -30,7 +30,9 @@ BACKGROUNDS = sorted(
 )
 
 
-@pytest.mark.parametrize("module", ["axes", "curves", "grid", "legend", "levels", "plots", "ramps", "text", "ticks"])
+@pytest.mark.parametrize(
+    "module", ["axes", "curves", "grid", "legend", "levels", "plots", "ramps", "signed", "text", "ticks"]
+)
 def test_the_examples_in_the_docstrings_run(module: str) -> None:
     results = doctest.testmod(importlib.import_module(f"tui.drawing.{module}"))
     assert results.failed == 0

@@ -108,6 +108,7 @@ class Explorer(Frame):
         Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
         Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
         Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
+        Binding("D", "difference", "Differences from the other model's map", show=False, id="app.difference"),
     ]
 
     def __init__(
@@ -179,7 +180,7 @@ class Explorer(Frame):
     async def _begin(self) -> None:
         """Open the model that was named, or let one be chosen, and make the views meanwhile."""
         named = self._start.model
-        opening = None if named is None else self.engine.open(named, self._report)
+        opening = None if named is None else self.engine.open(named, self.report)
         from tui.conductor import Conductor
         from tui.views import Views
 
@@ -202,9 +203,9 @@ class Explorer(Frame):
         else:
             self.screen_stack[0].remove_class("-choosing")
             self.model_line.show(f"opening {model} …")
-            self.conductor.open(self.engine.open(model, self._report))
+            self.conductor.open(self.engine.open(model, self.report))
 
-    def _report(self, progress: Progress) -> None:
+    def report(self, progress: Progress) -> None:
         """Pass on how far a download is; called on the engine thread."""
         self.post_message(Advanced(progress))
 
@@ -386,6 +387,10 @@ class Explorer(Frame):
     def action_averaging(self) -> None:
         """Show the head's map, or a mean."""
         self.conductor.change_averaging()
+
+    def action_difference(self) -> None:
+        """Show what another model's map is different in, or the map again."""
+        self.conductor.change_difference()
 
     async def action_quit(self) -> None:
         """Leave at once, whatever is running."""

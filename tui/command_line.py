@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tui.command_options import check_epsilon, engine_options, one_line_errors, take_options
+from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 
 COMMANDS = ("check", "export", "info")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
@@ -88,6 +88,7 @@ def command() -> None:
 )
 @click.option("--theme", metavar="NAME", help="Colours; an unknown name lists them all.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
+@comparing_options
 @engine_options
 @one_line_errors
 def explore(

@@ -76,6 +76,16 @@ def table_options(command: Command) -> Command:
     return command
 
 
+def comparing_options(command: Command) -> Command:
+    """Add the options that name a second model."""
+    other = click.option(
+        "--vs", metavar="OTHER", help="A second model to compare with; base: the one that an adapter changes."
+    )
+    return other(
+        click.option("--vs-revision", metavar="REV", help="Branch, tag or commit of the second model.")(command)
+    )
+
+
 def engine_options(command: Command) -> Command:
     """Add the options that say how the engine works."""
     for option in reversed(
@@ -116,6 +126,8 @@ def take_options(arguments: dict[str, Any]) -> EngineOptions:
         trust_remote_code=arguments.pop("trust_remote_code"),
         base=arguments.pop("base"),
         layout=arguments.pop("layout"),
+        other=arguments.pop("vs", None),
+        other_revision=arguments.pop("vs_revision", None),
     )
 
 

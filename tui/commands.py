@@ -13,6 +13,7 @@ from engine.values.views import VIEWS as WORKED_OUT
 from tui.command_options import (
     TABLE_OPTIONS,
     check_epsilon,
+    comparing_options,
     engine_options,
     one_line_errors,
     table_options,
@@ -35,6 +36,7 @@ VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
 @table_options
 @click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@comparing_options
 @engine_options
 @one_line_errors
 def export(model: str, view: str, **arguments: Any) -> None:
@@ -43,7 +45,8 @@ def export(model: str, view: str, **arguments: Any) -> None:
     \b
     ranks       every measure, for each head and whole layer, and each matrix
     spectrum    every singular value
-    attention   every weight of the maps for --text; -o maps.npz: an array per layer
+    attention   every weight of the maps for --text; -o maps.npz: an array per layer;
+                with --vs beside the other model's
     matrices    the heads' W_Q, W_K, W_V, W_O and biases; needs -o heads.npz
     circuits    what QK and OV do as maps: symmetry, identity, copying, subspaces
     composition which earlier heads feed each head, the strongest first
@@ -56,12 +59,13 @@ def export(model: str, view: str, **arguments: Any) -> None:
     lens        what it would predict after each block, and the stream's norm
     contributions  what each head adds to the logit of --token
     ablation    what switching off does: each head alone, or with --off together
+    changes     what is different in each head of the model --vs, the most changed first
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.export import Request, run_export
 
-    run_export(model, Request(view=view, **arguments, asked=asked), options)
+    run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
 
 
 @click.command(short_help="Prove a model's heads against its own numbers.")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
@@ -18,7 +19,7 @@ from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS, Scope
 from tui.export_view import file_stem, subject_of, table_on_screen
-from tui.facts import model_line
+from tui.facts import line_of_two, model_line
 from tui.messages import Advanced, GroupReady
 from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
@@ -94,6 +95,8 @@ class Conductor:
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
+        if self._app.engine.is_comparing:
+            self._run(self._compare(), "compare")
         self._app.tree_widget.fill(outline)
         self._app.tree_widget.go_to(begin)
         sentence = DEMO_SENTENCE if outline.name == "demo" else None
@@ -101,6 +104,19 @@ class Conductor:
             self._look(begin, sentence)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
             self._app.call_after_refresh(self._look, begin, sentence)
+
+    async def _compare(self) -> None:
+        """Open the other model and say what of it is compared."""
+        try:
+            comparison = await asyncio.wrap_future(self._app.engine.compare(self._app.report))
+        except Superseded:
+            return
+        except EngineError as error:
+            self._app.fail(str(error))
+            return
+        self._app.show_model(line_of_two(comparison))
+        for note in filter(None, (*comparison.other.notes, comparison.note)):
+            self._app.notify(note, severity="warning", markup=False)
 
     def _look(self, begin: Head, sentence: str | None) -> None:
         """Show the first head; what else there is to do waits until it is on screen."""
@@ -243,7 +259,10 @@ class Conductor:
             self._reading.select(name)
 
     def look_at(self, view: str) -> None:
-        """Go to a view."""
+        """Go to a view; one of two models takes a second one."""
+        if view in VIEWS and "vs" in VIEWS[view].needs and not self._app.engine.is_comparing:
+            self._app.notify(HOW_TO_COMPARE, markup=False)
+            return
         active = self._app.views.active.view
         self._app.views.go_to(FURTHER.get(active, view) if view in FURTHER else view)
         if self._tables is not None:
@@ -312,6 +331,14 @@ class Conductor:
         """Go on to the next kind of mean."""
         if self._reading is not None:
             self._reading.change_averaging()
+
+    def change_difference(self) -> None:
+        """Show what the other model's maps are different in, or the maps again."""
+        if not self._app.engine.is_comparing:
+            self._app.notify(HOW_TO_COMPARE, markup=False)
+        elif self._reading is not None:
+            self._app.views.go_to("attention")
+            self._reading.change_difference()
 
     def step_head(self, step: int) -> None:
         """Go to the head after or before, across layers."""

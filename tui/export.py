@@ -17,6 +17,7 @@ from engine.service.engine import Engine
 from engine.service.files import write_csv, write_npz, write_rows
 from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
+from engine.values.comparison import Comparison
 from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head, parse_head
@@ -26,12 +27,13 @@ from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, Cell, Table
 from engine.values.views import VIEWS, WEIGHTS, Query, View
+from tui.selection import Selection, select
 from tui.status_line import StatusLine
 
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
     "spectrum": {"layer", "head", "stack", "matrix", "distance"},
-    "attention": {"layer", "head", "stack", "text", "off", "by_mean"},
+    "attention": {"layer", "head", "stack", "text", "off", "by_mean", "vs"},
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},
 }
@@ -48,7 +50,7 @@ TABLES = {
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
 """Which options a view cannot do without."""
 
-NEEDED = {"text": "the sentence to read"}
+NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
 """What such an option is."""
 
 
@@ -67,10 +69,13 @@ class Request:
     output: Path | None
     asked: Mapping[str, Any] = field(default_factory=dict)
     """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
+    vs: bool = False
+    """Whether a second model is named."""
 
     def given(self) -> dict[str, Any]:
         """Give the options that were given, by name, but for the file."""
         named = {name: getattr(self, name) for name in ("layer", "head", "stack", "matrix", "text", "energy")}
+        named |= {"vs": self.vs or None}
         return {name: value for name, value in (named | dict(self.asked)).items() if value not in (None, ())}
 
     def check(self) -> None:
@@ -114,63 +119,6 @@ class Request:
             raise click.UsageError(f"--where: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The layers and heads that a request names in one model.
-
-    Attributes
-    ----------
-    layers : those to go through; empty with ``layer_mean``.
-    layer_mean : the mean over the layers is asked for.
-    head : a head's number, -1 for whole layers alone, None for everything.
-    head_mean : the mean over the heads is asked for.
-    stacks : the stacks to go through.
-    """
-
-    layers: tuple[LayerOutline, ...]
-    layer_mean: bool
-    head: int | None
-    head_mean: bool
-    stacks: tuple[str, ...]
-
-
-def select(outline: ModelOutline, request: Request) -> Selection:
-    """Find what ``--stack``, ``--layer`` and ``--head`` name in a model.
-
-    Raises
-    ------
-    EngineError : when the model has no such stack, layer or head.
-    """
-    attention = request.view == "attention"
-    if request.stack is not None and request.stack not in outline.stacks:
-        raise EngineError(f"{outline.name} has no stack '{request.stack}'; it has {', '.join(outline.stacks)}")
-    layer, head, stack = request.layer, request.head, request.stack
-    number: int | None = None
-    if head is not None and head not in ("all", "mean") and not head.isdigit():
-        name = parse_head(head, (stack,) if stack else outline.stacks)
-        if layer is not None and layer != str(name.layer):
-            raise click.UsageError(f"--layer {layer} and --head {head} name different layers")
-        layer, number, stack = str(name.layer), None if name.is_layer else name.head, name.stack
-    elif head is not None and head.isdigit():
-        number = int(head)
-    if not attention and "mean" in (layer, head):
-        raise click.UsageError(f"means are of attention; {request.view} has none")
-    if layer is not None and layer not in ("all", "mean") and not layer.isdigit():
-        raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if attention else ''}")
-    stacks = (stack,) if stack is not None else outline.stacks
-    layers = [each for each in outline.layers if each.stack in stacks]
-    if layer is not None and layer.isdigit():
-        layers = [each for each in layers if each.layer == int(layer)]
-        if not layers:
-            outline.layer(Head(stacks[0], int(layer)))
-    if number is not None:
-        for each in layers:
-            outline.layer(Head(each.stack, each.layer, number))
-    if head == "all" and not attention:
-        number = -1
-    return Selection(tuple(layers), layer == "mean", number, head == "mean", stacks)
-
-
 def run_export(model: str, request: Request, options: EngineOptions) -> None:
     """Open a model and write what is asked for.
 
@@ -183,7 +131,9 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     engine = Engine(options)
     with StatusLine(sys.stderr) as status:
         outline = engine.open(model, status.show).result()
-        export = Export(engine, outline, request, select(outline, request), status)
+        selection = select(outline, request)
+        comparison = engine.compare(status.show).result() if request.vs else None
+        export = Export(engine, outline, request, selection, status, comparison)
         if request.output is not None and request.output.suffix == ".npz":
             arrays = export.matrix_arrays() if request.view == "matrices" else export.attention_arrays()
             write_npz(arrays, request.output)
@@ -217,14 +167,23 @@ class Export:
     """One request on one open model; layers are computed as the rows are read, never all at once."""
 
     def __init__(
-        self, engine: Engine, outline: ModelOutline, request: Request, selection: Selection, status: StatusLine
+        self,
+        engine: Engine,
+        outline: ModelOutline,
+        request: Request,
+        selection: Selection,
+        status: StatusLine,
+        comparison: Comparison | None = None,
     ) -> None:
         self._engine = engine
         self._outline = outline
         self._request = request
         self._selection = selection
         self._status = status
+        self._comparison = comparison
         self.notices: list[str] = list(outline.notes)
+        if comparison is not None:
+            self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
         engine.listen(self.notices.append)
 
     def table(self) -> Table:
@@ -240,7 +199,7 @@ class Export:
         if request.view == "spectrum":
             return spectrum_table(self._spectra())
         if request.view == "attention":
-            return attention_table(self._chosen_maps())
+            return attention_table(self._chosen_maps(), request.vs)
         view = VIEWS[request.view]
         return Table(view.name, view.columns, self._rows(view))
 
@@ -264,7 +223,7 @@ class Export:
             yield from self._engine.table(view.name, query).result()
             return
         layers = self._selection.layers
-        attending = tuple(layer for layer in layers if not layer.is_change) or layers
+        attending = self._comparable(tuple(layer for layer in layers if not layer.is_change) or layers)
         rows = (
             row
             for layer in self._steps(attending, view.name)
@@ -280,6 +239,12 @@ class Export:
         if whole := [head for head in heads if head.is_layer]:
             raise EngineError(f"{whole[0]} is a whole layer; name the heads to switch off, such as {whole[0]}H0")
         return Off(tuple(dict.fromkeys(heads)), bool(asked.get("by_mean")))
+
+    def _comparable(self, layers: tuple[LayerOutline, ...]) -> tuple[LayerOutline, ...]:
+        """Leave layers out that a second model has not, unless it is those that are asked for."""
+        if self._comparison is None:
+            return layers
+        return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
     def _spectra(self) -> Iterator[list[Spectrum]]:
         """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""
@@ -300,7 +265,9 @@ class Export:
         """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
         text = self._request.text or ""
         selection = self._selection
-        attending = [layer for layer in selection.layers if not layer.is_change] or list(selection.layers)
+        attending = self._comparable(
+            tuple(layer for layer in selection.layers if not layer.is_change) or selection.layers
+        )
         places: list[tuple[str, int | None]] = (
             [(stack, None) for stack in dict.fromkeys(layer.stack for layer in attending)]
             if selection.layer_mean
@@ -308,7 +275,10 @@ class Export:
         )
         for done, (stack, layer) in enumerate(places):
             self._status.show(Progress("attention", done, len(places), "layers"))
-            maps = self._engine.attention(text, stack, layer, off=self._off).result()
+            if self._request.vs:
+                maps = self._engine.differences(text, stack, layer).result()
+            else:
+                maps = self._engine.attention(text, stack, layer, off=self._off).result()
             if done == 0 and maps.sentence.notice:
                 self.notices.append(maps.sentence.notice)
             yield maps
@@ -329,17 +299,21 @@ class Export:
         return f"{stack}." if len(self._outline.stacks) > 1 else ""
 
     def attention_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield one array per layer, (heads, queries, keys), keyed ``L5``, or ``mean`` for the mean over the layers."""
+        """Yield one array per layer, (heads, queries, keys), keyed ``L5``, or ``mean`` for the mean over the layers.
+
+        A second model's follow each, keyed ``L5.other``.
+        """
         selection = self._selection
         for maps in self._maps():
             name = "mean" if maps.layer is None else f"L{maps.layer}"
-            weights = maps.weights
-            if selection.head_mean:
-                weights = maps.select(None).weights[None]
-            elif selection.head is not None:
-                weights = weights[selection.head][None]
+            weights, other = maps.weights, maps.other
+            if selection.head_mean or selection.head is not None:
+                chosen = maps.select(None if selection.head_mean else selection.head)
+                weights, other = chosen.weights[None], None if chosen.other is None else chosen.other[None]
             yield f"{self._prefix(maps.stack)}{name}", weights
-            del maps, weights
+            if other is not None:
+                yield f"{self._prefix(maps.stack)}{name}.other", other
+            del maps, weights, other
 
     def matrix_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the heads' arrays, keyed ``L5H1.W_Q``."""

@@ -11,6 +11,7 @@ from engine.values.marks import MARKS
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
 
 if TYPE_CHECKING:
+    from engine.values.comparison import Comparison
     from engine.values.model import LayerOutline, ModelOutline
 
 
@@ -48,6 +49,13 @@ def model_line(outline: ModelOutline) -> Text:
         f"{outline.dtype} {size(outline.stored_bytes)}",
     )
     return Text.assemble((short_name(outline), "bold"), "  ", " · ".join(facts))
+
+
+def line_of_two(comparison: Comparison) -> Text:
+    """Write the facts of a model on one line, beginning with its name and that of the one beside it."""
+    line, name = model_line(comparison.first), short_name(comparison.first)
+    other = Text.assemble((name, "bold"), " vs ", (short_name(comparison.other), "bold"))
+    return Text.assemble(other, line[len(name) :])
 
 
 def _files(memory: MemoryReport | None) -> str:

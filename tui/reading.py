@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 
 from engine.service.engine import Engine
@@ -49,6 +50,7 @@ class Reading:
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
         self._averaging = Averaging.NOTHING
+        self._is_difference = False
         self._selected: Head | None = None
         self._warning = ""
         self._off = NOTHING_OFF
@@ -104,6 +106,12 @@ class Reading:
                 break
         self._draw()
 
+    def change_difference(self) -> None:
+        """Go on to what another model's maps are different in, or back."""
+        self._is_difference = not self._is_difference
+        self._maps.clear()
+        self._draw()
+
     def _wanted(self) -> MapName:
         """Name the map that should be on screen."""
         if self._selected is None:
@@ -114,7 +122,10 @@ class Reading:
         """Draw the wanted map, ask for it when it is not known, or say why there is none."""
         wanted = self._wanted()
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
-        title += f" · with {self._off}" if self._off.heads else ""
+        if self._is_difference:
+            title += "  other model less this one"
+        elif self._off.heads:
+            title += f" · with {self._off}"
         if self._text is None:
             self._pane.show_message(title, "\n".join(filter(None, ("press i and type a sentence", self._warning))))
         elif self._sentence is None:
@@ -126,6 +137,10 @@ class Reading:
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
+        if self._is_difference and len(sentence.tokens) ** 2 > AT_ONCE:
+            longest = f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn"
+            self._pane.show_message(title, f"{longest}; export … attention --vs writes those of longer ones")
+            return
         if len(sentence.tokens) ** 2 > AT_ONCE and not wanted.is_rollout:
             if wanted != self._pane.shown_name:
 
@@ -176,9 +191,14 @@ class Reading:
         What is on screen stays there for a moment, so that a map that comes soon does not make the pane blink.
         """
         stack, layer, is_rollout = key
-        engine, off = self._engine, self._off
-        asked = engine.rollout(text, stack, "maps") if is_rollout else engine.attention(text, stack, layer, "maps", off)
+        engine, off, is_difference = self._engine, self._off, self._is_difference
+        if is_rollout:
+            asked = engine.rollout(text, stack, "maps")
+        elif is_difference:
+            asked = engine.differences(text, stack, layer, "maps")
+        else:
+            asked = engine.attention(text, stack, layer, "maps", off)
         answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))
-        if (text, off) == (self._text, self._off):
+        if (text, off, is_difference) == (self._text, self._off, self._is_difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

@@ -35,6 +35,8 @@ def pool(
     largest : what `largest_value` gives for this map, where that is known already.
     breathe : called between rows of blocks; it may raise to give up.
     """
+    if attention.other is not None:
+        return _pool_differences(attention, attention.other, window, breathe)
     weights = attention.weights
     window = window.within(*weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
@@ -63,6 +65,29 @@ def pool(
     return PooledMap(
         attention.name, attention.query_tokens, attention.key_tokens, window, maxima, means, places, largest
     )
+
+
+def _pool_differences(
+    attention: AttentionMap, other: Weights, window: MapWindow, breathe: Callable[[], None]
+) -> PooledMap:
+    """Pool the differences of two models' maps: of each block the one that is largest in size, and the mean."""
+    difference = other - attention.weights
+    of_sizes = AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, np.abs(difference))
+    sizes = pool(of_sizes, MapWindow(window.block, window.rows, window.columns), None, breathe)
+    at = sizes.places[..., 0], sizes.places[..., 1]
+    maxima, means = difference[at], sizes.means
+    if window.block == 1:
+        means = maxima
+    else:
+        of_values = AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, difference)
+        means = pool(of_values, window, 0.0, breathe).means
+    largest = sizes.largest
+    if window.pooling == "mean" and window.block > 1:
+        largest = float(np.abs(means).max(initial=0.0, where=np.isfinite(means)))
+    pairs = np.stack([attention.weights[at], other[at]], axis=-1)
+    return PooledMap(attention.name, attention.query_tokens, attention.key_tokens,
+                     MapWindow(window.block, sizes.window.rows, sizes.window.columns, window.pooling),
+                     maxima, means, sizes.places, largest, pairs)  # fmt: skip
 
 
 def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Callable[[], None] = _at_once) -> float:

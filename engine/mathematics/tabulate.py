@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.attention import AttentionMap
@@ -14,6 +15,7 @@ from engine.values.proof import LayerProof
 from engine.values.spectra import Spectrum
 from engine.values.tables import (
     ATTENTION_COLUMNS,
+    DIFFERENCE_COLUMNS,
     PROOF_COLUMNS,
     RANK_COLUMNS,
     ROLLOUT_COLUMNS,
@@ -69,9 +71,21 @@ def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
 def _attention_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
     """Yield one row per query and key, positions from 0; one query's weights become Python's numbers at a time."""
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
+    if attention.other is not None:
+        yield from _difference_rows(attention, attention.other)
+        return
     for query, (token, row) in enumerate(zip(attention.query_tokens, attention.weights, strict=True)):
         for key, (key_token, weight) in enumerate(zip(attention.key_tokens, row.tolist(), strict=True)):
             yield (*place, query, key, token, key_token, weight)
+
+
+def _difference_rows(attention: AttentionMap, other: NDArray[np.float32]) -> Iterator[tuple[Cell, ...]]:
+    """Yield the same rows with a second model's weight, and by how much it is larger."""
+    place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
+    for query, token in enumerate(attention.query_tokens):
+        pairs = zip(attention.weights[query].tolist(), other[query].tolist(), strict=True)
+        for key, (key_token, (weight, theirs)) in enumerate(zip(attention.key_tokens, pairs, strict=True)):
+            yield (*place, query, key, token, key_token, weight, theirs, theirs - weight)
 
 
 def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
@@ -81,9 +95,9 @@ def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
         del one
 
 
-def attention_table(maps: Iterable[AttentionMap]) -> Table:
-    """List every weight of the maps."""
-    return Table("attention", ATTENTION_COLUMNS, _rows_of_maps(maps))
+def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> Table:
+    """List every weight of the maps; of two models' maps with the other one's and the difference."""
+    return Table("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, _rows_of_maps(maps))
 
 
 def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:

@@ -98,10 +98,16 @@ class Change:
 
 
 class AdapterSource:
-    """An adapter's folder and the base model that it changes."""
+    """An adapter's folder and the base model that it changes.
+
+    Attributes
+    ----------
+    location : of the adapter.
+    base : the model that it changes, as it is without it.
+    """
 
     def __init__(self, location: Location, base: FolderSource) -> None:
-        self.location, self._base = location, base
+        self.location, self.base = location, base
         self._settings = read_settings(location.directory)
         self._adapter = Checkpoint(adapter_file(location.directory) or location.directory)
         self._changes, self._replaced = _taken_apart(self._adapter, self._settings, location.name)
@@ -128,7 +134,7 @@ class AdapterSource:
         """The base model's identity and the adapter's files."""
         files = [*self._adapter.files, self.location.directory / ADAPTER_CONFIG]
         stamps = ";".join(f"{each}:{each.stat().st_size}:{each.stat().st_mtime_ns}" for each in files)
-        return f"{self._base.identity};{stamps}"
+        return f"{self.base.identity};{stamps}"
 
     @property
     def _is_transposed(self) -> bool:
@@ -137,13 +143,13 @@ class AdapterSource:
 
     def _changed_tensors(self) -> Tensors:
         """See the base model's tensors with the adapter's changes, and each change by itself."""
-        stored = self._base.tensors
+        stored = self.base.tensors
         decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
         for name, source in self._replacements.items():
             decoders[name] = self._adapter.entries[source], partial(self._adapter.read, source)
         for name in self._by_tensor:
             decoders[name] = stored.entries[name], partial(self._changed, name)
-        for module in self._base.anatomy.modules.values():
+        for module in self.base.anatomy.modules.values():
             for name in (*module.weights.values(), *module.biases.values()):
                 entry = TensorEntry(stored.entries[name].shape, "float32")
                 decoders[f"{CHANGED}{name}"] = entry, partial(self._delta, name)
@@ -151,12 +157,12 @@ class AdapterSource:
 
     def _changed(self, name: str) -> Tensor:
         """Give a weight as the adapter leaves it, in float64."""
-        weight = self._base.tensors.read(name)
+        weight = self.base.tensors.read(name)
         return weight.double() + self._by_tensor[name].of(self._adapter, weight, self._is_transposed)
 
     def _delta(self, name: str) -> Tensor:
         """Give the change of a tensor; zeros where the adapter leaves it alone."""
-        stored = self._base.tensors.read(name)
+        stored = self.base.tensors.read(name)
         if name in self._by_tensor:
             return self._by_tensor[name].of(self._adapter, stored, self._is_transposed)
         return self.tensors.read(name).double() - stored.double()
@@ -165,7 +171,7 @@ class AdapterSource:
         """Put a stack of changes beside every stack of which some layer is changed."""
         touched = {*self._by_tensor, *self._replacements}
         changed: dict[Head, AttentionModule] = {}
-        notes = [f"adapter of {self._base.location.name}"]
+        notes = [f"adapter of {self.base.location.name}"]
         for place, module in base.modules.items():
             names = {*module.weights.values(), *module.biases.values()}
             if module.latents and touched & {*names, *(each.down for each in module.latents.values())}:
@@ -183,12 +189,12 @@ class AdapterSource:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the base model and of the adapter."""
-        return (*self._base.files, *self._adapter.files)
+        return (*self.base.files, *self._adapter.files)
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate what reading a sentence takes; weights that are changed do not stay in their files."""
-        need = self._base.sentence_need(dtype)
-        entries = self._base.tensors.entries
+        need = self.base.sentence_need(dtype)
+        entries = self.base.tensors.entries
         copied = sum(entries[name].stored_bytes for name in {*self._by_tensor, *self._replacements})
         return replace(need, mapped=max(0, need.mapped - copied))
 
@@ -196,25 +202,25 @@ class AdapterSource:
         """Load the base model and add the adapter's changes to its weights."""
         from engine.models.adapted import adapt
 
-        reader = self._base.reader(device, dtype)
+        reader = self.base.reader(device, dtype)
         adapt(reader, self._changes, self._replaced, self._adapter, self._is_transposed, self.location.name)
         return reader
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the base model's tensors and then the adapter's own."""
-        return (*self._base.parameters(with_ties), *stored_parameters(self._adapter.entries))
+        return (*self.base.parameters(with_ties), *stored_parameters(self._adapter.entries))
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of a listed tensor: the adapter's own, or the base model's without its change."""
-        return self._adapter.parts(name) if name in self._adapter.entries else self._base.parts(name)
+        return self._adapter.parts(name) if name in self._adapter.entries else self.base.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the base model's configuration."""
-        return self._base.settings()
+        return self.base.settings()
 
     def words(self) -> Words:
         """Load the base model's tokenizer, with which sentences are read."""
-        return self._base.words()
+        return self.base.words()
 
 
 def read_settings(directory: Path) -> dict[str, Any]:

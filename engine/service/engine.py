@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
+from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.views import VIEWS
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from engine.models.hub import CachedModel
     from engine.models.source import Source
     from engine.service.session import Session
+    from engine.service.two_models import TwoModels
     from engine.service.worked_out import WorkedOut
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+    from engine.values.comparison import Comparison
     from engine.values.heads import Head, MapName
     from engine.values.memory import MemoryReport
     from engine.values.model import ModelOutline
@@ -46,6 +49,7 @@ class Engine:
         self._source = source
         self._thread = EngineThread()
         self._session: Session | None = None
+        self._models: TwoModels | None = None
         self._tables: WorkedOut | None = None
         self._listener: Callable[[str], None] | None = None
 
@@ -90,6 +94,47 @@ class Engine:
             return self._session.outline
 
         return self._thread.submit(work, Urgency.OPENING, "open")
+
+    @property
+    def is_comparing(self) -> bool:
+        """Whether a second model is to be seen beside the one that is opened."""
+        return self._options.is_comparing
+
+    def compare(self, report: Callable[[Progress], None]) -> Future[Comparison]:
+        """Open the second model that the options name, and find what can be compared of both."""
+
+        def work(session: Session, breathe: Breathe) -> Comparison:
+            from engine.service.session import Session
+            from engine.service.sources import find_other
+            from engine.service.two_models import TwoModels
+
+            def reporting(progress: Progress) -> None:
+                breathe()
+                report(progress)
+
+            other = Session(find_other(session.outline.name, session.source, self._options, reporting), self._options)
+            other.notify = self._tell
+            self._models, self._tables = TwoModels(session, other), None
+            return self._models.comparison
+
+        return self._ask(work, Urgency.OPENING, "compare")
+
+    def _both(self) -> TwoModels:
+        """Give both models.
+
+        Raises
+        ------
+        EngineError : where there is one.
+        """
+        if self._models is None:
+            raise EngineError(HOW_TO_COMPARE)
+        return self._models
+
+    def differences(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence, with the other model's."""
+        return self._ask(
+            lambda session, breathe: self._both().attention(text, stack, layer, breathe), Urgency.SENTENCE, view
+        )
 
     def _tell(self, notice: str) -> None:
         """Hand a notice to whoever listens."""
@@ -165,10 +210,12 @@ class Engine:
     def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
         """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names.
 
-        What is selected is not kept waiting by one that runs the model; and that one waits for others that do, so that
-        no two are in the model at once.
+        What is selected is not kept waiting by one of the whole model, or by one that runs it; that one waits for
+        others that do, so that no two are in the model at once.
         """
-        urgency = Urgency.SENTENCE if "text" in VIEWS[name].options else Urgency.SELECTED
+        urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
+        if "text" in VIEWS[name].options:
+            urgency = Urgency.SENTENCE
         return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe), urgency, view)
 
     def _tables_of(self, session: Session) -> WorkedOut:
@@ -176,7 +223,7 @@ class Engine:
         if self._tables is None or self._tables.session is not session:
             from engine.service.worked_out import WorkedOut
 
-            self._tables = WorkedOut(session)
+            self._tables = WorkedOut(session, self._models)
         return self._tables
 
     def cached_models(self) -> Future[tuple[CachedModel, ...]]:
@@ -232,6 +279,9 @@ class Engine:
         def work(session: Session, breathe: Breathe) -> None:
             for step in session.sweep(breathe):
                 deliver(*step)
+            if self._models is not None:
+                for _ in self._models.other.sweep(breathe):
+                    pass  # so that both are there when they are compared
 
         return self._ask(work, Urgency.SWEEP, "sweep")
 

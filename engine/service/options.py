@@ -23,6 +23,9 @@ class EngineOptions:
     use_cache : whether spectra are kept on disk between runs.
     trust_remote_code : whether code that comes with a model may run.
     base : the model that an adapter changes; None takes the one that the adapter names.
+    other : a second model to be seen beside the one that is opened; None where there is none, unless
+        ``other_revision`` names another revision of the same.
+    other_revision : branch, tag or commit of the second model.
     layout : a file that describes the heads of a bare state dict; None where the model describes itself.
     """
 
@@ -33,6 +36,13 @@ class EngineOptions:
     trust_remote_code: bool = False
     base: str | None = None
     layout: Path | None = None
+    other: str | None = None
+    other_revision: str | None = None
+
+    @property
+    def is_comparing(self) -> bool:
+        """Whether a second model is asked for."""
+        return self.other is not None or self.other_revision is not None
 
 
 def cache_directory() -> Path:

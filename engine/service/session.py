@@ -293,6 +293,15 @@ class Session:
         """Say what browsing reads, and what a sentence would take against what is free now."""
         return self._whole_model.memory()
 
+    def make_room(self, other: Session) -> None:
+        """See to it that this model and another one fit into memory together, before either is loaded.
+
+        Raises
+        ------
+        EngineError : when they do not.
+        """
+        self._whole_model.make_room(other._whole_model)
+
     def proofs(self, breathe: Breathe) -> Iterator[tuple[LayerProof, Progress]]:
         """Check, layer by layer, that the heads cut from the files are those that the model computes with."""
         reader = self._whole_model.reader(breathe)

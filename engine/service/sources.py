@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from engine.models.folder import FolderSource
 from engine.models.locate import adapter_file, locate
@@ -11,6 +13,9 @@ from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
+
+BASE = "base"
+"""What stands for the model that an adapter changes, where a second one is asked for."""
 
 
 def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
@@ -45,3 +50,16 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     except EngineError as error:
         raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
     return AdapterSource(location, FolderSource(found, options.trust_remote_code))
+
+
+def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
+    """Find the second model of two; ``base``, unless something here is called so, is the one that an adapter changes.
+
+    Raises
+    ------
+    EngineError : as in `find_source`.
+    """
+    base = getattr(source, "base", None)
+    if options.other == BASE and base is not None and not Path(BASE).exists():
+        return cast("Source", base)
+    return find_source(options.other or name, replace(options, revision=options.other_revision), report)

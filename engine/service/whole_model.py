@@ -65,6 +65,22 @@ class WholeModel:
             raise EngineError(placement.refusal)
         return placement.device
 
+    def make_room(self, other: WholeModel) -> None:
+        """See to it that two models fit into memory together, unless one is there already and the other finds its room.
+
+        Raises
+        ------
+        EngineError : when they do not.
+        """
+        needs = [each._source.sentence_need(self._options.dtype) for each in (self, other)]
+        if self._loading.has_begun or other._loading.has_begun or None in needs:
+            return
+        first, second = (need for need in needs if need is not None)
+        names = f"{self._outline.name} beside {other._outline.name}"
+        refusal = place(names, first.beside(second), self._options.device).refusal
+        if refusal:
+            raise EngineError(refusal)
+
     def reader(self, breathe: Breathe) -> MapReader:
         """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
         torch_import.wait(breathe)

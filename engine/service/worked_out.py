@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine.service.ablation_table import AblationTable
+from engine.service.changes_table import ChangesTable
 from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
@@ -25,6 +26,7 @@ from engine.values.views import VIEWS, Query
 
 if TYPE_CHECKING:
     from engine.service.session import Breathe, Session
+    from engine.service.two_models import TwoModels
 
 Rows = Iterator[tuple[Cell, ...]]
 OfLayer = Callable[[LayerOutline, Query, "Breathe"], Rows]
@@ -35,6 +37,11 @@ Growing = Callable[[Query, "Breathe"], Iterator[tuple[tuple[tuple[Cell, ...], ..
 class WorkedOut:
     """The tables of one open model; belongs to the engine thread.
 
+    Parameters
+    ----------
+    session : the open model.
+    models : this model and the one beside it, where there is one.
+
     Attributes
     ----------
     session : the open model.
@@ -42,13 +49,14 @@ class WorkedOut:
     rollout : attention followed through its layers.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, models: TwoModels | None = None) -> None:
         self.session = session
         tables = TokenTables(session)
         self.patterns = PatternsTable(session)
         predicting = Predicting(session)
         predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
         self._of_layers: Mapping[str, OfLayer] = {
+            "changes": ChangesTable(session, models).rows,
             "circuits": CircuitsTable(session, tables).rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,

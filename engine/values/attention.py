@@ -56,6 +56,7 @@ class AttentionMaps:
     query_tokens, key_tokens : the texts along both axes.
     weights : (heads, queries, keys) float32 probabilities; each row sums to one, less what goes to a sink.
     is_rollout : whether it is the stack's rollout instead, in the place of one head.
+    other : the same of a second model, where two are compared.
     """
 
     sentence: Sentence
@@ -65,17 +66,26 @@ class AttentionMaps:
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     is_rollout: bool = False
+    other: NDArray[np.float32] | None = None
 
     def select(self, head: int | None) -> AttentionMap:
         """Take one head's map, or the mean over the heads (None), a few queries after the other."""
         name = MapName(self.stack, self.layer, head, self.is_rollout)
-        if head is not None:
-            return AttentionMap(name, self.query_tokens, self.key_tokens, self.weights[head])
-        mean = np.empty(self.weights.shape[1:], dtype=np.float32)
-        for first in range(0, len(mean), _QUERIES):
-            some = slice(first, first + _QUERIES)
-            mean[some] = self.weights[:, some].mean(axis=0, dtype=np.float64)
-        return AttentionMap(name, self.query_tokens, self.key_tokens, mean)
+        weights, other = (
+            None if maps is None else _mean_over_heads(maps) if head is None else maps[head]
+            for maps in (self.weights, self.other)
+        )
+        assert weights is not None  # only the other model's may be missing
+        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other)
+
+
+def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Average maps (heads, queries, keys) over the heads, a few queries after the other: (queries, keys)."""
+    mean = np.empty(maps.shape[1:], dtype=np.float32)
+    for first in range(0, len(mean), _QUERIES):
+        some = slice(first, first + _QUERIES)
+        mean[some] = maps[:, some].mean(axis=0, dtype=np.float64)
+    return mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +97,14 @@ class AttentionMap:
     name : of the head, or of the mean.
     query_tokens, key_tokens : the texts along both axes.
     weights : (queries, keys) float32.
+    other : the same of a second model, where two are compared: what is drawn then is ``other − weights``.
     """
 
     name: MapName
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
+    other: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,8 @@ class PooledMap:
     maxima, means : (rows, columns) of each block's weights; not finite where one of the weights is not.
     places : (rows, columns, 2) query and key of each block's largest weight.
     largest : the largest of all values of the whole map, pooled as the window says, that are finite.
+    pairs : (rows, columns, 2) the weights at ``places`` in two models, where the map is of differences, the second less
+        the first. Then ``maxima`` are the differences that are largest in size, and so is ``largest``.
     """
 
     name: MapName
@@ -149,6 +163,12 @@ class PooledMap:
     means: NDArray[np.float32]
     places: NDArray[np.int32]
     largest: float
+    pairs: NDArray[np.float32] | None = None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is of differences."""
+        return self.pairs is not None
 
     @property
     def values(self) -> NDArray[np.float32]:
@@ -167,7 +187,8 @@ class PooledMap:
             for number, tokens in ((row, self.query_tokens), (column, self.key_tokens))
         )
         query, key = (int(place) for place in self.places[inside])
-        return PooledBlock(queries, keys, float(self.maxima[inside]), (query, key), float(self.means[inside]))
+        pair = None if self.pairs is None else (float(self.pairs[inside][0]), float(self.pairs[inside][1]))
+        return PooledBlock(queries, keys, float(self.maxima[inside]), (query, key), float(self.means[inside]), pair)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +201,7 @@ class PooledBlock:
     largest : of its weights.
     place : query and key of the largest.
     mean : of its weights.
+    pair : the two models' weights at that place, where these are differences.
     """
 
     queries: range
@@ -187,6 +209,7 @@ class PooledBlock:
     largest: float
     place: tuple[int, int]
     mean: float
+    pair: tuple[float, float] | None = None
 
     @property
     def total(self) -> float:

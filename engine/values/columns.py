@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from engine.values.heads import MATRICES
+from engine.values.tables import RANK_COLUMNS
+
 CHANCE = "_chance"
 """What the name of a column ends with that holds what chance gives."""
 
@@ -100,11 +103,41 @@ PATTERN_COLUMNS = {
 }
 """Those of attention, beside which stands what attending to all visible keys alike gives."""
 
+_ANGLES_OF_TWO = {
+    "angle_smallest": "smallest principal angle, in degrees",
+    "angle_mean": "mean principal angle, in degrees",
+    "angle_largest": "largest principal angle, in degrees",
+    "overlap": "mean squared cosine of the angles",
+}
+
+_PROJECTIONS = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
+
+OF_TWO_MODELS = {
+    "change": "the larger of qk_distance and ov_distance: how much what the head computes has changed",
+    **{
+        f"{matrix.lower()}_distance": f"‖B − A‖/‖A‖ of {matrix}, A of this model, B of the other" for matrix in MATRICES
+    },
+    **{
+        f"{matrix}_{name}": f"{words} between {space} of both models"
+        for matrix, space in _PROJECTIONS.items()
+        for name, words in _ANGLES_OF_TWO.items()
+    },
+    **{
+        f"{matrix.lower()}_{name}_change": f"{name.replace('_', ' ')} of {matrix} in the other model, less that in this"
+        for name in RANK_COLUMNS[6:]
+        for matrix in MATRICES
+    },
+}
+"""The columns of the table of changes, by name."""
+
 
 def explain(column: str, view: str = "") -> str:
     """Say what a column of a view holds; nothing of one that says it itself."""
     if (own := COLUMNS.get(f"{view}.{column}")) is not None:
         return own
+    if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
+        said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
+        return f"chance, random subspaces of the same sizes: {said}" if column.endswith(CHANCE) else said
     pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
     if pattern is not None:
         return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern

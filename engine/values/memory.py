@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FROM_DISK = 2.0
 """How many times the free memory weights may take that are read from their files whenever they are needed."""
@@ -55,6 +55,12 @@ class SentenceNeed:
     def total(self) -> int:
         """Bytes of weights and maps."""
         return self.weights + self.maps
+
+    def beside(self, other: SentenceNeed) -> SentenceNeed:
+        """Give what two models take together."""
+        return replace(
+            self, weights=self.weights + other.weights, mapped=self.mapped + other.mapped, maps=self.maps + other.maps
+        )
 
 
 @dataclass(frozen=True, slots=True)

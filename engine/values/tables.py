@@ -17,6 +17,7 @@ SPECTRUM_COLUMNS = (
 )  # fmt: skip
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight")
+DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.values.heads import Head
-from engine.values.tables import ROLLOUT_COLUMNS, Cell
+from engine.values.tables import RANK_COLUMNS, ROLLOUT_COLUMNS, Cell
 
 
 class Scope(Enum):
@@ -41,7 +41,7 @@ class View:
         the others are of the whole model.
     has_whole_layers : whether rows with the head ``all`` are among its rows.
     options : which options narrow or shape it, by their names on the command line.
-    needs : which of them it cannot do without, such as ``text``, the sentence.
+    needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
     scope : what of a model is on screen at once.
     places : the columns that say what a row is of; they stay at the left.
     grows : whether it is there at once and some of its cells come later.
@@ -303,6 +303,26 @@ ABLATION = View(
 FURTHER = {"predictions": "lens", "lens": "contributions", "contributions": "predictions"}
 """Which view the same key goes on to when it is pressed where a view is looked at already."""
 
+_CIRCUITS_FIRST = ("qk", "ov", "q", "k", "v", "o")
+_ANGLES = ("angle_smallest", "angle_mean", "angle_largest", "overlap")
+
+CHANGES = View(
+    "changes",
+    "v",
+    "Changes in the other model",
+    "what is different in each head of the model that --vs names, the most changed first",
+    (
+        *_HEAD, "change", *(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST),
+        *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES)),
+        *(f"{matrix}_{name}_change" for name in RANK_COLUMNS[6:] for matrix in _CIRCUITS_FIRST),
+    ),
+    has_whole_layers=True,
+    options=frozenset({"layer", "head", "stack", "vs"}),
+    needs=frozenset({"vs"}),
+    scope=Scope.MODEL,
+    ranked_by="change",
+)  # fmt: skip
+
 VIEWS = {
     view.name: view
     for view in (
@@ -316,6 +336,7 @@ VIEWS = {
         CONTRIBUTIONS,
         ABLATION,
         EXPLAIN,
+        CHANGES,
         WEIGHTS,
     )
 }

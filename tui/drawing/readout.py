@@ -25,6 +25,21 @@ def of_weight(
     return f'query {query} "{asked}" {arrow} key {key} "{read}"  {number}'
 
 
+def of_difference(
+    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
+) -> str:
+    """Name query, key, both models' weights and their difference; of a block, those of the largest difference."""
+    assert block.pair is not None
+    query, key = block.place
+    arrow = "->" if ascii_only else "→"
+    sign = "-" if block.largest < 0 else "+"
+    one, other, change = (_number(each) for each in (*block.pair, abs(block.largest)))
+    numbers = f"{one} {arrow} {other}  {sign}{change}"
+    room = width - cell_len(f'query {query} "" {arrow} key {key} ""  {numbers}')
+    asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+    return f'query {query} "{asked}" {arrow} key {key} "{read}"  {numbers}'
+
+
 def of_block(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:

@@ -29,6 +29,8 @@ from tui.widgets.table_grid import Row, TableGrid
 class TablePane(Pane):
     """Shows one view's table, and explains the column under the cursor.
 
+    The cursor is on the selected head's row; of a table that is sorted it begins at the top.
+
     Parameters
     ----------
     view : which table.
@@ -58,6 +60,7 @@ class TablePane(Pane):
         self._filter = parse_filter("", ())
         self._applied = self._filter
         self._said = ""
+        self._begins_at_top = bool(view.ranked_by)
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -73,7 +76,8 @@ class TablePane(Pane):
 
     def show(self, title: str, table: Table, selected: Head | None) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""
-        if table is not self.shown:
+        is_new = table is not self.shown
+        if is_new:
             self.shown, self._rows = table, tuple(table.rows)
             said = VIEWS[self.view].said
             agreeing = {
@@ -92,7 +96,12 @@ class TablePane(Pane):
             if not rows:
                 self.grid.show_message("nothing to show here")
         self._set_title(f"{title}{self._said}")
-        if selected is not None and "head" in self._places and "head" in table.columns:
+        if (
+            selected is not None
+            and "head" in self._places
+            and "head" in table.columns
+            and not (is_new and self._begins_at_top)
+        ):
             place = (selected.stack, selected.layer, selected.label)
             self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
         self._read_out()

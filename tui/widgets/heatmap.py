@@ -15,7 +15,8 @@ from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH, fitting_block
 from tui.drawing.legend import legend
 from tui.drawing.levels import Scale
-from tui.drawing.readout import of_block, of_weight
+from tui.drawing.readout import of_block, of_difference, of_weight
+from tui.drawing.signed import signed_legend
 from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.large_map import LargeMap
@@ -193,7 +194,7 @@ class Heatmap(Widget, can_focus=True):
         if pooled is None or not pooled.holds(*self._cell):
             return ""
         block = pooled.at(*self._cell)
-        say = of_weight if pooled.window.block == 1 else of_block
+        say = of_difference if pooled.is_signed else of_weight if pooled.window.block == 1 else of_block
         return say(block, pooled.query_tokens, pooled.key_tokens, width, ascii_only=self._ascii)
 
     def legend(self, width: int = 80) -> Text:
@@ -204,7 +205,8 @@ class Heatmap(Widget, can_focus=True):
         block = pooled.window.block
         sign = "x" if self._ascii else "×"
         of = f"{pooled.window.pooling} of {block}{sign}{block}" if block > 1 else ""
-        return legend(self.scale, pooled.largest, canvas.ink, canvas.level_styles, width, of)
+        write = signed_legend if pooled.is_signed else legend
+        return write(self.scale, pooled.largest, canvas.ink, canvas.level_styles, width, of)
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""

@@ -22,6 +22,7 @@ from engine.values.attention import AT_ONCE, PooledMap
 from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, choose_ink, levels_of
 from tui.drawing.ramps import Rgb, ramp
+from tui.drawing.signed import signed_cells, signed_levels, signed_styles
 from tui.drawing.text import centred
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
@@ -98,7 +99,13 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         """The style of each level by its background, or the one that all glyphs have."""
         if self.ink is not Ink.COLOUR:
             return (self.get_component_rich_style("heatmap--cell"),)
-        return _background_styles(self.background_colors[1].rgb, str(self.app.console.color_system))
+        styles = signed_styles if self._is_signed else _background_styles
+        return styles(self.background_colors[1].rgb, str(self.app.console.color_system))
+
+    @property
+    def _is_signed(self) -> bool:
+        """Whether the map is of differences."""
+        return self.map is not None and self.map.is_signed
 
     @property
     def window(self) -> tuple[range, range]:
@@ -115,11 +122,12 @@ class HeatmapCanvas(ScrollView, can_focus=False):
 
     def draw(self, attention: PooledMap | None, message: str, scale: Scale, cursor: tuple[int, int]) -> None:
         """Draw something else; where the labels stay the same, only the cells that change are painted."""
-        axes, levels, old_cursor = self._axes, self._levels_in_view(), self.cursor
+        axes, levels, old_cursor, was_signed = self._axes, self._levels_in_view(), self.cursor, self._is_signed
         self.map, self.message, self.scale, self.cursor = attention, message, scale, cursor
         self._lay_out()
         new_levels = self._levels_in_view()
-        if axes is not self._axes or new_levels.shape != levels.shape or not levels.size or old_cursor != cursor:
+        is_other = axes is not self._axes or new_levels.shape != levels.shape or was_signed != self._is_signed
+        if is_other or not levels.size or old_cursor != cursor:
             self.refresh()
             self.reveal_cursor()
             if axes is not self._axes:
@@ -248,7 +256,10 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         if top < bottom and left < right:
             up, before = known.rows.start, known.columns.start
             values = self.map.values[top - up : bottom - up, left - before : right - before]
-            found = levels_of(values, self.scale, self.map.largest, self.ink.levels)
+            if self._is_signed:
+                found = signed_levels(values, self.scale, self.map.largest, self.ink)
+            else:
+                found = levels_of(values, self.scale, self.map.largest, self.ink.levels)
             levels[top - rows.start : bottom - rows.start, left - columns.start : right - columns.start] = found
         return levels
 
@@ -273,7 +284,7 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             return
         ink = self.ink
         (levels,) = self._levels(range(query, query + 1), keys)
-        cells, styles = ink.cells, self.level_styles
+        cells, styles = signed_cells(ink) if self._is_signed else ink.cells, self.level_styles
         runs = levels.copy() if ink is Ink.COLOUR else np.where(levels >= ABSENT, levels, 0)
         if query == self.cursor[0] and self.cursor[1] in keys:
             runs[self.cursor[1] - keys.start] = _CURSOR

@@ -1,0 +1,186 @@
+"""How far two models' heads are from each other: distances of weights and circuits, angles between what they read.
+
+A is the model that was opened, B the one beside it. All is float64, and no head's ``d_model × d_model`` product is ever
+formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.factored import Thin, thin
+from engine.mathematics.subspaces import image
+
+CANCELLED = 1e-8
+"""Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How two subspaces lie to each other.
+
+    Attributes
+    ----------
+    smallest, mean, largest : principal angle in degrees.
+    overlap : the mean squared cosine.
+    """
+
+    smallest: float
+    mean: float
+    largest: float
+    overlap: float
+
+
+def relative(distance: Tensor, size: Tensor) -> Tensor:
+    """Divide a distance by the size of A's part: 0 where both are zero, infinite where A's alone is."""
+    return torch.where(distance == 0, 0.0, distance / size)
+
+
+def distance(first: Tensor, second: Tensor) -> Tensor:
+    """Compute ``‖B − A‖_F / ‖A‖_F`` of a batch of matrices.
+
+    Parameters
+    ----------
+    first, second : (batch, rows, cols) of A and of B, any real dtype.
+
+    Returns
+    -------
+    (batch,)
+    """
+    norm = torch.linalg.matrix_norm
+    return relative(norm(second.double() - first.double()), norm(first.double()))
+
+
+def circuit_distance(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:
+    """Compute ``‖M_B − M_A‖_F / ‖M_A‖_F`` of circuits ``M = leftᵀ right``, from their factors.
+
+    With ``left_B = left_A + Δ_left`` and ``right_B = right_A + Δ_right`` it is
+    ``M_B − M_A = [Δ_left; left_A]ᵀ [right_B; Δ_right]``, exactly: a small change is no difference of large products.
+
+    Parameters
+    ----------
+    first, second : of A and of B, left (batch, r, m) and right (batch, r, n), any real dtype.
+
+    Returns
+    -------
+    (batch,)
+    """
+    (left, right), (left_now, right_now) = ((part.double() for part in pair) for pair in (first, second))
+    changed = product_norm(torch.cat([left_now - left, left], 1), torch.cat([right_now, right_now - right], 1))
+    return relative(changed, product_norm(left, right))
+
+
+def product_norm(left: Tensor, right: Tensor) -> Tensor:
+    """Compute ``‖leftᵀ right‖_F`` of thin factors.
+
+    Its square is ``Σ (left leftᵀ) ∘ (right rightᵀ)``, whose terms may cancel: rounding is relative to the bound
+    ``(Σ_i ‖left_i‖ ‖right_i‖)²`` over the rows i. Where little of that is left, the norm is that of ``R_left R_rightᵀ``
+    from QR decompositions, which squares nothing (Golub & Van Loan 2013, §5.2). Factors with as many rows as the
+    product has are multiplied out, which is less work.
+
+    Parameters
+    ----------
+    left, right : (batch, r, m) and (batch, r, n) float64.
+
+    Returns
+    -------
+    (batch,)
+    """
+    norm = torch.linalg.matrix_norm
+    if left.shape[1] >= min(left.shape[2], right.shape[2]):
+        multiplied: Tensor = norm(left.mT @ right)
+        return multiplied
+    squares = ((left @ left.mT) * (right @ right.mT)).sum((1, 2))
+    bound = (left.norm(dim=2) * right.norm(dim=2)).sum(1) ** 2
+    norms: Tensor = squares.clamp_min(0.0).sqrt()
+    doubtful = (squares <= CANCELLED * bound) & (bound > 0)
+    if bool(doubtful.any()):
+        triangles = [torch.linalg.qr(each[doubtful].mT, mode="r")[1] for each in (left, right)]
+        norms[doubtful] = norm(triangles[0] @ triangles[1].mT)
+    return norms
+
+
+def principal_angles(first: Tensor, second: Tensor) -> Tensor:
+    """Compute the principal angles between two subspaces in degrees, smallest first.
+
+    Cosines are the singular values of ``Aᵀ B`` and resolve no angle below a millionth of a degree; sines are those of
+    ``B − A Aᵀ B`` and do (Björck & Golub 1973). Each angle is taken from the smaller of both. A sine below ``d · eps``
+    is rounding, and its angle zero.
+
+    Parameters
+    ----------
+    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
+
+    Returns
+    -------
+    (batch, min(k, l))
+    """
+    if first.shape[2] < second.shape[2]:
+        first, second = second, first
+    batch, d, size = second.shape
+    if first.shape[2] >= d or size == 0:  # the whole space holds every subspace
+        return torch.zeros(batch, size, dtype=second.dtype)
+    met = first.mT @ second
+    outside = second - first @ met
+    sines = torch.linalg.svdvals(torch.linalg.qr(outside, mode="r")[1]).flip(1)
+    sines = sines.masked_fill(sines <= d * torch.finfo(sines.dtype).eps, 0.0).clamp_max(1.0)
+    small = sines**2 < 0.5
+    radians = torch.arcsin(sines)
+    if not bool(small.all()):
+        radians = torch.where(small, radians, torch.arccos(torch.linalg.svdvals(met).clamp(0.0, 1.0)))
+    return torch.rad2deg(radians)
+
+
+def apart(first: Tensor, second: Tensor) -> list[Apart | None]:
+    """Summarise the principal angles of a batch of pairs, as `principal_angles`; None where one has no dimension."""
+    degrees = principal_angles(first, second)
+    if not degrees.shape[1]:
+        return [None] * len(degrees)
+    overlap = (torch.cos(torch.deg2rad(degrees)) ** 2).mean(1)
+    columns = degrees.amin(1), degrees.mean(1), degrees.amax(1), overlap
+    return [Apart(*row) for row in torch.stack(columns, 1).tolist()]
+
+
+def images_apart(
+    first: Tensor, first_ranks: Sequence[int], second: Tensor, second_ranks: Sequence[int]
+) -> list[Apart | None]:
+    """Compare what two batches of matrices read, one by one, leaving directions out that are rounding noise.
+
+    Parameters
+    ----------
+    first, second : (batch, r, d) of A and of B, any real dtype.
+    first_ranks, second_ranks : their numerical ranks.
+    """
+    one, other = thin(first), thin(second)
+    found: list[Apart | None] = [None] * len(first)
+    pairs = list(zip(first_ranks, second_ranks, strict=True))
+    for pair in set(pairs):
+        places = [place for place, ranks in enumerate(pairs) if ranks == pair]
+        bases = (
+            image(Thin(split.basis[places], split.triangle[places]), rank)
+            for split, rank in zip((one, other), pair, strict=True)
+        )
+        for place, each in zip(places, apart(*bases), strict=True):
+            found[place] = each
+    return found
+
+
+def random_apart(d: int, size: int, draws: int) -> Apart:
+    """Give what independent random subspaces of a size in d dimensions have.
+
+    The overlap is ``size / d`` exactly; angles are averaged over draws from a fixed seed.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def draw() -> Tensor:
+        return thin(torch.randn(draws, size, d, generator=generator, dtype=torch.float64)).basis
+
+    found = [each for each in apart(draw(), draw()) if each is not None]
+    smallest, mean, largest = (
+        sum(getattr(each, name) for each in found) / draws for name in ("smallest", "mean", "largest")
+    )
+    return Apart(smallest, mean, largest, min(size, d) / d)

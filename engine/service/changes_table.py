@@ -1,0 +1,213 @@
+"""The rows of the ``changes`` table: what is different in each head, and each layer, of a second model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from engine.mathematics.changes import Apart, circuit_distance, distance, images_apart, random_apart
+from engine.mathematics.measures import MEASURES, numerical_rank
+from engine.mathematics.tabulate import rank_rows
+from engine.service.assembly import BASELINE_DRAWS
+from engine.service.crew import Crew
+from engine.values.comparison import HOW_TO_COMPARE
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES
+from engine.values.model import LayerOutline
+from engine.values.spectra import Spectrum
+from engine.values.tables import RANK_COLUMNS, Cell
+from engine.values.views import CHANGES, Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from engine.models.heads import LayerWeights
+    from engine.service.session import Breathe, Session
+    from engine.service.two_models import TwoModels
+
+HEADS_AT_ONCE = 4
+"""Heads in a piece of the work."""
+
+COUNTS = tuple(f"{measure.name}_change" for measure in MEASURES if measure.is_count)
+"""What the columns of whole numbers end with."""
+
+Numbers = dict[str, float]
+
+
+class ChangesTable:
+    """Compares an open model with a second one, layer by layer.
+
+    Parameters
+    ----------
+    session : the model that was opened.
+    models : this model and the one beside it, or None where there is none.
+    """
+
+    def __init__(self, session: Session, models: TwoModels | None) -> None:
+        self._session = session
+        self._models = models
+        self._crew = Crew(torch.get_num_threads())
+        self._chance: dict[tuple[int, int, int], Apart] = {}
+
+    def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of one layer's heads, then of the layer; none of a layer that the other model lacks.
+
+        A large layer as a whole takes minutes, so its row is left out unless whole layers are asked for.
+
+        Raises
+        ------
+        EngineError : when there is no second model, or the one layer that is asked for cannot be compared.
+        """
+        if self._models is None:
+            raise EngineError(HOW_TO_COMPARE)
+        other, comparison = self._models.other, self._models.comparison
+        if query.layer is not None:
+            comparison.check(layer.name)
+        elif layer.name not in comparison.layers:
+            return
+        heads = query.head is None or query.head >= 0
+        for whole_layer, is_wanted in ((False, heads), (True, query.wants(-1) and not (heads and layer.is_large))):
+            if is_wanted:
+                breathe()
+                yield from self._compared(other, layer, whole_layer, query, breathe)
+
+    def _compared(
+        self, other: Session, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe
+    ) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of a layer's heads, or of the layer as a whole."""
+        groups = [each.spectra(layer.name, whole_layer, breathe).spectra for each in (self._session, other)]
+        numbers = [number for number in groups[0] if query.wants(number)]
+        before, now = ([group[number] for number in numbers] for group in groups)
+        weights = [each.layer_weights(layer.name) for each in (self._session, other)]
+        pieces = []
+        for start in range(0, len(numbers), HEADS_AT_ONCE):
+            some = slice(start, start + HEADS_AT_ONCE)
+            pieces.append(partial(_measured, weights, numbers[some], before[some], now[some]))
+        measured = [row for rows in self._crew.run(pieces, breathe) for row in rows]
+        chance = self._of_chance(layer, whole_layer)
+        for number, row, own, theirs in zip(numbers, measured, before, now, strict=True):
+            place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
+            yield (*place, *_cells(row | _differences(own, theirs), chance))
+
+    def _of_chance(self, layer: LayerOutline, whole_layer: bool) -> Numbers:
+        """Give the angles between random subspaces of the sizes of a layer's projections."""
+        found: Numbers = {}
+        for matrix in "QKVO":
+            rows, cols = layer.shape(matrix, whole_layer)
+            d, size = (rows, cols) if matrix == "O" else (cols, rows)
+            key = (d, min(size, d), 1 if whole_layer else BASELINE_DRAWS)
+            if key not in self._chance:
+                self._chance[key] = random_apart(*key)
+            found |= _of_angles(matrix, self._chance[key])
+        return found
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What is compared of some heads, or of a layer as one head.
+
+    Attributes
+    ----------
+    projections : by matrix, W_Q, W_K, W_V and W_Oᵀ: (heads, r, d).
+    circuits : by circuit, the factors left (heads, r, m) and right (heads, r, n) of ``leftᵀ right``.
+    """
+
+    projections: Mapping[str, Tensor]
+    circuits: Mapping[str, tuple[Tensor, Tensor]]
+
+
+def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> _Parts:
+    """Cut out some heads, each with its own copy of what it shares."""
+    own, shared = list(numbers), [number // weights.group for number in numbers]
+    query, key, value, output = weights.query[own], weights.key[shared], weights.value[shared], weights.output[own].mT
+    return _Parts({"Q": query, "K": key, "V": value, "O": output}, {"QK": (query, key), "OV": (value, output)})
+
+
+def _of_layer(weights: LayerWeights) -> _Parts:
+    """Stack a layer's heads.
+
+    The layer's circuits are sums over its heads, which are products of factors with the heads' rows one below the
+    other; heads that share a key/value head add up their queries, and their outputs, first.
+    """
+
+    def summed(part: Tensor) -> Tensor:
+        return part if weights.group == 1 else part.double().unflatten(0, (-1, weights.group)).sum(1)
+
+    def stacked(part: Tensor) -> Tensor:
+        return part.flatten(0, 1)[None]
+
+    query, key, value, output = weights.query, weights.key, weights.value, weights.output.mT
+    return _Parts(
+        {"Q": stacked(query), "K": stacked(key), "V": stacked(value), "O": stacked(output)},
+        {"QK": (stacked(summed(query)), stacked(key)), "OV": (stacked(value), stacked(summed(output)))},
+    )
+
+
+def _measured(
+    weights: Sequence[LayerWeights],
+    numbers: Sequence[int],
+    before: Sequence[Mapping[str, Spectrum]],
+    now: Sequence[Mapping[str, Spectrum]],
+) -> list[Numbers]:
+    """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles between images."""
+    whole_layer = list(numbers) == [-1]
+    first, second = (_of_layer(each) if whole_layer else _of_heads(each, numbers) for each in weights)
+    distances = {
+        matrix: circuit_distance(first.circuits[matrix], second.circuits[matrix])
+        if matrix in first.circuits
+        else distance(first.projections[matrix], second.projections[matrix])
+        for matrix in MATRICES
+    }
+    rows: list[Numbers] = [{} for _ in numbers]
+    for place, row in enumerate(rows):
+        row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
+        row["change"] = max(row["qk_distance"], row["ov_distance"])
+    for matrix in first.projections:
+        ranks = ([_rank(each[matrix]) for each in spectra] for spectra in (before, now))
+        found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))
+        for row, each in zip(rows, found, strict=True):
+            row |= {} if each is None else _of_angles(matrix, each)
+    return rows
+
+
+def _rank(spectrum: Spectrum) -> int:
+    """Count the singular values above rounding noise."""
+    return int(numerical_rank(spectrum.singular_values, spectrum.tolerance))
+
+
+def _of_angles(matrix: str, angles: Apart) -> Numbers:
+    """Name the numbers of two subspaces as the table's columns."""
+    return {
+        f"{matrix.lower()}_angle_smallest": angles.smallest,
+        f"{matrix.lower()}_angle_mean": angles.mean,
+        f"{matrix.lower()}_angle_largest": angles.largest,
+        f"{matrix.lower()}_overlap": angles.overlap,
+    }
+
+
+def _differences(before: Mapping[str, Spectrum], now: Mapping[str, Spectrum]) -> Numbers:
+    """Subtract every measure of the first model's matrices from the second's."""
+    rows = (rank_rows([each[matrix] for matrix in MATRICES]) for each in (before, now))
+    found: Numbers = {}
+    for matrix, own, theirs in zip(MATRICES, *rows, strict=True):
+        for measure in MEASURES:
+            place = RANK_COLUMNS.index(measure.name)
+            one, other = float(own[place]), float(theirs[place])
+            found[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if one == other else other - one
+    return found
+
+
+def _cells(numbers: Numbers, chance: Numbers) -> Iterator[Cell]:
+    """Lay numbers out in the table's columns; a cell is empty where nothing is defined, and counts are whole."""
+    for column in CHANGES.columns[3:]:
+        name = column.removesuffix("_chance")
+        value = numbers.get(name) if name == column else (chance.get(name) if name in numbers else None)
+        if value is None or math.isnan(value):
+            yield ""
+        else:
+            yield int(value) if column.endswith(COUNTS) else value

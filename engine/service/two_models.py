@@ -1,0 +1,85 @@
+"""A second model beside the open one: what of both can be compared, and a sentence read by both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.service.loading import collector_at_rest, torch_import
+from engine.values.comparison import compared
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+
+if TYPE_CHECKING:
+    from engine.service.session import Session
+    from engine.values.attention import AttentionMaps, Sentence
+
+Breathe = Callable[[], None]
+
+
+class TwoModels:
+    """Two open models; belongs to the engine thread. Neither is loaded before a sentence is read by it.
+
+    Attributes
+    ----------
+    session, other : the model that was opened, and the one beside it.
+    comparison : which layers of both can be compared.
+
+    Raises
+    ------
+    EngineError : when none can.
+    """
+
+    def __init__(self, session: Session, other: Session) -> None:
+        self.session = session
+        self.other = other
+        self.comparison = compared(session.outline, other.outline)
+        self._alike: set[str] = set()
+
+    def attention(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> AttentionMaps:
+        """Give the maps of one layer, or the means over a stack's layers, for a sentence, with the other model's.
+
+        Raises
+        ------
+        EngineError : when the layers cannot be compared, the models read other tokens, or both do not fit into memory.
+        """
+        if layer is None:
+            self.comparison.check_stack(stack)
+        else:
+            self.comparison.check(Head(stack, layer))
+        self._check_tokens(text, breathe)
+        self.session.make_room(self.other)
+        own = self.session.attention(text, stack, layer, breathe)
+        theirs = self.other.attention(text, stack, layer, breathe)
+        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
+            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
+        return replace(own, other=theirs.weights)
+
+    def _check_tokens(self, text: str, breathe: Breathe) -> None:
+        """Refuse a sentence that the two models read as different tokens, before either is loaded."""
+        if text in self._alike:
+            return
+        torch_import.wait(breathe)
+        with collector_at_rest():
+            own, theirs = (_read(each, text) for each in (self.session, self.other))
+        if own.tokens != theirs.tokens:
+            place = next(
+                (n for n, pair in enumerate(zip(own.tokens, theirs.tokens, strict=False)) if pair[0] != pair[1]),
+                min(len(own.tokens), len(theirs.tokens)),
+            )
+            one, other = (each.tokens[place] if place < len(each.tokens) else "nothing" for each in (own, theirs))
+            raise EngineError(
+                self._other_tokens(f"token {place} is '{one}' for the first and '{other}' for the second")
+            )
+        self._alike.add(text)
+
+    def _other_tokens(self, how: str) -> str:
+        """Say why there is no difference."""
+        names = f"{self.session.outline.name} and {self.other.outline.name}"
+        return f"{names} read this sentence as other tokens, so their maps have no difference: {how}"
+
+
+def _read(session: Session, text: str) -> Sentence:
+    """Turn a sentence into a model's tokens."""
+    return session.source.words().read(text, session.outline.context)

@@ -1,0 +1,315 @@
+"""Two models side by side: distances and angles known by hand, and tables against plain arithmetic on the weights."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from click.testing import CliRunner, Result
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from engine.mathematics import changes
+from engine.mathematics.measures import MEASURES
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.sources import find_source
+from engine.values.memory import size
+from engine.values.views import CHANGES
+from tests.conftest import TinyModel
+from tests.test_adapters import low_rank, product, write_adapter
+from tests.test_circuits import dense
+from tui.command_line import command
+
+SENTENCE = "The cat sat on the mat."
+LLAMA = "layers.{}.self_attn.{}_proj.weight"
+HEADS, SHARED, WIDTH = 4, 2, 8
+Edit = Callable[[dict[str, Tensor]], None]
+
+
+def run(*arguments: str | Path) -> Result:
+    """Run ``export`` in this process, without the cache of spectra."""
+    return CliRunner().invoke(command, ["export", *map(str, arguments), "--no-cache"])
+
+
+def exported(*arguments: str | Path) -> list[dict[str, str]]:
+    """Export to standard output and read the table back."""
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def refusal(*arguments: str | Path, code: int = 1) -> str:
+    """Give what is said of a request that is refused."""
+    done = run(*arguments)
+    assert (done.exit_code, done.stdout) == (code, "")
+    return done.stderr
+
+
+def names(rows: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [(row["layer"], row["head"]) for row in rows]
+
+
+@pytest.fixture
+def edited(tiny_model: TinyModel, tmp_path: Path) -> Callable[[Edit], tuple[Path, Path]]:
+    """Give a tiny Llama and a copy of it whose weights were edited."""
+
+    def make(edit: Edit) -> tuple[Path, Path]:
+        first = tiny_model("llama")
+        other = Path(shutil.copytree(first, tmp_path / "other"))
+        tensors = load_file(other / "model.safetensors")
+        edit(tensors)
+        save_file({name: each.contiguous() for name, each in tensors.items()}, other / "model.safetensors",
+                  {"format": "pt"})  # fmt: skip
+        return first, other
+
+    return make
+
+
+def factors_of(folder: Path, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cut a tiny Llama's layer into heads by hand."""
+    tensors = load_file(folder / "model.safetensors")
+    query, key, value, output = (tensors[LLAMA.format(layer, name)].double() for name in "qkvo")
+    by_head = [part.unflatten(0, (-1, WIDTH)) for part in (query, key, value)]
+    return (*by_head, output.unflatten(1, (-1, WIDTH)).permute(1, 0, 2))
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rotation(count: int) -> Tensor:
+    turned: Tensor = torch.linalg.qr(random(count, count, seed=9))[0]
+    return turned
+
+
+def test_a_circuit_whose_inner_basis_was_turned_has_not_changed_and_a_small_change_keeps_its_digits() -> None:
+    query, key, turn = random(3, 5, 40), random(3, 5, 30, seed=1), rotation(5)
+    assert float(changes.circuit_distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
+    assert float(changes.distance(query, turn @ query).min()) > 0.5
+    grown = query * (1 + 2.0**-40)
+    expected = torch.full((3,), 2.0**-40, dtype=torch.float64)
+    torch.testing.assert_close(changes.circuit_distance((query, key), (grown, key)), expected, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(("r", "m", "n"), [(3, 20, 30), (12, 10, 15), (6, 40, 6)])
+def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -> None:
+    before, now = ((random(4, r, m, seed=seed), random(4, r, n, seed=seed + 1)) for seed in (2, 4))
+    one, other = (left.mT @ right for left, right in (before, now))
+    expected = (other - one).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
+    torch.testing.assert_close(changes.circuit_distance(before, now), expected, rtol=1e-12, atol=0)
+    nothing = torch.zeros_like(before[0])
+    assert changes.circuit_distance((nothing, before[1]), (nothing, now[1])).tolist() == [0.0] * 4
+    assert changes.circuit_distance((nothing, before[1]), now).tolist() == [math.inf] * 4
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
+def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> None:
+    basis, radians = torch.linalg.qr(random(12, 12, seed=3))[0], math.radians(angle)
+    first = basis[:, :3]
+    tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
+    second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ rotation(3)
+    degrees = changes.principal_angles(first[None], second[None])[0]
+    expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
+    torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
+    (summary,) = changes.apart(first[None], second[None])
+    assert summary is not None
+    assert summary.overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
+    same = changes.principal_angles(first[None], first[None] @ rotation(3))
+    assert same.tolist() == [[0.0, 0.0, 0.0]]
+    smaller = changes.principal_angles(first[None], second[None, :, :1])
+    torch.testing.assert_close(smaller, changes.principal_angles(second[None, :, :1], first[None]))
+
+
+def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
+    many = changes.random_apart(24, 6, 400)
+    drawn = changes.apart(torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0])
+    means = [np.mean([getattr(each, name) for each in drawn]) for name in ("smallest", "mean", "largest", "overlap")]
+    np.testing.assert_allclose(means, [many.smallest, many.mean, many.largest, many.overlap], rtol=0.02)
+    assert many.overlap == 0.25
+    assert changes.random_apart(8, 9, 2) == changes.Apart(0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5", "gemma2"])
+def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: str) -> None:
+    model = tiny_model(model_type)
+    table = exported(model, "changes", "--vs", model)
+    assert tuple(table[0]) == CHANGES.columns
+    for row in table:
+        for name in CHANGES.columns[3:]:
+            if not name.endswith("_chance") and row[name] != "":
+                assert float(row[name]) == (1.0 if name.endswith("overlap") else 0.0), (name, row)
+
+
+def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_first(
+    edited: Callable[[Edit], tuple[Path, Path]],
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        for place, name in enumerate(tensors):
+            if "self_attn" in name:
+                tensors[name] += 0.05 * random(*tensors[name].shape, seed=place).float()
+        columns = slice(2 * WIDTH, 3 * WIDTH)
+        tensors[LLAMA.format(1, "o")][:, columns] = random(32, WIDTH, seed=77).float()
+
+    first, other = edited(edit)
+    table = exported(first, "changes", "--vs", other)
+    assert names(table)[0] == ("1", "2")
+    values = [float(row["change"]) for row in table]
+    assert values == sorted(values, reverse=True)
+    assert sorted(names(table)) == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
+    for row in table:
+        head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
+        before, now = (dense(factors_of(folder, layer), head) for folder in (first, other))
+        for matrix, old in before.items():
+            new, name = now[matrix], matrix.lower()
+            assert float(row[f"{name}_distance"]) == pytest.approx(float((new - old).norm() / old.norm()), rel=1e-9)
+            sigma = [
+                torch.linalg.svdvals(each).numpy()[: WIDTH * (HEADS if head is None else 1)] for each in (old, new)
+            ]
+            for measure in MEASURES[2:8]:
+                one, two = (float(measure.compute(each, 0.01, 0.0)) for each in sigma)
+                assert float(row[f"{name}_{measure.name}_change"]) == pytest.approx(two - one, rel=1e-6, abs=1e-9)
+            if len(matrix) == 1:
+                spaces = [torch.linalg.qr(each if matrix == "O" else each.T)[0] for each in (old, new)]
+                cosines = torch.linalg.svdvals(spaces[0].T @ spaces[1]).clamp(0, 1)
+                degrees = torch.rad2deg(torch.arccos(cosines))
+                assert float(row[f"{name}_angle_largest"]) == pytest.approx(float(degrees.max()), abs=2e-6)
+                assert float(row[f"{name}_angle_mean"]) == pytest.approx(float(degrees.mean()), abs=2e-6)
+                assert float(row[f"{name}_overlap"]) == pytest.approx(float((cosines**2).mean()), abs=1e-9)
+                assert float(row[f"{name}_overlap_chance"]) == min(1.0, new.shape[matrix == "O"] / 32)
+        assert float(row["change"]) == max(float(row["qk_distance"]), float(row["ov_distance"]))
+    alone = exported(first, "changes", "--vs", other, "--head", "L1H2")
+    assert alone == [table[0]]
+
+
+def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_alone(
+    edited: Callable[[Edit], tuple[Path, Path]],
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        query, key = (tensors[LLAMA.format(0, name)] for name in "qk")
+        turn = rotation(WIDTH).float()
+        for head in (2, 3):  # they share their key
+            query[WIDTH * head : WIDTH * (head + 1)] = turn @ query[WIDTH * head : WIDTH * (head + 1)]
+        key[WIDTH:] = turn @ key[WIDTH:]
+        tensors[LLAMA.format(1, "v")] *= 4
+
+    first, other = edited(edit)
+    table = exported(first, "changes", "--vs", other)
+    rows = dict(zip(names(table), table, strict=True))
+    turned = {name: float(value) for name, value in rows["0", "2"].items() if value and name not in ("stack", "head")}
+    assert turned["q_distance"] > 0.5
+    assert turned["k_distance"] > 0.5
+    assert turned["change"] < 1e-5, "the weights are rounded to float32"
+    assert turned["q_angle_largest"] < 1e-3
+    assert abs(turned["q_effective_rank_change"]) < 1e-4
+    assert float(rows["0", "0"]["change"]) == float(rows["0", "0"]["q_distance"]) == 0.0
+    scaled = {name: float(value) for name, value in rows["1", "1"].items() if value and name not in ("stack", "head")}
+    assert [scaled[name] for name in ("v_distance", "ov_distance", "change")] == pytest.approx([3.0] * 3, rel=1e-12)
+    for name, value in scaled.items():
+        if name.endswith("_change"):
+            is_norm = "norm" in name and name.startswith(("v_", "ov_"))
+            assert (abs(value) > 0.1) if is_norm else (abs(value) < 1e-6), name
+
+
+def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base, module = tiny_model("llama"), "model.layers.1.self_attn.q_proj"
+    factors = low_rank(module, 32, 32)
+    adapter = write_adapter(tmp_path / "adapter", str(base), factors)
+    delta = 2 * product(factors, module)
+    query = load_file(base / "model.safetensors")[LLAMA.format(1, "q")].double()
+    for way, before in (((base, adapter), query), ((adapter, "base"), query + delta)):
+        table = exported(way[0], "changes", "--vs", way[1])
+        rows = dict(zip(names(table), table, strict=True))
+        assert sum(float(row["change"]) > 0 for row in rows.values()) == HEADS + 1
+        for head in range(HEADS):
+            some = slice(WIDTH * head, WIDTH * (head + 1))
+            expected = float(delta[some].norm() / before[some].norm())
+            assert float(rows["1", str(head)]["q_distance"]) == pytest.approx(expected, rel=1e-9)
+        assert float(rows["1", "all"]["q_distance"]) == pytest.approx(float(delta.norm() / before.norm()), rel=1e-9)
+    assert "other stacks are compared" in refusal(
+        adapter, "attention", "--vs", base, "--text", "hi", "--stack", "decoder-delta", "--layer", "1"
+    )
+
+
+def test_what_differs_is_named_and_what_both_have_is_compared(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    wide = refusal(model, "changes", "--vs", tiny_model("llama", num_key_value_heads=4))
+    assert "decoder L0 has 2 against 4 key/value heads" in wide
+    assert refusal(model, "changes", "--vs", tiny_model("bert")).endswith("has no decoder, it has encoder\n")
+    deep = tiny_model("llama", num_hidden_layers=3)
+    done = run(deep, "changes", "--vs", model)
+    assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0", "1"}
+    assert "decoder L2 is not compared" in done.stderr
+    assert f"{model} has no decoder L2" in refusal(deep, "changes", "--vs", model, "--layer", "2")
+    assert "has one layer that" in run(model, "changes", "--vs", deep).stderr
+    attention = ("attention", "--text", SENTENCE, "--layer", "mean")
+    assert "have 3 and 2 layers in their decoder" in refusal(deep, *attention, "--vs", model)
+    assert "changes needs --vs" in refusal(model, "changes", code=2)
+    assert "--vs says nothing about ranks" in refusal(model, "ranks", "--vs", model, code=2)
+
+
+def eager_maps(folder: Path) -> np.ndarray[Any, Any]:
+    """Give the maps that transformers itself returns: (layers, heads, queries, keys)."""
+    model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(SENTENCE, return_tensors="pt").input_ids
+    with torch.no_grad():
+        return torch.cat(model(ids, output_attentions=True).attentions).numpy()
+
+
+def test_differences_of_attention_are_those_of_transformers_maps(
+    edited: Callable[[Edit], tuple[Path, Path]], tmp_path: Path
+) -> None:
+    def edit(tensors: dict[str, Tensor]) -> None:
+        tensors[LLAMA.format(1, "q")] *= -1
+
+    first, other = edited(edit)
+    before, now = eager_maps(first), eager_maps(other)
+    table = exported(first, "attention", "--vs", other, "--text", SENTENCE)
+    assert tuple(table[0])[7:] == ("weight", "weight_other", "difference")
+    for row in table:
+        place = tuple(int(row[name]) for name in ("layer", "head", "query", "key"))
+        assert float(row["weight"]) == pytest.approx(before[place], abs=1e-6)
+        assert float(row["weight_other"]) == pytest.approx(now[place], abs=1e-6)
+        assert float(row["difference"]) == float(row["weight_other"]) - float(row["weight"])
+    assert max(abs(float(row["difference"])) for row in table) > 0.5
+    run(first, "attention", "--vs", other, "--text", SENTENCE, "--head", "mean", "-o", tmp_path / "maps.npz")
+    arrays = np.load(tmp_path / "maps.npz")
+    np.testing.assert_allclose(arrays["L1.other"][0], now[1].mean(0), atol=1e-6)
+    np.testing.assert_allclose(arrays["L1"][0], before[1].mean(0), atol=1e-6)
+
+
+def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel, tmp_path: Path) -> None:
+    model = tiny_model("llama")
+    other = Path(shutil.copytree(model, tmp_path / "other"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model("bert"))
+    for file in other.glob("token*"):
+        file.unlink()
+    tokenizer.save_pretrained(other)
+    said = refusal(model, "attention", "--vs", other, "--text", SENTENCE)
+    assert said.count("\n") == 1
+    assert "token 0 is 'The' for the first and '[CLS]' for the second" in said
+
+
+def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny_model("gpt2")
+    asked = ("attention", "--text", SENTENCE, "--vs", model, "--dtype", "bfloat16", "--layer", "0")
+    options = EngineOptions(dtype="bfloat16")
+    need = Session(find_source(str(model), options, lambda progress: None), options).memory().need
+    assert need is not None
+    total = need.total
+    monkeypatch.setattr("engine.models.memory.free_memory", lambda: total * 3 // 2)
+    said = refusal(model, *asked)
+    assert f"{model} beside {model} needs {size(2 * total)} to read a sentence" in said
+    monkeypatch.setattr("engine.models.memory.free_memory", lambda: total * 2)
+    assert run(model, *asked).exit_code == 0
