@@ -106,10 +106,10 @@ def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
 
 
 def map_table(attention: AttentionMap) -> Table:
-    """List every weight of a map: a row of ``attention``, or of ``rollout`` where it is one."""
+    """List every weight of a map as rows of ``attention``, beside another model's or of ``rollout`` where it is so."""
     if attention.name.is_rollout:
         return Table("rollout", ROLLOUT_COLUMNS, rollout_rows(attention))
-    return attention_table([attention])
+    return attention_table([attention], attention.other is not None)
 
 
 def proof_table(proofs: Iterable[LayerProof]) -> Table:

@@ -177,7 +177,7 @@ class TablePane(Pane):
             wanted = parse_filter(text, self._columns)
         except FilterError as error:
             column = self.filter_input.completed
-            meaning = f"{column}: {explain(column)}" if column else str(error)
+            meaning = f"{column}: {explain(column, self.view)}" if column else str(error)
             self.explanation_line.show(f"Enter goes to {meaning}" if text.strip() in self._columns else meaning)
             return error
         self._use(wanted)
