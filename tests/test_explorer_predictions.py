@@ -13,7 +13,7 @@ from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.off import Off
 from engine.values.tables import Table
-from engine.values.views import Query
+from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.test_explorer_tables import asked, pane, rows

@@ -13,7 +13,8 @@ from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
-from engine.values.views import VIEWS, Query
+from engine.values.view import Query
+from engine.values.views import VIEWS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer

@@ -17,7 +17,8 @@ from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, MapWindow, PooledMap
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.heads import Head, MapName
-from engine.values.views import CHANGES, Query
+from engine.values.view import Query
+from engine.values.views import CHANGES
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer

@@ -31,7 +31,7 @@ from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
-from engine.values.views import Query
+from engine.values.view import Query
 from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.opening import open_reader

@@ -16,7 +16,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import Off
-from engine.values.views import Query
+from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.handmade import OddNames, Speaker
 from tests.test_weight_tables import exported, refusal

@@ -18,7 +18,8 @@ from torch import Tensor
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS, Query
+from engine.values.view import Query
+from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS
 from tests.conftest import TinyModel
 from tests.test_circuits import by_definition
 from tests.test_export import dense_matrices

@@ -16,7 +16,7 @@ from engine.service.worked_out import WorkedOut
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
-from engine.values.views import Query
+from engine.values.view import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter

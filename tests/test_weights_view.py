@@ -22,7 +22,8 @@ from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.service.worked_out import WorkedOut
 from engine.values.tables import Table
-from engine.values.views import WEIGHTS, Query
+from engine.values.view import Query
+from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import open_folder

@@ -17,7 +17,8 @@ from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
-from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS, Scope
+from engine.values.view import Scope
+from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS
 from tui.export_view import file_stem, subject_of, table_on_screen
 from tui.facts import line_of_two, model_line
 from tui.messages import Advanced, GroupReady

@@ -26,7 +26,8 @@ from engine.values.off import Off
 from engine.values.progress import Progress
 from engine.values.spectra import Spectrum
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS, Cell, Table
-from engine.values.views import VIEWS, WEIGHTS, Query, View
+from engine.values.view import Query, View
+from engine.values.views import VIEWS, WEIGHTS
 from tui.selection import Selection, select
 from tui.status_line import StatusLine
 

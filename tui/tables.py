@@ -14,7 +14,8 @@ from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
-from engine.values.views import PREDICTIONS, VIEWS, Query, Scope, View
+from engine.values.view import Query, Scope, View
+from engine.values.views import PREDICTIONS, VIEWS
 from tui.facts import at_distance
 from tui.panes.table import TablePane
 from tui.patience import patiently

@@ -6,7 +6,8 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
-from engine.values.views import VIEWS, Scope
+from engine.values.view import Scope
+from engine.values.views import VIEWS
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.pane import Pane

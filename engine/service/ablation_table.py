@@ -9,7 +9,7 @@ from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.off import Off
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from torch import Tensor

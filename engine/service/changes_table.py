@@ -21,7 +21,8 @@ from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
 from engine.values.spectra import Spectrum
 from engine.values.tables import RANK_COLUMNS, Cell
-from engine.values.views import CHANGES, Query
+from engine.values.view import Query
+from engine.values.views import CHANGES
 
 if TYPE_CHECKING:
     from torch import Tensor

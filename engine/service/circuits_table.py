@@ -21,7 +21,8 @@ from engine.service.token_tables import TokenTables
 from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
-from engine.values.views import CIRCUITS, Query
+from engine.values.view import Query
+from engine.values.views import CIRCUITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

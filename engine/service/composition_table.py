@@ -12,7 +12,7 @@ from engine.mathematics.composition import KINDS, chance, composition, reading, 
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -19,7 +19,7 @@ from engine.service.token_tables import TokenTable, TokenTables
 from engine.values.model import LayerOutline
 from engine.values.spectra import FloatArray
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from engine.service.session import Breathe, Session

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from engine.values.proof import LayerProof
     from engine.values.spectra import Baseline, SpectraGroup, Spectrum
     from engine.values.tables import Table
-    from engine.values.views import Query
+    from engine.values.view import Query
 
 Answer = TypeVar("Answer")
 

@@ -20,7 +20,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from engine.models.maps import Tokens

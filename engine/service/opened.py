@@ -18,7 +18,8 @@ from engine.values.model import ModelOutline, Parameter
 from engine.values.proof import LayerProof
 from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Table
-from engine.values.views import VIEWS, Query
+from engine.values.view import Query
+from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,8 @@ from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.progress import Progress
 from engine.values.tables import Cell
-from engine.values.views import PATTERNS, Query
+from engine.values.view import Query
+from engine.values.views import PATTERNS
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader

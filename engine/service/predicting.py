@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.values.tables import Cell
-from engine.values.views import CONTRIBUTIONS, Query
+from engine.values.view import Query
+from engine.values.views import CONTRIBUTIONS
 
 if TYPE_CHECKING:
     from torch import Tensor

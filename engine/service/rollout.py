@@ -13,7 +13,7 @@ from engine.values.attention import AT_ONCE, AttentionMaps
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from engine.service.session import Breathe, Session

@@ -11,7 +11,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.model import Parameter
 from engine.values.progress import Progress
 from engine.values.tables import Cell
-from engine.values.views import Query
+from engine.values.view import Query
 
 if TYPE_CHECKING:
     from torch import Tensor

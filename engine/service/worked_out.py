@@ -22,7 +22,8 @@ from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
-from engine.values.views import VIEWS, Query
+from engine.values.view import Query
+from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
     from engine.service.session import Breathe, Session

@@ -21,7 +21,7 @@ import transformers  # noqa: E402
 from engine.mathematics.tabulate import rank_rows  # noqa: E402
 from engine.service.session import Session  # noqa: E402
 from engine.service.worked_out import WorkedOut  # noqa: E402
-from engine.values.views import Query  # noqa: E402
+from engine.values.view import Query  # noqa: E402
 from tests import tiny_models  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
 

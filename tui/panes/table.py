@@ -16,7 +16,8 @@ from engine.values.errors import EngineError
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.tables import Cell, Table
-from engine.values.views import VIEWS, View
+from engine.values.view import View
+from engine.values.views import VIEWS
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
 from tui.messages import HeadPicked, PositionMoved, TokenPicked

@@ -1,0 +1,136 @@
+"""What a table that is worked out on an open model is, and what can be asked of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.values.heads import Head
+from engine.values.tables import Cell
+
+
+class Scope(Enum):
+    """What a table on screen is of, given what is selected in the tree."""
+
+    HEAD = "a head"
+    HEAD_OR_LAYER = "a head or a layer"
+    LAYER = "a layer"
+    """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
+    MODEL = "the model"
+    CELL = "a head and a cell of its map"
+
+
+DEFAULT_TOP = 10
+"""Tokens that are listed, at each end of a direction or of what is likely, unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One such table.
+
+    Attributes
+    ----------
+    name : what it is called on the command line.
+    key : what shows it in the explorer; empty where that is a part of another view.
+    title : what it is called there.
+    says : what it holds, in a line.
+    columns : the names, in order.
+    is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
+        the others are of the whole model.
+    has_whole_layers : whether rows with the head ``all`` are among its rows.
+    options : which options narrow or shape it, by their names on the command line.
+    needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
+    scope : what of a model is on screen at once.
+    places : the columns that say what a row is of; they stay at the left.
+    grows : whether it is there at once and some of its cells come later.
+    ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
+    top : how many tokens are listed at a time on screen, where tokens are.
+    said : columns that the title says on screen where all rows agree in them.
+    """
+
+    name: str
+    key: str
+    title: str
+    says: str
+    columns: tuple[str, ...]
+    is_by_layer: bool = True
+    has_whole_layers: bool = False
+    options: frozenset[str] = frozenset({"layer", "head", "stack"})
+    needs: frozenset[str] = frozenset()
+    scope: Scope = Scope.LAYER
+    places: tuple[str, ...] = ("stack", "layer", "head")
+    grows: bool = False
+    ranked_by: str = ""
+    top: int = DEFAULT_TOP
+    said: tuple[str, ...] = ()
+
+    def goes_by_layer(self, query: Query) -> bool:
+        """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
+        return self.is_by_layer and not query.off
+
+    def ranked(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
+        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.
+
+        Examples
+        --------
+        >>> View("", "", "", "", ("head", "change"), ranked_by="change").ranked([("0", 0.1), ("1", -0.2)])
+        [('1', -0.2), ('0', 0.1)]
+        """
+        kept = list(rows)
+        if not self.ranked_by:
+            return kept
+        place = self.columns.index(self.ranked_by)
+
+        def size(row: Sequence[Cell]) -> float:
+            cell = row[place]
+            return math.inf if isinstance(cell, str) else -abs(cell)
+
+        return sorted(kept, key=size)
+
+
+DEFAULT_FIRST = 10
+"""Directions of a matrix, unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of such a table; what is left out narrows nothing.
+
+    Attributes
+    ----------
+    layer : the layer it is of, or None for the whole model.
+    head : a head's number, -1 for whole layers alone, None for everything.
+    matrix : ``QK`` or ``OV``, or None for both.
+    top : how many tokens at each end of a direction, or of the most likely ones.
+    first : how many directions of a matrix, the strongest.
+    fold_norm : whether the gains of norms are folded into the weights.
+    distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
+    text : the sentence, where one is read.
+    position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
+    key : position of the key, from 0; None for the one that the query looks at most.
+    token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
+    off : the heads that are switched off.
+    norms : whether parameters are read for their norms.
+    by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
+    """
+
+    layer: Head | None = None
+    head: int | None = None
+    matrix: str | None = None
+    top: int = DEFAULT_TOP
+    first: int = DEFAULT_FIRST
+    fold_norm: bool = False
+    distance: int | None = None
+    text: str | None = None
+    position: int | None = None
+    key: int | None = None
+    token: str | None = None
+    off: tuple[Head, ...] = ()
+    norms: bool = False
+    by_mean: bool = False
+
+    def wants(self, head: int) -> bool:
+        """Say whether rows of a head, or of the whole layer (-1), are asked for."""
+        return self.head is None or self.head == head

@@ -1,0 +1,209 @@
+"""The explorer's keys, and what each of them does: most of them ask something of the conductor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from engine.values.errors import EngineError, Superseded
+from engine.values.views import CIRCUITS, VIEWS
+from tui.frame import Frame
+from tui.sentence_input import SentenceInput
+from tui.tree import HeadTree
+
+if TYPE_CHECKING:
+    from engine.service.engine import Engine
+    from tui.conductor import Conductor
+    from tui.views import Views
+
+
+class Actions(Frame):
+    """An application with the explorer's keys.
+
+    Attributes
+    ----------
+    engine : what answers.
+    tree_widget, sentence_input : where the focus can go from anywhere.
+    """
+
+    engine: Engine
+    tree_widget: HeadTree
+    sentence_input: SentenceInput
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Keys", id="app.help"),
+        Binding("i", "sentence", "Sentence", id="app.sentence"),
+        Binding("1", "view('spectra')", "Spectra", id="app.spectra"),
+        Binding("2", "view('ranks')", "Ranks", id="app.ranks"),
+        Binding("3", "view('attention')", "Attention", id="app.attention"),
+        *(
+            Binding(view.key, f"view('{view.name}')", view.title, show=view is CIRCUITS, id=f"app.{view.name}")
+            for view in VIEWS.values()
+            if view.key
+        ),
+        Binding("e", "export", "Export", id="app.export"),
+        Binding("q", "quit", "Quit", id="app.quit"),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
+        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw"),
+        Binding("t", "tree", "Back to the tree", show=False, id="app.tree"),
+        Binding("escape", "leave", "Stop switching heads off; or back to the tree", show=False, id="app.leave"),
+        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on"),
+        Binding("u", "off_way", "Switch heads off by zero, or by their mean", show=False, id="app.off_way"),
+        Binding("z", "zoom", "One view, or all", show=False, id="app.zoom"),
+        Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head"),
+        Binding("left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head"),
+        Binding("right_curly_bracket", "step_layer(1)", "Next layer", show=False, id="app.next_layer"),
+        Binding("left_curly_bracket", "step_layer(-1)", "Previous layer", show=False, id="app.previous_layer"),
+        Binding("s", "scale", "Logarithmic or linear scale", show=False, id="app.scale"),
+        Binding("b", "baseline", "Show or hide the baseline of chance", show=False, id="app.baseline"),
+        Binding("m", "measure(1)", "Next measure", show=False, id="app.next_measure"),
+        Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure"),
+        Binding("plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more"),
+        Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less"),
+        Binding("c", "check", "Check the heads against the model", show=False, id="app.check"),
+        Binding("d", "distance", "QK at a distance of key and query, or without", show=False, id="app.distance"),
+        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
+        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
+        Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
+        Binding("D", "difference", "Differences from the other model's map", show=False, id="app.difference"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._views: Views | None = None
+        self._conductor: Conductor | None = None
+
+    @property
+    def views(self) -> Views:
+        """The views, once the first frame is painted."""
+        assert self._views is not None, "the views are made after the first frame"
+        return self._views
+
+    @property
+    def conductor(self) -> Conductor:
+        """What decides what is shown, once the first frame is painted."""
+        assert self._conductor is not None, "the conductor is made after the first frame"
+        return self._conductor
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the views are there."""
+        return self._conductor is not None
+
+    def action_help(self) -> None:
+        """Show the keys that work now."""
+        from tui.help_screen import HelpScreen, describe_keys
+
+        self.clear_notifications()
+        sections = describe_keys(self, self.screen.active_bindings.values())
+        self.push_screen(HelpScreen(sections, self.conductor.marks))
+
+    def action_check(self) -> None:
+        """Prove the heads against the model's own numbers."""
+        from tui.check_screen import CheckScreen
+
+        self.push_screen(CheckScreen(self.engine))
+
+    def action_sentence(self) -> None:
+        """Go to the sentence."""
+        self.sentence_input.focus()
+
+    def _view_of_sentences(self) -> str:
+        """Name the view that is looked at where it is of the sentence, else the attention."""
+        active = self.views.active.view
+        return active if active in VIEWS and "text" in VIEWS[active].needs else "attention"
+
+    def action_read_sentence(self) -> None:
+        """Leave the sentence for its map at once, and read it."""
+        self.sentence_input.finish()
+        if self.is_ready:
+            self.views.go_to(self._view_of_sentences())
+            if self.views.active is self.views.attention:
+                self.screen.set_focus(self.views.attention.heatmap)
+
+    def action_tree(self) -> None:
+        """Go back to the tree."""
+        self.tree_widget.focus()
+
+    def action_leave(self) -> None:
+        """Stop what is worked out head by head, or else go back to the tree."""
+        if not (self.is_ready and self.conductor.stop()):
+            self.action_tree()
+
+    def action_all_on(self) -> None:
+        """Switch all heads on again."""
+        self.conductor.switch_on()
+
+    def action_off_way(self) -> None:
+        """Switch heads off by their mean, or by zero."""
+        self.conductor.change_off()
+
+    def action_view(self, view: str) -> None:
+        """Go to a view."""
+        self.conductor.look_at(view)
+
+    def action_zoom(self) -> None:
+        """Give the active view all the room, or share it again."""
+        self.views.zoom()
+
+    def action_step_head(self, step: int) -> None:
+        """Go to the next or previous head, from any view."""
+        self.conductor.step_head(step)
+
+    def action_step_layer(self, step: int) -> None:
+        """Go to the next or previous layer, from any view."""
+        self.conductor.step_layer(step)
+
+    def action_scale(self) -> None:
+        """Change the scale of the active view."""
+        self.views.toggle_scale()
+
+    def action_baseline(self) -> None:
+        """Show or hide the baseline."""
+        self.views.spectra.graph.toggle_baseline()
+
+    def action_measure(self, step: int) -> None:
+        """Show another measure."""
+        self.conductor.change_measure(step)
+
+    def action_epsilon(self, step: int) -> None:
+        """Change ε and measure again."""
+        self.conductor.change_epsilon(step)
+
+    def action_distance(self) -> None:
+        """Show QK at a distance, or without positions."""
+        self.conductor.toggle_distance()
+
+    def action_turn(self, step: int) -> None:
+        """Change the distance."""
+        self.conductor.change_distance(step)
+
+    def action_averaging(self) -> None:
+        """Show the head's map, or a mean."""
+        self.conductor.change_averaging()
+
+    def action_difference(self) -> None:
+        """Show what another model's map is different in, or the map again."""
+        self.conductor.change_difference()
+
+    async def action_quit(self) -> None:
+        """Leave at once, whatever is running."""
+        self.engine.stop()
+        self.exit()
+
+    def action_export(self) -> None:
+        """Write the active view's table to a CSV file, which may take long, and say where it is."""
+        self.clear_notifications()
+        self.run_worker(self._export(self.views.active.view), group="export")
+
+    async def _export(self, view: str) -> None:
+        """Write a view's table to a CSV file and say where it is."""
+        try:
+            path, rows = await self.conductor.export(view)
+        except Superseded:
+            return
+        except EngineError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.notify(f"{rows} rows in {path}", title=f"{view} written", markup=False)
