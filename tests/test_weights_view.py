@@ -28,8 +28,9 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import open_folder
 from tui.app import Explorer
-from tui.export import Request, run_export
+from tui.export import run_export
 from tui.panes.table import TablePane
+from tui.request import Request
 
 NORMS = Query(norms=True)
 

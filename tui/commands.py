@@ -63,7 +63,8 @@ def export(model: str, view: str, **arguments: Any) -> None:
     """  # noqa: D301  # click reads the backslash as a character
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
-    from tui.export import Request, run_export
+    from tui.export import run_export
+    from tui.request import Request
 
     run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
 

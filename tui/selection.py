@@ -12,7 +12,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import LayerOutline, ModelOutline
 
 if TYPE_CHECKING:
-    from tui.export import Request
+    from tui.request import Request
 
 
 @dataclass(frozen=True, slots=True)

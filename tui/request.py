@@ -1,0 +1,102 @@
+"""What a person asks ``attn-tui export`` for, and whether its options go together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine.values.filters import Filter, FilterError, parse_filter
+from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.views import VIEWS, WEIGHTS
+
+APPLICABLE = {
+    "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
+    "spectrum": {"layer", "head", "stack", "matrix", "distance"},
+    "attention": {"layer", "head", "stack", "text", "off", "by_mean", "vs"},
+    "matrices": {"layer", "head", "stack", "matrix"},
+    **{view.name: set(view.options) for view in VIEWS.values()},
+}
+"""Which options narrow or shape which view; any other is refused, never ignored."""
+
+TABLES = {
+    "ranks": RANK_COLUMNS,
+    "spectrum": SPECTRUM_COLUMNS,
+    "attention": ATTENTION_COLUMNS,
+    **{view.name: view.columns for view in VIEWS.values()},
+}
+"""The columns of each table."""
+
+NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
+"""Which options a view cannot do without."""
+
+NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
+"""What such an option is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asks ``export`` for, as typed."""
+
+    view: str
+    layer: str | None
+    head: str | None
+    stack: str | None
+    matrix: str | None
+    text: str | None
+    energy: float | None
+    where: str | None
+    output: Path | None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
+    vs: bool = False
+    """Whether a second model is named."""
+
+    def given(self) -> dict[str, Any]:
+        """Give the options that were given, by name, but for the file."""
+        named = {name: getattr(self, name) for name in ("layer", "head", "stack", "matrix", "text", "energy")}
+        named |= {"vs": self.vs or None}
+        return {name: value for name, value in (named | dict(self.asked)).items() if value not in (None, ())}
+
+    def check(self) -> None:
+        """Refuse options that say nothing about this view, and ask for those it needs."""
+        given = self.given()
+        for option in given:
+            if option not in APPLICABLE[self.view]:
+                raise click.UsageError(f"--{option.replace('_', '-')} says nothing about {self.view}")
+        for option, why in NEEDED.items():
+            if option in NEEDS.get(self.view, ()) and option not in given:
+                raise click.UsageError(f"{self.view} needs --{option.replace('_', '-')}, {why}")
+        if self.view == "matrices" and self.output is None:
+            raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
+        if self.view == "matrices" and self.matrix in ("QK", "OV"):
+            raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
+        if self.view in VIEWS and self.matrix not in (None, "QK", "OV"):
+            raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
+        if self.output is not None and not self.output.name:
+            raise click.UsageError("-o needs the name of a file")
+        is_npz = self.output is not None and self.output.suffix == ".npz"
+        if is_npz and self.view not in ("attention", "matrices"):
+            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
+        if self.where is not None and (is_npz or self.view not in TABLES):
+            raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
+        kept = self.kept()
+        if kept is not None and self.view == WEIGHTS.name and "norms" not in given and kept.columns & {"norm", "note"}:
+            raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
+        if self.view == "matrices" and not is_npz:
+            raise click.UsageError(f"matrices are written as .npz, not as {self.output}")
+
+    def kept(self) -> Filter | None:
+        """Read which rows are asked for; None for all.
+
+        Raises
+        ------
+        click.UsageError : where the filter cannot be read.
+        """
+        try:
+            return None if self.where is None else parse_filter(self.where, TABLES[self.view])
+        except FilterError as error:
+            raise click.UsageError(f"--where: {error}") from error
