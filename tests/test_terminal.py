@@ -143,7 +143,7 @@ def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model:
 def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives_on(tiny_model: TinyModel) -> None:
     broken = (
         "import engine.service.session as s\n"
-        "def broken(self, text, breathe): raise ZeroDivisionError('on purpose')\n"
+        "def broken(self, text, breathe, off): raise ZeroDivisionError('on purpose')\n"
         "s.Session.read = broken"
     )
     with scripted(broken, tiny_model("llama"), "--text", "the cat") as terminal:

@@ -98,11 +98,12 @@ class Reading:
         self._draw()
 
     def change_averaging(self) -> None:
-        """Go on to the next kind of mean that shows another map."""
-        before = self._wanted()
+        """Go on to the next kind of mean that shows another map; a long sentence has no rollout."""
+        before, is_long = self._wanted(), isinstance(self._sentence, Sentence) and _is_long(self._sentence)
         for _ in Averaging:
             self._averaging = self._averaging.next
-            if self._wanted() != before:
+            wanted = self._wanted()
+            if wanted != before and not (wanted.is_rollout and is_long):
                 break
         self._draw()
 
@@ -137,11 +138,11 @@ class Reading:
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
-        if self._is_difference and len(sentence.tokens) ** 2 > AT_ONCE:
+        if self._is_difference and _is_long(sentence):
             longest = f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn"
             self._pane.show_message(title, f"{longest}; export … attention --vs writes those of longer ones")
             return
-        if len(sentence.tokens) ** 2 > AT_ONCE and not wanted.is_rollout:
+        if _is_long(sentence) and not wanted.is_rollout:
             if wanted != self._pane.shown_name:
 
                 def ask(window: MapWindow) -> None:
@@ -202,3 +203,8 @@ class Reading:
         if (text, off, is_difference) == (self._text, self._off, self._is_difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()
+
+
+def _is_long(sentence: Sentence) -> bool:
+    """Say whether a sentence's maps stay with the engine, which hands out what is in view."""
+    return len(sentence.tokens) ** 2 > AT_ONCE
