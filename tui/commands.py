@@ -20,18 +20,29 @@ from tui.command_options import (
     take_options,
 )
 
-VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
+VIEWS = {
+    "ranks": "every measure, for each head and whole layer, and each matrix",
+    "spectrum": "every singular value",
+    "attention": "every weight of the maps for --text, with --vs both models'",
+    "matrices": "the heads' W_Q, W_K, W_V, W_O and biases; -o heads.npz",
+    **{view.name: view.says for view in WORKED_OUT.values()},
+}
 """What can be exported."""
 
+_LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 
-@click.command(short_help="Write a table or arrays, without the explorer.")
+
+@click.command(
+    short_help="Write a table or arrays, without the explorer.",
+    help=f"Write what the explorer shows, as CSV or as NumPy arrays.\n\n\b\n{_LIST}",
+)
 @click.argument("model")
-@click.argument("view", type=click.Choice(VIEWS))
+@click.argument("view", type=click.Choice(tuple(VIEWS)), metavar="VIEW")
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
 @click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
-@click.option("--text", help="The sentence (attention, explain).")
+@click.option("--text", help="The sentence.")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
 @table_options
 @click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
@@ -40,27 +51,7 @@ VIEWS = ("ranks", "spectrum", "attention", "matrices", *WORKED_OUT)
 @engine_options
 @one_line_errors
 def export(model: str, view: str, **arguments: Any) -> None:
-    """Write what the explorer shows, as CSV or as NumPy arrays.
-
-    \b
-    ranks       every measure, for each head and whole layer, and each matrix
-    spectrum    every singular value
-    attention   every weight of the maps for --text; -o maps.npz: an array per layer;
-                with --vs beside the other model's
-    matrices    the heads' W_Q, W_K, W_V, W_O and biases; needs -o heads.npz
-    circuits    what QK and OV do as maps: symmetry, identity, copying, subspaces
-    composition which earlier heads feed each head, the strongest first
-    directions  the tokens that singular directions of QK and OV stand for
-    weights     every parameter: shape, dtype, size, what is tied; --norms: its norm
-    explain     the score of one query and one key of --text, split into terms that add up to it
-    patterns    where heads look in --text: entropy, first, previous token, induction
-    rollout     which tokens of --text are mixed into which, through all layers
-    predictions the tokens that the model expects after --text, or at a mask
-    lens        what it would predict after each block, and the stream's norm
-    contributions  what each head adds to the logit of --token
-    ablation    what switching off does: each head alone, or with --off together
-    changes     what is different in each head of the model --vs, the most changed first
-    """  # noqa: D301  # click reads the backslash as a character
+    """Write a table as CSV, or maps and matrices as NumPy arrays."""
     options = take_options(arguments)
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.export import run_export
