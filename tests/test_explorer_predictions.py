@@ -134,3 +134,40 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         assert changes == sorted(changes, reverse=True)
         await press(pilot, "g", "enter")
         assert app.conductor.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
+
+
+async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1", size=(160, 50)) as (app, pilot):
+        await press(pilot, "o")
+        for view in ("predictions", "lens", "contributions"):
+            await press(pilot, "8")
+            assert shown(pane(app).title_line).startswith(f"{view} with all heads on")
+        await press(pilot, "comma", "8", "8")
+        assert "position 4  with all heads on" in shown(pane(app).title_line)
+        app.conductor.go_to(Head("decoder", 1, 2))
+        await press(pilot, "3")
+        off = attention(app).copy()
+        await press(pilot, "D")
+        assert shown(app.views.attention.title_line) == "attention L1H2  with L0H1 off less with all on"
+        shown_map = app.views.attention.shown
+        assert shown_map is not None
+        assert shown_map.other is not None
+        np.testing.assert_array_equal(shown_map.other, off)
+        assert np.abs(shown_map.weights - off).max() > 0
+        await press(pilot, "O")
+        np.testing.assert_array_equal(attention(app), shown_map.weights)
+        assert "less with" not in shown(app.views.attention.title_line)
+
+
+async def test_contributions_begin_at_the_strongest_whatever_head_is_selected(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L1H3") as (app, pilot):
+        await press(pilot, "8", "8", "8")
+        assert pane(app).view == "contributions"
+        assert pane(app).grid.place == 0
+        await press(pilot, "comma")
+        assert pane(app).grid.place == 0
+        await press(pilot, "right_square_bracket")
+        assert pane(app).grid.row is not None
+        assert app.conductor.selected == Head("decoder", 1, 3)

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from engine.values.tables import Cell
 from tests.painted import PaintedApp, good_terminal
+from tui.numbers import short
 from tui.widgets.table_grid import TableGrid
 
 COLUMNS = ("head", "first", "second", "third", "fourth", "name")
@@ -261,3 +262,18 @@ async def test_in_ascii_everything_is_ascii() -> None:
         await pilot.press("o")
         await pilot.pause()
         assert painted(app).isascii()
+
+
+@pytest.mark.parametrize("width", range(20, 60, 3))
+async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
+    made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
+    whole = {short(cell) for cell in made[0] if isinstance(cell, float)}
+    async with TableApp().run_test(size=(width, 6)) as pilot:
+        app = await show(pilot, made)
+        for _ in range(len(COLUMNS)):
+            line = app.picture.line(1)
+            cells = [word for word in line.split() if any(letter.isdigit() for letter in word)]
+            assert cells[0] == "H0"
+            assert all(cell in whole for cell in cells[1:]), line
+            await pilot.press("l")
+            await pilot.pause()

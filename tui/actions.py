@@ -66,7 +66,7 @@ class Actions(Frame):
         Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
         Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
         Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
-        Binding("D", "difference", "Differences from the other model's map", show=False, id="app.difference"),
+        Binding("D", "difference", "Differences: other model, or heads off", show=False, id="app.difference"),
     ]
 
     def __init__(self) -> None:

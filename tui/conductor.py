@@ -334,9 +334,9 @@ class Conductor:
             self._reading.change_averaging()
 
     def change_difference(self) -> None:
-        """Show what the other model's maps are different in, or the maps again."""
-        if not self._app.engine.is_comparing:
-            self._app.notify(HOW_TO_COMPARE, markup=False)
+        """Show what maps are different in, the other model's or those with heads off, or the maps again."""
+        if not self._app.engine.is_comparing and not self._off.heads:
+            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with o in the tree", markup=False)
         elif self._reading is not None:
             self._app.views.go_to("attention")
             self._reading.change_difference()

@@ -69,6 +69,7 @@ class Reading:
     def switch_off(self, off: Off) -> None:
         """Show maps with other heads switched off."""
         self._off = off
+        self._is_difference &= bool(off.heads) or self._engine.is_comparing
         if self._text is not None:
             self.read(self._text)
 
@@ -124,7 +125,7 @@ class Reading:
         wanted = self._wanted()
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
         if self._is_difference:
-            title += "  other model less this one"
+            title += f"  with {self._off} less with all on" if self._off.heads else "  other model less this one"
         elif self._off.heads:
             title += f" · with {self._off}"
         if self._text is None:
@@ -196,7 +197,7 @@ class Reading:
         if is_rollout:
             asked = engine.rollout(text, stack, "maps")
         elif is_difference:
-            asked = engine.differences(text, stack, layer, "maps")
+            asked = engine.differences(text, stack, layer, "maps", off)
         else:
             asked = engine.attention(text, stack, layer, "maps", off)
         answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))

@@ -11,7 +11,7 @@ import click
 
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
-from engine.values.views import VIEWS, WEIGHTS
+from engine.values.views import ABLATION, VIEWS, WEIGHTS
 
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
@@ -70,6 +70,8 @@ class Request:
         for option, why in NEEDED.items():
             if option in NEEDS.get(self.view, ()) and option not in given:
                 raise click.UsageError(f"{self.view} needs --{option.replace('_', '-')}, {why}")
+        if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
+            raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
         if self.view == "matrices" and self.output is None:
             raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
         if self.view == "matrices" and self.matrix in ("QK", "OV"):

@@ -156,13 +156,17 @@ class Tables:
     def _title(self, view: View) -> str:
         """Say what a table is of."""
         name = self._selected
+        at = self._asked.position if "position" in view.options and "position" not in view.said else None
+        where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
+        if self._off.heads and "text" in view.options:
+            where += f"  with {self._off}" if "off" in view.options else "  with all heads on"
         if view.scope is Scope.MODEL:
-            return f"with {self._off}" if "off" in view.options and self._off.heads else ""
+            return where.strip()
         if name is None:
-            return "all layers"
+            return f"all layers{where}"
         of = self._views.attention.cell_name if view.scope is Scope.CELL else ""
         stack = name.stack if len(self._outline.stacks) > 1 else ""
-        return " ".join(filter(None, (stack, str(name), of)))
+        return " ".join(filter(None, (stack, str(name), of))) + where
 
     def _query(self, view: View) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, Tensors
 from engine.models.configuration import read_config
+from engine.models.importing import IMPORTING
 from engine.models.locate import Location
 from engine.models.memory import sentence_need
 from engine.models.outline import Anatomy, read_anatomy
@@ -44,7 +45,8 @@ class FolderSource:
         try:
             return read_anatomy(name, where, config, self.tensors.entries)
         except EngineError as by_stored_names:
-            from engine.models.renamed import complete_config, renamed
+            with IMPORTING:
+                from engine.models.renamed import complete_config, renamed
 
             with suppress(EngineError):
                 complete = complete_config(self.location.directory)
@@ -96,7 +98,8 @@ class FolderSource:
 
     def settings(self) -> Mapping[str, Any]:
         """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""
-        from engine.models.renamed import complete_config
+        with IMPORTING:
+            from engine.models.renamed import complete_config
 
         directory = self.location.directory
         try:

@@ -63,13 +63,16 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     Building the model on the meta device allocates nothing.
     """
     import torch
-    import transformers
 
+    from engine.models.importing import IMPORTING
     from engine.models.tokens import silence
 
     silence()
     names = read_config(directory).get("architectures") or [""]
-    model_class: Any = getattr(transformers, str(names[0]), None)
+    with IMPORTING:
+        import transformers
+
+        model_class: Any = getattr(transformers, str(names[0]), None)
     if model_class is None:
         return {}
     try:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import transformers
 
 from engine.mathematics.rotary import Rotation
+from engine.models.importing import IMPORTING
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline
@@ -51,9 +51,11 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
         )
     silence()
     try:
-        config = transformers.AutoConfig.for_model(**settings)
-        name = type(config).__module__.replace(".configuration_", ".modeling_")
-        module = importlib.import_module(name)
+        with IMPORTING:
+            import transformers
+
+            config = transformers.AutoConfig.for_model(**settings)
+            module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
         (rotary,) = (each for key, each in vars(module).items() if key.endswith("RotaryEmbedding"))
         with torch.device("cpu"):
             frequencies = rotary(config).inv_freq

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.models.importing import IMPORTING
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 
@@ -53,7 +54,8 @@ def visible(text: str) -> str:
 
 def silence() -> None:
     """Keep transformers from writing warnings and progress bars over a screen that is not its own."""
-    import transformers
+    with IMPORTING:
+        import transformers
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -76,11 +78,11 @@ class Tokenizer:
         ------
         EngineError : when there is none that opens.
         """
-        import transformers
-
         silence()
+        with IMPORTING:
+            from transformers import AutoTokenizer
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
+            tokenizer = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
         except Exception as error:  # whatever a damaged or missing file raises
@@ -88,6 +90,10 @@ class Tokenizer:
             raise EngineError(
                 f"{directory} has no tokenizer that opens ({reason}); its spectra work, attention needs one"
             ) from error
+        if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):  # what is made where no file is
+            raise EngineError(
+                f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
+            )
         return cls(tokenizer)
 
     @property

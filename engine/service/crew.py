@@ -2,7 +2,8 @@
 
 LAPACK spends half of an eigenvalue problem in steps that one core does as fast as two, so two matrices side by side are
 done sooner than one after the other with two threads each. And a call of LAPACK cannot be interrupted: on a thread of
-its own it keeps nobody waiting.
+its own it keeps nobody waiting. The cores are shared out: threads of linear algebra that are more than there are cores
+wait for each other at every step.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
 
+import torch
+
 Result = TypeVar("Result")
-Piece = tuple["Future[Any]", Callable[[], Any]]
+Piece = tuple["Future[Any]", Callable[[], Any], int]
 
 STANDS_BACK = 5
 """The niceness of the threads: beside other busy ones, the event loop gets three times the share of one of them."""
@@ -60,13 +63,14 @@ class Crew:
         BaseException : the first that a piece raised.
         """
         futures: list[Future[Result]] = [Future() for _ in pieces]
+        cores = max(1, self.size // max(1, min(len(pieces), at_once or self.size)))
         waiting = deque(zip(futures, pieces, strict=True))
         self._depth += 1
         try:
             while not all(future.done() for future in futures):
                 mine = sum(future in self._running for future in futures)
                 while waiting and self._has_room() and (at_once is None or mine < at_once):
-                    self._hand_out(*waiting.popleft())
+                    self._hand_out(*waiting.popleft(), cores)
                     mine += 1
                 if waiting and not mine and self._depth > 1:
                     _do(*waiting.popleft())
@@ -76,15 +80,16 @@ class Crew:
             return [future.result() for future in futures]
         finally:
             self._depth -= 1
+            torch.set_num_threads(self.size)  # what threads that begin later take for the number of cores
 
     def _has_room(self) -> bool:
         """Say whether a thread has nothing to do."""
         return len(self._running) < self.size
 
-    def _hand_out(self, future: Future[Any], piece: Callable[[], Any]) -> None:
-        """Give a piece to a thread, a new one until there are enough."""
+    def _hand_out(self, future: Future[Any], piece: Callable[[], Any], cores: int) -> None:
+        """Give a piece, and the cores it may use, to a thread, a new one until there are enough."""
         self._running.add(future)
-        self._handed_out.put((future, piece))
+        self._handed_out.put((future, piece, cores))
         if self._threads < min(self.size, len(self._running)):
             self._threads += 1
             threading.Thread(target=self._work, name=f"crew {self._threads}", daemon=True).start()
@@ -93,7 +98,9 @@ class Crew:
         """Do pieces for ever, after whatever else has something to do."""
         _stand_back()
         while True:
-            _do(*self._handed_out.get())
+            future, piece, cores = self._handed_out.get()
+            torch.set_num_threads(cores)  # of this thread alone
+            _do(future, piece)
 
 
 def _stand_back() -> None:

@@ -99,14 +99,14 @@ class DirectionsTable:
             for index, note in enumerate(own_notes):
                 value = float(sigma[place, index])
                 if note:
-                    yield (place, index + 1, value, "", "", "", "", "", "", note)
+                    yield (place, index + 1, "", "", "", "", "", value, "", note)
                     continue
                 for side, tokens in zip(sides, found, strict=True):
                     if tokens is None:
-                        yield (place, index + 1, value, side.name, "", "", "", "", "", NO_TABLE)
+                        yield (place, index + 1, side.name, "", "", "", "", value, "", NO_TABLE)
                     else:
-                        for cells in tokens[place][index]:
-                            yield (place, index + 1, value, side.name, *cells, "")
+                        for end, rank, number, token, projection in tokens[place][index]:
+                            yield (place, index + 1, side.name, end, rank, token, projection, value, number, "")
 
     def _sides(self, layer: LayerOutline, matrix: str, fold_norm: bool) -> tuple[Side, Side]:
         """Find what tokens meet both sides of a circuit through."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -50,6 +51,7 @@ class Engine:
         self._thread = EngineThread()
         self._session: Session | None = None
         self._models: TwoModels | None = None
+        self._is_pairing = False
         self._tables: WorkedOut | None = None
         self._listener: Callable[[str], None] | None = None
 
@@ -102,8 +104,24 @@ class Engine:
 
     def compare(self, report: Callable[[Progress], None]) -> Future[Comparison]:
         """Open the second model that the options name, and find what can be compared of both."""
+        return self._ask(
+            lambda session, breathe: self._both(session, breathe, report).comparison, Urgency.OPENING, "compare"
+        )
 
-        def work(session: Session, breathe: Breathe) -> Comparison:
+    def _both(
+        self, session: Session, breathe: Breathe, report: Callable[[Progress], None] = lambda progress: None
+    ) -> TwoModels:
+        """Give both models; whoever asks first has the second one opened.
+
+        Raises
+        ------
+        EngineError : where there is one, or the second cannot be opened or compared.
+        """
+        if self._models is None:
+            if not self.is_comparing:
+                raise EngineError(HOW_TO_COMPARE)
+            if self._is_pairing:
+                raise EngineError("the second model is still being opened; ask again when it is there")
             from engine.service.session import Session
             from engine.service.sources import find_other
             from engine.service.two_models import TwoModels
@@ -112,29 +130,31 @@ class Engine:
                 breathe()
                 report(progress)
 
-            other = Session(find_other(session.outline.name, session.source, self._options, reporting), self._options)
+            self._is_pairing = True
+            try:
+                source = find_other(session.outline.name, session.source, self._options, reporting)
+            finally:
+                self._is_pairing = False
+            other = Session(source, self._options)
             other.notify = self._tell
             self._models, self._tables = TwoModels(session, other), None
-            return self._models.comparison
-
-        return self._ask(work, Urgency.OPENING, "compare")
-
-    def _both(self) -> TwoModels:
-        """Give both models.
-
-        Raises
-        ------
-        EngineError : where there is one.
-        """
-        if self._models is None:
-            raise EngineError(HOW_TO_COMPARE)
         return self._models
 
-    def differences(self, text: str, stack: str, layer: int | None, view: str = "") -> Future[AttentionMaps]:
-        """Ask for the maps of a layer (None: the means over the layers) for a sentence, with the other model's."""
-        return self._ask(
-            lambda session, breathe: self._both().attention(text, stack, layer, breathe), Urgency.SENTENCE, view
-        )
+    def differences(
+        self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence, with others beside them.
+
+        Those are of the same model with heads switched off, where any are, or else of the second model.
+        """
+
+        def work(session: Session, breathe: Breathe) -> AttentionMaps:
+            if not off.heads:
+                return self._both(session, breathe).attention(text, stack, layer, breathe)
+            whole = session.attention(text, stack, layer, breathe)
+            return replace(whole, other=session.attention(text, stack, layer, breathe, off).weights)
+
+        return self._ask(work, Urgency.SENTENCE, view)
 
     def _tell(self, notice: str) -> None:
         """Hand a notice to whoever listens."""
@@ -216,7 +236,13 @@ class Engine:
         urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
         if "text" in VIEWS[name].options:
             urgency = Urgency.SENTENCE
-        return self._ask(lambda session, breathe: self._tables_of(session).table(name, query, breathe), urgency, view)
+
+        def work(session: Session, breathe: Breathe) -> Table:
+            if "vs" in VIEWS[name].needs:
+                self._both(session, breathe)
+            return self._tables_of(session).table(name, query, breathe)
+
+        return self._ask(work, urgency, view)
 
     def _tables_of(self, session: Session) -> WorkedOut:
         """Give what makes tables of the open model, with all that tables share."""

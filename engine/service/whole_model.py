@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from engine.models.importing import IMPORTING
 from engine.models.memory import place
 from engine.models.source import Source
 from engine.service.loading import Beside, collector_at_rest, torch_import
@@ -96,12 +97,15 @@ class WholeModel:
 
     def _import_model_code(self) -> None:
         """Import transformers and its code for models of this type."""
-        import transformers
-        from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+        with IMPORTING:
+            import transformers
+            from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-        import engine.models.sentence  # noqa: F401  # for what it imports
+            import engine.models.sentence  # noqa: F401  # for what it imports
 
-        names = MODEL_MAPPING_NAMES.get(self._outline.model_type, ())
-        with suppress(ImportError, RuntimeError):  # what its code needs and is not there is told when the model loads
-            for name in (names,) if isinstance(names, str) else names:
-                getattr(transformers, name)
+            names = MODEL_MAPPING_NAMES.get(self._outline.model_type, ())
+            with suppress(
+                ImportError, RuntimeError
+            ):  # what its code needs and is not there is told when the model loads
+                for name in (names,) if isinstance(names, str) else names:
+                    getattr(transformers, name)

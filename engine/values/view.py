@@ -48,6 +48,7 @@ class View:
     ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
     top : how many tokens are listed at a time on screen, where tokens are.
     said : columns that the title says on screen where all rows agree in them.
+    empty : what is said where there are no rows.
     """
 
     name: str
@@ -65,6 +66,7 @@ class View:
     ranked_by: str = ""
     top: int = DEFAULT_TOP
     said: tuple[str, ...] = ()
+    empty: str = "nothing to show here"
 
     def goes_by_layer(self, query: Query) -> bool:
         """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""

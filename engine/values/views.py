@@ -40,6 +40,7 @@ COMPOSITION = View(
     "who feeds a head: earlier heads, by how much it reads of them",
     (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
     scope=Scope.HEAD_OR_LAYER,
+    empty="no earlier layer feeds this one",
 )
 
 DIRECTIONS = View(
@@ -49,7 +50,7 @@ DIRECTIONS = View(
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
-        "matrix", "index", "singular_value", "side", "end", "place", "token_id", "token", "projection", "note",
+        "matrix", "index", "side", "end", "place", "token", "projection", "singular_value", "token_id", "note",
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
     scope=Scope.HEAD,

@@ -35,9 +35,14 @@ def of_difference(
     sign = "-" if block.largest < 0 else "+"
     one, other, change = (_number(each) for each in (*block.pair, abs(block.largest)))
     numbers = f"{one} {arrow} {other}  {sign}{change}"
-    room = width - cell_len(f'query {query} "" {arrow} key {key} ""  {numbers}')
-    asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
-    return f'query {query} "{asked}" {arrow} key {key} "{read}"  {numbers}'
+    line = ""
+    for asking, reading in (("query", "key"), ("q", "k")):
+        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
+        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
+        if cell_len(line) <= width:
+            break
+    return line
 
 
 def of_block(

@@ -96,7 +96,7 @@ def signed_legend(
     Examples
     --------
     >>> signed_legend("linear", 0.8, Ink.ASCII, (), 72).plain
-    'linear -0.8 -#-*-:-. 0 +.+:+*+# +0.8 = other model less this one'
+    'linear -0.8 -#-*-:-. 0 +.+:+*+# +0.8 = difference'
     """
     steps = steps_of(ink)
     top = 1.0 if scale == "log" else largest
@@ -112,7 +112,7 @@ def signed_legend(
             else:
                 text.append(cell)
         text.append(f" +{brief(top)}")
-        return text.append(" = other model less this one") if words else text
+        return text.append(" = difference") if words else text
 
     full = assemble(True)
     return full if full.cell_len <= width else assemble(False)

@@ -34,4 +34,4 @@ class CellPane(TablePane):
         said = {str(row[kind]): float(row[value]) for row in self.shown}
         numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
         text = f"{harmless(cell)}  " if isinstance(cell, str) else ""
-        return f"{text}{explanation}", "sum {} · model {} · unexplained {} · weight {}".format(*numbers)
+        return f"{text}{explanation}", "sum {} · model {} · left {} · weight {}".format(*numbers)

@@ -62,6 +62,7 @@ class TablePane(Pane):
         self._applied = self._filter
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
+        self._selected: Head | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -91,18 +92,15 @@ class TablePane(Pane):
             rows = self._rows if not agreeing else [tuple(row[place] for place in kept) for row in self._rows]
             self.grid.show(columns, rows, frozen, self._kept())
             self._said = "".join(
-                f"  {name} {_said(self._rows[0][table.columns.index(name)])}"
+                f"  {name.replace('_', ' ')} {_said(self._rows[0][table.columns.index(name)])}"
                 for name in said if self._rows and name in agreeing and self._rows[0][table.columns.index(name)] != ""
             )  # fmt: skip
             if not rows:
-                self.grid.show_message("nothing to show here")
+                self.grid.show_message(VIEWS[self.view].empty)
         self._set_title(f"{title}{self._said}")
-        if (
-            selected is not None
-            and "head" in self._places
-            and "head" in table.columns
-            and not (is_new and self._begins_at_top)
-        ):
+        has_moved, self._selected = selected != self._selected, selected
+        follows = not self._begins_at_top or (has_moved and not is_new)
+        if selected is not None and "head" in self._places and "head" in table.columns and follows:
             place = (selected.stack, selected.layer, selected.label)
             self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
         self._read_out()

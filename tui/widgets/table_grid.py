@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -167,7 +167,11 @@ class TableGrid(ScrollView, can_focus=True):
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
             self._order = ordered(self._order, [row[place] for row in self.rows], is_descending)
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
-        self.virtual_size = Size(self._starts[-1], len(self._order) + self._head)
+        edge, room, width = self._starts[self._frozen], self.size.width, self._starts[-1]
+        if width > room:  # as wide as lets the last columns begin where the frozen ones end
+            width = next((each for each in self._starts[self._frozen :] if width - each <= room - edge), edge)
+            width = max(self._starts[-1], width - edge + room)
+        self.virtual_size = Size(width, len(self._order) + self._head)
         self.refresh()
         self.post_message(self.Moved())
 
@@ -200,27 +204,30 @@ class TableGrid(ScrollView, can_focus=True):
     def _line(self, texts: tuple[str, ...], style: Style, marked: int) -> Strip:
         """Paint cells: the frozen ones, then those in view of the others."""
         edge, left, width = self._starts[self._frozen], self.scroll_offset.x, self.size.width
-        fixed = self._segments(range(self._frozen), texts, style, marked)
         first = max(self._frozen, bisect_right(self._starts, edge + left) - 1)
         last = min(len(texts), bisect_right(self._starts, left + width))
-        moving = Strip(self._segments(range(first, last), texts, style, marked))
-        cut = edge + left - self._starts[first] if first < len(self._starts) else 0
-        strip = Strip.join([Strip(fixed), moving.crop(cut, cut + max(0, width - edge))])
-        return strip.crop(0, width).adjust_cell_length(width, style)
-
-    def _segments(self, columns: range, texts: tuple[str, ...], style: Style, marked: int) -> list[Segment]:
-        """Paint some columns of a line."""
-        segments = []
-        for column in columns:
-            align: Literal["left", "right"] = "right" if self._numeric[column] else "left"
-            width = self._widths[column]
-            if column < self._frozen and not self._numeric[column]:  # what tells long names apart is at their end
-                text = fit_end(texts[column], width, ascii_only=self._ascii_only)
-            else:
-                text = fit(texts[column], width, align=align, ascii_only=self._ascii_only)
+        segments, painted = [], 0
+        for column in (*range(self._frozen), *range(first, last)):
+            start = self._starts[column] - (0 if column < self._frozen else left)
+            shown = range(max(start, painted), min(start + self._widths[column], width))
+            if not shown:
+                continue
             own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
-            segments += [Segment(text, own), Segment(" " * GAP, style)]
-        return segments
+            segments += [
+                Segment(" " * (shown.start - painted), style),
+                Segment(self._cell(column, texts[column], len(shown)), own),
+            ]
+            painted = shown.stop
+        return Strip(segments).adjust_cell_length(width, style)
+
+    def _cell(self, column: int, text: str, room: int) -> str:
+        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
+        is_number = self._numeric[column]
+        if is_number and room < self._widths[column] and cell_len(text) > room:
+            text = "~" if self._ascii_only else "…"
+        if column < self._frozen and not is_number:  # what tells long names apart is at their end
+            return fit_end(text, room, ascii_only=self._ascii_only)
+        return fit(text, room, align="right" if is_number else "left", ascii_only=self._ascii_only)
 
     def _move(self, row: int, column: int) -> None:
         """Put the cursor on a cell within the table, and show it."""
@@ -253,6 +260,8 @@ class TableGrid(ScrollView, can_focus=True):
             edge = self._starts[self._frozen]
             start, end = self._starts[column] - edge, self._starts[column] - edge + self._widths[column]
             new_left = min(max(left, end - (width - edge)), start)
+            starts = [each - edge for each in self._starts[self._frozen :]]
+            new_left = starts[bisect_left(starts, new_left)]  # columns begin where the frozen ones end
         if (new_top, new_left) != (top, left):
             self.scroll_to(new_left, new_top, animate=False, immediate=True)
 
