@@ -29,6 +29,8 @@ SHOTS = (
     Shot("spectra-80x24", (80, 24), ("1", "right", "right", "right")),
     Shot("ranks-80x24", (80, 24), ("2", "m", "m")),
     Shot("attention-80x24", (80, 24), ("3", "down", "down", "down", "down")),
+    Shot("predictions-80x24", (80, 24), ("8",)),
+    Shot("explain-160x50", (160, 50), ("3", "G", "x")),
     Shot("keys-80x24", (80, 24), ("3", "question_mark")),
     Shot("light-160x50", (160, 50), (), "textual-light"),
 )
