@@ -171,3 +171,18 @@ def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:
     line = refusal("export", folder, "attention", "--text", SENTENCE, "--device", "cpu", "--dtype", "float32")
     assert "needs 1.6 TB to read a sentence (float32)" in line
     assert "its spectra work all the same" in line
+
+
+async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_it_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        said: list[str] = []
+        monkeypatch.setattr(app.views.attention, "show_message", lambda title, message: said.append(message))
+        for text in (SENTENCE, "the dog"):
+            app.conductor.read(text)
+            await settle(pilot)
+        assert [message.split(" is ")[1] for message in said if " is " in message] == [
+            "being loaded, 103 kB, and then reads the sentence …",
+            "reading the sentence …",
+        ]

@@ -10,6 +10,7 @@ from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWindow, Sentence
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, MapName
+from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from tui.facts import short_name
@@ -53,6 +54,7 @@ class Reading:
         self._is_difference = False
         self._selected: Head | None = None
         self._warning = ""
+        self._is_loaded = False
         self._off = NOTHING_OFF
 
     def warn(self, warning: str) -> None:
@@ -90,6 +92,7 @@ class Reading:
         except EngineError as error:
             self._sentence = error
         else:
+            self._is_loaded = True
             self._has_read()
         self._draw()
 
@@ -131,11 +134,18 @@ class Reading:
         if self._text is None:
             self._pane.show_message(title, "\n".join(filter(None, ("press i and type a sentence", self._warning))))
         elif self._sentence is None:
-            self._pane.show_message(title, f"{short_name(self._outline)} is reading the sentence …")
+            self._pane.show_message(title, self._waiting())
         elif isinstance(self._sentence, EngineError):
             self._pane.show_message(title, str(self._sentence))
         else:
             self._draw_map(wanted, title, self._text, self._sentence)
+
+    def _waiting(self) -> str:
+        """Say what the sentence waits for: the first one for the whole model, which may be large."""
+        name = short_name(self._outline)
+        if self._is_loaded:
+            return f"{name} is reading the sentence …"
+        return f"{name} is being loaded, {size(self._outline.stored_bytes)}, and then reads the sentence …"
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
