@@ -14,6 +14,7 @@ read, and all pairs of heads of two layers come of one matrix product.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Product
@@ -28,13 +29,14 @@ def writing(ov: Product) -> Tensor:
 
 
 def reading(qk: Product, ov: Product) -> dict[str, Tensor]:
-    """Reduce what heads read to ``left · core`` by kind, of norm one: (heads, d, k). Zero products become NaN."""
+    """Reduce what heads read to ``left · core`` by kind, of norm one: (d, heads, k). Zero products become NaN."""
     qk_norm, ov_norm = qk.squared_norm.sqrt()[:, None, None], ov.squared_norm.sqrt()[:, None, None]
-    return {
+    by_head = {
         "Q": qk.left @ qk.core / qk_norm,
         "K": qk.right @ qk.core.mT / qk_norm,
         "V": ov.left @ ov.core / ov_norm,
     }
+    return {kind: part.transpose(0, 1).contiguous() for kind, part in by_head.items()}
 
 
 def composition(written: Tensor, read: Tensor) -> Tensor:
@@ -43,16 +45,16 @@ def composition(written: Tensor, read: Tensor) -> Tensor:
     Parameters
     ----------
     written : (heads, k, d), from `writing`.
-    read : (other heads, d, l), one kind from `reading`.
+    read : (d, other heads, l), one kind from `reading`.
 
     Returns
     -------
     (heads, other heads)
     """
     heads, k, d = written.shape
-    others, _, width = read.shape
-    met = written.reshape(heads * k, d) @ read.permute(1, 0, 2).reshape(d, others * width)
-    norms: Tensor = (met**2).view(heads, k, others, width).sum((1, 3)).sqrt()
+    _, others, width = read.shape
+    met = written.reshape(heads * k, d) @ read.reshape(d, others * width)
+    norms: Tensor = torch.linalg.vector_norm(met.view(heads, k, others, width), dim=(1, 3))
     return norms
 
 

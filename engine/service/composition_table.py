@@ -42,7 +42,7 @@ class CompositionTable:
         self._keep(layer, writing(circuits.ov))
         read = {
             kind: part for kind, part in reading(circuits.qk, circuits.ov).items()
-            if part.shape[-2] == layer.d_model and (layer.stack != "cross" or kind == "Q")
+            if len(part) == layer.d_model and (layer.stack != "cross" or kind == "Q")
         }  # fmt: skip
         fed: list[tuple[LayerOutline, dict[str, Tensor]]] = []
         for each in earlier:
