@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from click.testing import CliRunner, Result
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -26,33 +25,14 @@ from engine.service.sources import find_source
 from engine.values.memory import size
 from engine.values.views import CHANGES
 from tests.conftest import TinyModel
+from tests.exporting import exported, refusal, run
 from tests.test_adapters import low_rank, product, write_adapter
 from tests.test_circuits import dense
-from tui.command_line import command
 
 SENTENCE = "The cat sat on the mat."
 LLAMA = "layers.{}.self_attn.{}_proj.weight"
 HEADS, SHARED, WIDTH = 4, 2, 8
 Edit = Callable[[dict[str, Tensor]], None]
-
-
-def run(*arguments: str | Path) -> Result:
-    """Run ``export`` in this process, without the cache of spectra."""
-    return CliRunner().invoke(command, ["export", *map(str, arguments), "--no-cache"])
-
-
-def exported(*arguments: str | Path) -> list[dict[str, str]]:
-    """Export to standard output and read the table back."""
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
-def refusal(*arguments: str | Path, code: int = 1) -> str:
-    """Give what is said of a request that is refused."""
-    done = run(*arguments)
-    assert (done.exit_code, done.stdout) == (code, "")
-    return done.stderr
 
 
 def names(rows: list[dict[str, str]]) -> list[tuple[str, str]]:

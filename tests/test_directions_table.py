@@ -13,8 +13,9 @@ from torch import Tensor
 
 from engine.values.views import DIRECTIONS
 from tests.conftest import TinyModel
+from tests.exporting import exported, refusal
 from tests.test_circuits import by_definition
-from tests.test_weight_tables import FAMILIES, exported, of_head, refusal
+from tests.test_weight_tables import FAMILIES, of_head
 
 
 def expected_ends(table: Tensor, vector: Tensor, known: int, top: int) -> dict[str, tuple[list[int], list[float]]]:

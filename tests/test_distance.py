@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.test_weight_tables import exported, refusal
+from tests.exporting import exported, refusal
 from tui.app import Explorer
 from tui.panes.table import TablePane
 

@@ -18,7 +18,7 @@ from engine.mathematics.score_terms import Side, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.test_weight_tables import exported, refusal
+from tests.exporting import exported, refusal
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 

@@ -25,9 +25,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return planted_heads.save(tmp_path_factory.mktemp("planted"))
 
 
-async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
-    planted: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """Note which engines are asked for labels."""
     asked: list[Engine] = []
     labels = Engine.labels
 
@@ -36,6 +35,13 @@ async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
         return labels(engine, report)
 
     monkeypatch.setattr(Engine, "labels", counting)
+    return asked
+
+
+async def test_labels_come_with_the_first_sentence_and_stand_in_the_tree(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = counted(monkeypatch)
     async with explorer(planted, head="L1H0") as (app, pilot):
         assert app.conductor.note(Head("decoder", 1, 0)).split()[2:] == []
         assert not asked, "no model is loaded for labels alone"
@@ -69,14 +75,7 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
             await settle(pilot)
         assert app.views.attention.shown is not None
         assert not app._notifications
-        asked: list[Engine] = []
-        labels = Engine.labels
-
-        def counting(engine: Engine, report: Any) -> Future[dict[Head, str]]:
-            asked.append(engine)
-            return labels(engine, report)
-
-        monkeypatch.setattr(Engine, "labels", counting)
+        asked = counted(monkeypatch)
         app.conductor.read("Another one.")
         await settle(pilot)
         assert len(asked) == 1

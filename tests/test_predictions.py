@@ -18,8 +18,8 @@ from engine.values.heads import Head
 from engine.values.off import Off
 from engine.values.view import Query
 from tests.conftest import TinyModel
+from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
-from tests.test_weight_tables import exported, refusal
 
 TEXT = "The cat sat on the mat, and the dog sat"
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from click.testing import CliRunner, Result
 from torch import Tensor
 
 from engine.service.engine import Engine
@@ -21,35 +20,15 @@ from engine.values.heads import Head
 from engine.values.view import Query
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS
 from tests.conftest import TinyModel
+from tests.exporting import exported, refusal, run
 from tests.test_circuits import by_definition
 from tests.test_export import dense_matrices
 from tests.test_wrong_input import attn_tui
-from tui.command_line import command
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
 
 OF_WEIGHTS = [view.name for view in (CIRCUITS, COMPOSITION, DIRECTIONS)]
 """The tables that take no sentence."""
-
-
-def run(*arguments: str | Path) -> Result:
-    """Run the command in this process, where libraries are imported once for all tests."""
-    return CliRunner().invoke(command, ["export", *map(str, arguments)])
-
-
-def exported(*arguments: str | Path) -> list[dict[str, str]]:
-    """Export to standard output and read the table back."""
-    done = run(*arguments)
-    assert done.exit_code == 0, done.output
-    return list(csv.DictReader(io.StringIO(done.stdout)))
-
-
-def refusal(*arguments: str | Path, code: int = 1) -> str:
-    """Give what is said of a request that is refused."""
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert done.stdout == ""
-    return done.stderr
 
 
 def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:

@@ -19,8 +19,9 @@ from engine.values.tables import Table
 from engine.values.view import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
+from tests.exporting import exported, refusal
 from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
-from tests.test_weight_tables import OF_WEIGHTS, exported, refusal
+from tests.test_weight_tables import OF_WEIGHTS
 
 
 def nothing() -> None:
