@@ -156,6 +156,10 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
         assert shown_map.other is not None
         np.testing.assert_array_equal(shown_map.other, off)
         assert np.abs(shown_map.weights - off).max() > 0
+        await press(pilot, "a", "a", "a", "a")
+        assert shown(app.views.attention.title_line) == "attention rollout · with all heads on"
+        await press(pilot, "D")
+        assert shown(app.views.attention.title_line) == "attention L1H2  with L0H1 off less with all on"
         await press(pilot, "O")
         np.testing.assert_array_equal(attention(app), shown_map.weights)
         assert "less with" not in shown(app.views.attention.title_line)

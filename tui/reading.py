@@ -112,8 +112,11 @@ class Reading:
         self._draw()
 
     def change_difference(self) -> None:
-        """Go on to what another model's maps are different in, or back."""
-        self._is_difference = not self._is_difference
+        """Go on to what other maps are different in, or back; the rollout, which has no other, gives way to a map."""
+        if self._wanted().is_rollout:
+            self._averaging, self._is_difference = Averaging.NOTHING, True
+        else:
+            self._is_difference = not self._is_difference
         self._maps.clear()
         self._draw()
 
@@ -127,7 +130,9 @@ class Reading:
         """Draw the wanted map, ask for it when it is not known, or say why there is none."""
         wanted = self._wanted()
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
-        if self._is_difference:
+        if wanted.is_rollout:
+            title += " · with all heads on" if self._off.heads else ""
+        elif self._is_difference:
             title += f"  with {self._off} less with all on" if self._off.heads else "  other model less this one"
         elif self._off.heads:
             title += f" · with {self._off}"
