@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
-from tui.frame import Frame
-from tui.sentence_input import SentenceInput
-from tui.tree import HeadTree
-
-if TYPE_CHECKING:
-    from engine.service.engine import Engine
-    from tui.conductor import Conductor
-    from tui.views import Views
+from tui.parts import Parts
 
 
-class Actions(Frame):
-    """An application with the explorer's keys.
-
-    Attributes
-    ----------
-    engine : what answers.
-    tree_widget, sentence_input : where the focus can go from anywhere.
-    """
-
-    engine: Engine
-    tree_widget: HeadTree
-    sentence_input: SentenceInput
+class Actions(Parts):
+    """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", id="app.help"),
@@ -68,28 +51,6 @@ class Actions(Frame):
         Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
         Binding("D", "difference", "Differences: other model, or heads off", show=False, id="app.difference"),
     ]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._views: Views | None = None
-        self._conductor: Conductor | None = None
-
-    @property
-    def views(self) -> Views:
-        """The views, once the first frame is painted."""
-        assert self._views is not None, "the views are made after the first frame"
-        return self._views
-
-    @property
-    def conductor(self) -> Conductor:
-        """What decides what is shown, once the first frame is painted."""
-        assert self._conductor is not None, "the conductor is made after the first frame"
-        return self._conductor
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the views are there."""
-        return self._conductor is not None
 
     def action_help(self) -> None:
         """Show the keys that work now."""

@@ -1,0 +1,50 @@
+"""What the explorer's keys reach for: the engine, the views, and what decides what is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.frame import Frame
+from tui.sentence_input import SentenceInput
+from tui.tree import HeadTree
+
+if TYPE_CHECKING:
+    from engine.service.engine import Engine
+    from tui.conductor import Conductor
+    from tui.views import Views
+
+
+class Parts(Frame):
+    """An application with the explorer's parts, which classes of keys are made of.
+
+    Attributes
+    ----------
+    engine : what answers.
+    tree_widget, sentence_input : where the focus can go from anywhere.
+    """
+
+    engine: Engine
+    tree_widget: HeadTree
+    sentence_input: SentenceInput
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._views: Views | None = None
+        self._conductor: Conductor | None = None
+
+    @property
+    def views(self) -> Views:
+        """The views, once the first frame is painted."""
+        assert self._views is not None, "the views are made after the first frame"
+        return self._views
+
+    @property
+    def conductor(self) -> Conductor:
+        """What decides what is shown, once the first frame is painted."""
+        assert self._conductor is not None, "the conductor is made after the first frame"
+        return self._conductor
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the views are there."""
+        return self._conductor is not None
