@@ -50,14 +50,16 @@ def dense(factors: Factors, head: int | None) -> dict[str, Tensor]:
     return whole | {name: torch.stack([each[name] for each in of]).sum(0) for name in ("QK", "OV")}
 
 
-def measured(factors: Factors, head: int | None = 0, token_map: Tensor | None = None) -> Numbers:
+def measured(
+    factors: Factors, head: int | None = 0, token_map: Tensor | None = None, eigenvalues: bool = True
+) -> Numbers:
     """Measure one head, or the layer as a whole, with ranks counted on dense matrices."""
     heads = range(len(factors[0])) if head is not None else [None]
     ranks = {
         matrix: np.array([dense_rank(dense(factors, each)[matrix]) for each in heads])
         for matrix in ("Q", "K", "V", "O", "QK", "OV")
     }
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), head is not None, token_map)
+    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), head is not None, eigenvalues, token_map)
     return measure(of_layer(factors) if head is None else of_heads(factors), ranks, frame)[head or 0]
 
 
@@ -244,13 +246,16 @@ def test_every_measure_of_heads_is_that_of_dense_matrices(shape: str) -> None:
 @pytest.mark.parametrize("shape", ["one layer", "shared keys", "wider than the model"])
 def test_every_measure_of_whole_layers_is_that_of_dense_matrices(shape: str) -> None:
     factors = draw(*SHAPES[shape])
-    token_map = torch.eye(SHAPES[shape][3], dtype=torch.float64)
+    embedding, unembedding = draw(2, 1, 30, SHAPES[shape][3], seed=1)[0]
+    token_map = unembedding.T @ embedding
     found, matrices = measured(factors, None, token_map), dense(factors, None)
     for name, value in by_definition(matrices, token_map).items():
-        if name.endswith(("factors_lost", "mass")) or "copying" in name:
+        if name.endswith("factors_lost"):
             assert name not in found  # see `Frame`
         else:
             assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), name
+    of_eigenvalues = {"qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"}
+    assert found.keys() - measured(factors, None, token_map, eigenvalues=False).keys() == of_eigenvalues
 
 
 def test_the_rank_of_a_product_is_the_rank_of_a_factor_less_what_is_lost() -> None:
@@ -296,7 +301,7 @@ def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
     full = {"Q": r, "K": r, "V": r, "O": r, "QK": r, "OV": r}
     ranks = {matrix: np.full(heads, rank) for matrix, rank in full.items()}
     token_map = draw(1, 1, d, d, seed=2)[0][0]
-    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, token_map))
+    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, True, token_map))
     for name, exact in exact_chance(d, full).items():
         values = np.array([each[name] for each in drawn])
         error = values.std() / math.sqrt(heads)

@@ -66,6 +66,17 @@ async def test_a_key_shows_the_table_of_the_selected_head(
             assert "attention L1H2" not in text
 
 
+async def test_a_selected_layer_has_its_eigenvalues_too(tiny_model: TinyModel) -> None:
+    model, layer = tiny_model("gpt2"), Head("decoder", 1)
+    async with explorer(model, head="L1") as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        found = rows(pane(app).shown)
+    assert found == asked(model, "circuits", Query(layer=layer, eigenvalues=True))
+    place = VIEWS["circuits"].columns.index("qk_positive_mass")
+    assert isinstance(found[-1][place], float)
+
+
 async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_itself(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await pilot.press("4")

@@ -38,13 +38,17 @@ def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
-def test_circuits_are_those_of_dense_matrices(tiny_model: TinyModel, model_type: str, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("eigenvalues", [False, True])
+def test_circuits_are_those_of_dense_matrices(
+    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], eigenvalues: bool
+) -> None:
     folder = tiny_model(model_type, with_head=True, **settings)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     embedding, unembedding = (
         module.weight.detach().double() for module in (model.get_input_embeddings(), model.get_output_embeddings())
     )
-    table = exported(folder, "circuits")
+    table = exported(folder, "circuits", *(["--eigenvalues"] if eigenvalues else []))
+    of_eigenvalues = ("mass", "copying", "copying_residual")
     assert tuple(table[0]) == CIRCUITS.columns
     assert [(row["layer"], row["head"]) for row in table] == [
         (layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")
@@ -53,7 +57,8 @@ def test_circuits_are_those_of_dense_matrices(tiny_model: TinyModel, model_type:
         matrices = of_head(model, int(row["layer"]), row["head"])
         expected = by_definition(matrices, unembedding.T @ embedding)
         for name, value in expected.items():
-            if row["head"] == "all" and (name.endswith(("mass", "lost")) or "copying" in name):
+            is_left_out = name.endswith("lost") or (name.endswith(of_eigenvalues) and not eigenvalues)
+            if row["head"] == "all" and is_left_out:
                 assert row[name] == row[f"{name}_chance"] == ""
             elif name.endswith(("lost", "in_kernel")):
                 assert row[name] == str(value), (name, row)

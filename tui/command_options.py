@@ -62,6 +62,9 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         "--token", metavar="TOKEN", help="Whose numbers: its text, or #ID.  [default: the likeliest] (ablation …)"
     ),
     "off": click.option("--off", multiple=True, metavar="L5H1", help="Switch a head off (ablation, attention)."),
+    "eigenvalues": click.option(
+        "--eigenvalues", is_flag=True, default=None, help="Those of whole layers too, which takes long (circuits)."
+    ),
     "by_mean": click.option(
         "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."
     ),

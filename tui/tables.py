@@ -180,7 +180,8 @@ class Tables:
         if view.scope is Scope.MODEL:
             return replace(asked, norms=view.grows)
         if view.scope is Scope.LAYER:
-            return replace(asked, layer=None if name is None else name.whole_layer)
+            is_of_whole_layer = name is not None and name.is_layer and "eigenvalues" in view.options
+            return replace(asked, layer=None if name is None else name.whole_layer, eigenvalues=is_of_whole_layer)
         if name is None or (name.is_layer and view.scope is Scope.HEAD):
             return None
         asked = replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)

@@ -82,14 +82,17 @@ class Frame:
     compared : the circuits (``QK``, ``OV``) whose two sides are the same space; of the others nothing is said that
         takes one side for the other.
     tolerance : by circuit, the cosine below which a direction counts as orthogonal.
-    of_heads : whether it is heads that are measured. Eigenvalues of whole layers take longer than all else together,
-        and where heads share keys a layer's circuit is no product of its stacked projections.
+    of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
+        stacked projections.
+    eigenvalues : whether what comes of eigenvalues is measured; those of whole layers take longer than all else
+        together.
     token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
     """
 
     compared: frozenset[str]
     tolerance: Mapping[str, float]
     of_heads: bool
+    eigenvalues: bool
     token_map: Tensor | None = None
 
 
@@ -110,7 +113,7 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     both = (("QK", circuits.qk, "K", "Q"), ("OV", circuits.ov, "V", "O"))
     if "QK" in frame.compared:
         batch |= _of_traces(traces(circuits.qk))
-    if frame.of_heads:
+    if frame.eigenvalues:
         batch |= _of_eigenvalues(circuits, frame)
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 2**12
 """Tokens whose embeddings are made float64 at once."""
+
+COLUMN_BLOCKS = 4
+"""Into how many blocks the columns of a table are cut that is multiplied with itself."""
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
@@ -75,7 +79,8 @@ class CircuitsTable:
         if query.distance is not None:
             ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
         tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
-        frame = Frame(_compared(layer), tolerance, not whole_layer, self._token_map(layer, breathe))
+        has_eigenvalues = not whole_layer or query.eigenvalues
+        frame = Frame(_compared(layer), tolerance, not whole_layer, has_eigenvalues, self._token_map(layer, breathe))
         breathe()
         chosen = factors if whole_layer else _chosen(factors, numbers)
         measured = self._in_pieces(chosen, ranks, frame, breathe)
@@ -104,7 +109,8 @@ class CircuitsTable:
         """Measure Gaussian heads of a layer's shapes, with the model's own embeddings; layers of one shape share it."""
         shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
         inner = layer.head_dim, layer.value_head_dim
-        key = (whole_layer, inner, *shapes.values(), *frame.tolerance.values(), frame.compared, id(frame.token_map))
+        tolerances, token_map = tuple(frame.tolerance.values()), id(frame.token_map)
+        key = (whole_layer, inner, *shapes.values(), tolerances, frame.compared, frame.eigenvalues, token_map)
         if key not in self._chance:
             breathe()
             ranks = {matrix: min(shape) for matrix, shape in shapes.items()}
@@ -135,12 +141,31 @@ class CircuitsTable:
 
     def _multiplied(self, embedding: str, unembedding: str, breathe: Breathe) -> Tensor:
         """Multiply two tables of tokens, a few thousand at a time: (d_output, d_values)."""
-        tables = self._tables.read(embedding), self._tables.read(unembedding)
-        total = torch.zeros(tables[1].shape[1], tables[0].shape[1], dtype=torch.float64)
-        for embedded, written in zip(*(table.split(ROWS_AT_ONCE) for table in tables), strict=True):
+        source = self._tables.read(embedding)
+        if embedding == unembedding:
+            return _gram(source, breathe)
+        target = self._tables.read(unembedding)
+        total = torch.zeros(target.shape[1], source.shape[1], dtype=torch.float64)
+        for embedded, written in zip(source.split(ROWS_AT_ONCE), target.split(ROWS_AT_ONCE), strict=True):
             breathe()
             total += written.double().mT @ embedded.double()
         return total
+
+
+def _gram(table: Tensor, breathe: Breathe) -> Tensor:
+    """Multiply a table (n, d) with itself, ``TᵀT``, without working out twice what lies on both sides of the diagonal.
+
+    Columns are taken in `COLUMN_BLOCKS` blocks, so that of ``c²`` products of blocks ``c (c + 1) / 2`` are done.
+    """
+    d = table.shape[1]
+    total = torch.zeros(d, d, dtype=torch.float64)
+    edges = [place * d // COLUMN_BLOCKS for place in range(COLUMN_BLOCKS + 1)]
+    for rows in table.split(ROWS_AT_ONCE):
+        breathe()
+        wide = rows.double()
+        for start, stop in itertools.pairwise(edges):
+            total[start:stop, start:] += wide[:, start:stop].mT @ wide[:, start:]
+    return torch.triu(total) + torch.triu(total, 1).mT
 
 
 def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, tolerance: float) -> NDArray[np.int64]:

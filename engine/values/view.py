@@ -116,6 +116,7 @@ class Query:
     off : the heads that are switched off.
     norms : whether parameters are read for their norms.
     by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
+    eigenvalues : whether eigenvalues of whole layers are worked out too, which takes longer than all else.
     """
 
     layer: Head | None = None
@@ -132,6 +133,7 @@ class Query:
     off: tuple[Head, ...] = ()
     norms: bool = False
     by_mean: bool = False
+    eigenvalues: bool = False
 
     def wants(self, head: int) -> bool:
         """Say whether rows of a head, or of the whole layer (-1), are asked for."""
