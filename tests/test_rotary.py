@@ -12,15 +12,66 @@ from torch import Tensor
 
 from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
-from engine.models.rotations import HALVES, NEIGHBOURS, rotation_of
+from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import open_folder
+from tests.tiny_configurations import need_type
+from tests.turning import check
+
+PLAIN = [
+    "arcee",
+    "cohere",
+    "cwm",
+    "ernie4_5",
+    "ernie4_5_moe",
+    "eurobert",
+    "gemma",
+    "glm",
+    "glm4",
+    "gpt_neox",
+    "granite",
+    "granitemoe",
+    "granitemoeshared",
+    "helium",
+    "hyperclovax",
+    "jais2",
+    "llama",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "nemotron",
+    "olmo",
+    "phi",
+    "phi3",
+    "phimoe",
+    "qwen2",
+    "qwen2_moe",
+    "seed_oss",
+    "stablelm",
+    "starcoder2",
+]
+"""Types whose scores are products of queries and keys turned by their positions, and nothing else."""
+
+FURTHER = [
+    "cohere2",
+    "gemma3_text",
+    "gemma4_text",
+    "gpt_oss",
+    "gptj",
+    "llama4_text",
+    "modernbert",
+    "olmo2",
+    "qwen2_vl_text",
+    "qwen3",
+    "smollm3",
+]
+"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads."""
 
 
-@pytest.mark.parametrize("model_type", sorted(HALVES | NEIGHBOURS))
+@pytest.mark.parametrize("model_type", PLAIN)
 def test_scores_at_every_distance_are_those_that_the_model_computes(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type)
     source, tensors, anatomy = open_folder(folder)
@@ -89,8 +140,14 @@ def test_no_distance_turns_nothing_and_turns_add_up() -> None:
     torch.testing.assert_close(twice, turned(rows, rotation, 7))
 
 
-@pytest.mark.parametrize("model_type", ["gpt2", "bert", "cohere2", "smollm3", "gemma3_text"])
-def test_types_whose_positions_are_no_rotations_alike_in_all_layers_are_refused(
+@pytest.mark.parametrize("model_type", FURTHER)
+def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) -> None:
+    need_type(model_type)
+    assert check(model_type) == ""
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5"])
+def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused(
     tiny_model: TinyModel, model_type: str
 ) -> None:
     source, _, anatomy = open_folder(tiny_model(model_type))

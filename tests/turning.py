@@ -1,0 +1,161 @@
+"""How the types of transformers turn queries and keys, measured on tiny models: ``python -m tests.turning [TYPE …]``.
+
+Every token of the sentence gives attention the same vector, so that queries and keys differ by their positions alone:
+what turns the first into the others is the rotation, whatever norms come before it.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.mathematics.rotary import turned
+from engine.models.heads import LayerWeights, read_layer
+from engine.models.rotations import HALVES, NEIGHBOURS, rotation_of
+from engine.models.score_watch import Noted, ScoreWatch
+from engine.values.heads import Head
+from tests import tiny_models
+from tests.opening import open_folder
+from tests.tiny_configurations import tiny_configuration
+
+TOKENS = 7
+SAID = (7, 11, 20, 33, 41, 60, 77, 90)
+"""The tokens that the sentences are of."""
+
+LAYERS = 8
+"""So many that every kind of layer is among them, where a type lets itself be given a number."""
+
+
+def longer_configuration(model_type: str) -> Any:
+    """Make a tiny configuration of eight layers, each of the kind that the type chooses; of fewer where it is fixed."""
+    short = tiny_configuration(model_type)
+    chosen = {"layer_types", "no_rope_layers", "mlp_layer_types", "num_hidden_layers"}
+    if "mrope_section" not in (getattr(short, "rope_parameters", None) or {}):
+        chosen.add("rope_parameters")
+    kept = {
+        name: value
+        for name, value in short.to_dict().items()
+        if name not in chosen | {"transformers_version", "model_type"} and not name.startswith("_")
+    }
+    try:
+        config = type(short)(**kept, num_hidden_layers=LAYERS)
+        tiny_models.build(config)
+    except Exception:  # whatever a configuration's own code raises: the short one holds
+        return short
+    return config
+
+
+def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) -> dict[Head, tuple[Noted, Tensor]]:
+    """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
+
+    ``layers`` holds each layer's module, number of heads, and the width of what it reads.
+    """
+    watches, read, hooks = {}, {}, []
+    for name, (path, heads, width) in layers.items():
+        watch = watches[name] = ScoreWatch((heads, TOKENS, TOKENS))
+
+        def enter(
+            module: Any, args: tuple[Any, ...], named: dict[str, Any],
+            name: Head = name, width: int = width, watch: ScoreWatch = watch,
+        ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+            def alike(value: Any) -> Any:
+                is_stream = isinstance(value, Tensor) and value.shape == (1, TOKENS, width)
+                if not is_stream or name in read:
+                    return value
+                read[name] = value[0, 0].double()
+                return value[:, :1].expand_as(value).contiguous()
+
+            args, named = tuple(alike(each) for each in args), {key: alike(each) for key, each in named.items()}
+            watch.__enter__()
+            return args, named
+
+        def leave(module: Any, args: Any, named: Any, result: Any, watch: ScoreWatch = watch) -> None:
+            watch.__exit__(None, None, None)
+
+        module = model.get_submodule(path)
+        hooks += [
+            module.register_forward_pre_hook(enter, with_kwargs=True),
+            module.register_forward_hook(leave, with_kwargs=True),
+        ]
+    with torch.no_grad():
+        model(input_ids=torch.full((1, TOKENS), token))
+    for hook in hooks:
+        hook.remove()
+    return {name: (watch.noted, read[name]) for name, watch in watches.items()}
+
+
+def check(model_type: str) -> str:
+    """Compare a type's queries and keys with `rotation_of`; give what is different, nothing where all is the same."""
+    torch.manual_seed(0)
+    model = tiny_models.build(longer_configuration(model_type))
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_models.save(model, Path(folder))
+        source, tensors, anatomy = open_folder(Path(folder))
+        outline = anatomy.outline
+        weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
+        rotations = {layer.name: rotation_of(outline, layer, source.settings()) for layer in outline.layers}
+    asked = {layer.name: (layer.module, layer.heads, layer.d_model) for layer in outline.layers}
+    seen = [observe(model, asked, token) for token in SAID]
+    known = list[Tensor]()
+    for name, (noted, _) in seen[0].items():
+        if noted.query is None or noted.key is None:
+            return f"{name}: no product of queries and keys was seen"
+        for side, rows in (("queries", noted.query.double()), ("keys", noted.key.double())):
+            for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
+                expected = turned(rows[:, 0, :, None], rotations[name], -place)[..., 0]
+                off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
+                if off > 1e-4:
+                    return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"
+        met = torch.stack([each[name][0].key[:, 0].double() for each in seen])  # type: ignore[index]
+        is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
+        known.append(met)
+        projected = torch.stack([_keys(weights[name], each[name][1]) for each in seen])
+        if not is_another_layers and not _in_order(met, projected.repeat_interleave(weights[name].group, 1)):
+            return f"{name}: keys have another order than the rows of W_K"
+    return ""
+
+
+def _keys(weights: LayerWeights, read: Tensor) -> Tensor:
+    """Compute the keys of a vector: (key/value heads, head_dim)."""
+    keys = weights.key.double() @ read
+    return keys if weights.key_bias is None else keys + weights.key_bias.double()
+
+
+def _in_order(met: Tensor, projected: Tensor) -> bool:
+    """Say whether keys that met queries, (tokens, heads, head_dim), are the projected ones in the same order.
+
+    A norm may stand between them, over each head or over all of them; after it, its gain and bias make each dimension a
+    linear function of itself, and of no other.
+    """
+    ways = [projected]
+    for over in ((-1,), (-2, -1)):
+        centred = projected - projected.mean(over, keepdim=True)
+        ways += [each / each.square().mean(over, keepdim=True).sqrt() for each in (projected, centred)]
+
+    def standard(values: Tensor) -> Tensor:
+        centred = values - values.mean(0)
+        return centred / centred.norm(dim=0)
+
+    return any(bool(((standard(met) * standard(each)).sum(0).abs() > 0.999).all()) for each in ways)
+
+
+def main() -> None:
+    """Print what is different for the types that are named, or for all that `rotation_of` knows."""
+    wrong = 0
+    for model_type in sys.argv[1:] or sorted(HALVES | NEIGHBOURS):
+        try:
+            said = check(model_type)
+        except Exception as error:  # of transformers or ours: the others are measured all the same
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+        wrong += bool(said)
+        print(f"{model_type}: {said or 'as said'}", flush=True)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
