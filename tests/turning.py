@@ -43,7 +43,7 @@ def longer_configuration(model_type: str) -> Any:
         if name not in chosen | {"transformers_version", "model_type"} and not name.startswith("_")
     }
     try:
-        config = type(short)(**kept, num_hidden_layers=LAYERS)
+        config: Any = type(short)(**{**kept, "num_hidden_layers": LAYERS})
         tiny_models.build(config)
     except Exception:  # whatever a configuration's own code raises: the short one holds
         return short
@@ -55,13 +55,15 @@ def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) ->
 
     ``layers`` holds each layer's module, number of heads, and the width of what it reads.
     """
-    watches, read, hooks = {}, {}, []
+    watches: dict[Head, Any] = {}
+    read: dict[Head, Tensor] = {}
+    hooks: list[Any] = []
     for name, (path, heads, width) in layers.items():
         watch = watches[name] = ScoreWatch((heads, TOKENS, TOKENS))
 
         def enter(
             module: Any, args: tuple[Any, ...], named: dict[str, Any],
-            name: Head = name, width: int = width, watch: ScoreWatch = watch,
+            name: Head = name, width: int = width, watch: Any = watch,
         ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
             def alike(value: Any) -> Any:
                 is_stream = isinstance(value, Tensor) and value.shape == (1, TOKENS, width)
@@ -74,7 +76,7 @@ def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) ->
             watch.__enter__()
             return args, named
 
-        def leave(module: Any, args: Any, named: Any, result: Any, watch: ScoreWatch = watch) -> None:
+        def leave(module: Any, args: Any, named: Any, result: Any, watch: Any = watch) -> None:
             watch.__exit__(None, None, None)
 
         module = model.get_submodule(path)
@@ -139,7 +141,8 @@ def _in_order(met: Tensor, projected: Tensor) -> bool:
 
     def standard(values: Tensor) -> Tensor:
         centred = values - values.mean(0)
-        return centred / centred.norm(dim=0)
+        unit: Tensor = centred / torch.linalg.vector_norm(centred, dim=0)
+        return unit
 
     return any(bool(((standard(met) * standard(each)).sum(0).abs() > 0.999).all()) for each in ways)
 

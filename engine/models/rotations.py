@@ -108,7 +108,8 @@ def _frequencies(outline: ModelOutline, config: Any, kind: str) -> Tensor:
     EngineError : where they depend on the sentence, or the type's own code cannot say them.
     """
     if config.model_type in UNNAMED and config.rotary_dim:
-        return 10000.0 ** -(torch.arange(0, config.rotary_dim, 2, dtype=torch.float64) / config.rotary_dim)
+        exponents = torch.arange(0, int(config.rotary_dim), 2, dtype=torch.float64) / int(config.rotary_dim)
+        return torch.pow(10000.0, -exponents)
     given = getattr(config, "rope_parameters", None) or {}
     scaling = str(given.get(kind, given).get("rope_type", "default"))
     if scaling not in FIXED:
