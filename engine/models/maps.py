@@ -18,6 +18,7 @@ from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 
 if TYPE_CHECKING:
+    from engine.models.kept import KeptReadings
     from engine.models.scoring import Scoring
     from engine.models.source import Words
     from engine.models.witness import Observation
@@ -59,11 +60,13 @@ class MapReader(ABC):
         self._sentence: Sentence | None = None
         self._off = NOTHING_OFF
         self._calls: dict[Any, Any] = {}
+        self._kept: KeptReadings | None = None
 
     def beside(self) -> Self:
         """Give a reader of the same loaded model with a sentence of its own; this one's stays as it is."""
         other = copy.copy(self)
         other._sentence, other._off, other._calls = None, NOTHING_OFF, {}
+        other._kept = None
         return other
 
     @property
@@ -94,6 +97,11 @@ class MapReader(ABC):
         ------
         EngineError : when the sentence is empty, or the model fails on it.
         """
+
+    def forget(self, text: str) -> None:
+        """Let go of what is kept of a sentence, unless it is the one that was read last."""
+        if self._kept is not None:
+            self._kept.forget(text)
 
     @abstractmethod
     def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:

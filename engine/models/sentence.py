@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
 from engine.models.interventions import Outputs
+from engine.models.kept import KeptReading, KeptReadings
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
@@ -86,6 +87,7 @@ class Reader(MapReader):
         self._unsuitable: set[type[nn.Module]] = set()
         self._calls: dict[Head, Call] = {}
         self._decoder_ids: tuple[int, ...] = ()
+        self._kept = KeptReadings()
 
     @property
     def vocabulary(self) -> int:
@@ -93,9 +95,15 @@ class Reader(MapReader):
         return vocabulary_of(self.model)
 
     def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
-        """Tokenize a sentence and run the model on it, unless it is the one that was read last."""
+        """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
         if self._sentence is not None and self.has_read(text, off):
             return self._sentence
+        found = None if self._kept is None else self._kept.take(text, off)
+        if found is not None:
+            self._put_away()
+            self._sentence, self._off, self._decoder_ids = found.sentence, found.off, found.decoder_ids
+            self._calls = dict(found.calls)
+            return found.sentence
         sentence = self.words.read(text, self._outline.context)
         self._run(sentence, breathe, off)
         return sentence
@@ -116,7 +124,7 @@ class Reader(MapReader):
                 f"{self._outline.name} reads more than {limit} tokens in sparse blocks, which have no maps; "
                 f"type a shorter sentence than these {len(sentence.ids)} tokens; its spectra still work"
             )
-        self._sentence, self._calls = None, {}
+        self._put_away()
         self._need_room(len(sentence.ids))
         inputs = self.inputs(sentence)
         pausing = Pausing(breathe)
@@ -135,6 +143,12 @@ class Reader(MapReader):
         read = inputs.get("decoder_input_ids")
         self._decoder_ids = () if read is None else tuple(read[0].tolist())
         self._sentence, self._calls, self._off = sentence, calls, off
+
+    def _put_away(self) -> None:
+        """Keep the sentence that was read last beside, where sentences are kept and it is one."""
+        if self._sentence is not None and self._sentence.text and self._kept is not None:
+            self._kept.keep(KeptReading(self._sentence, self._off, self._calls, self._decoder_ids))
+        self._sentence, self._calls = None, {}
 
     def inputs(self, sentence: Sentence) -> dict[str, Any]:
         """Give what the model is called with for a sentence, ids (1, tokens) each.
@@ -167,6 +181,9 @@ class Reader(MapReader):
             with self._lent(self.model), mode, torch.inference_mode():
                 return run()
         except torch.OutOfMemoryError as error:
+            if self._kept:  # the sentence that is wanted comes before those that were
+                self._kept.clear()
+                return self.running(tokens, breathe, run)
             raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
             if self.reads_with_kernels:
@@ -179,7 +196,14 @@ class Reader(MapReader):
     def _need_room(self, tokens: int) -> None:
         """Refuse a sentence of which no layer's maps would fit into memory."""
         heads = max((layer.heads for layer in self._outline.attending_layers), default=1)
-        need_room(heads, tokens, tokens, 1 if self.reads_with_kernels else COPIES)
+        copies = 1 if self.reads_with_kernels else COPIES
+        try:
+            need_room(heads, tokens, tokens, copies)
+        except EngineError:
+            if not self._kept:
+                raise
+            self._kept.clear()
+            need_room(heads, tokens, tokens, copies)
 
     @contextmanager
     def _keeping_calls(self, calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:

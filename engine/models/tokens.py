@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.models.importing import IMPORTING
-from engine.values.attention import Sentence
+from engine.values.attention import Sentence, TokenKind
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ _BYTES = {chr(byte): byte for byte in _PLAIN_BYTES} | {
 
 _PLACEHOLDER = re.compile(r"<.+>|\[.+\]")
 """How tokens are written that stand for no text, such as ``[unused7]``, ``<extra_id_0>``, or for a byte, ``<0x0A>``."""
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+"""How SentencePiece spells a byte of a character that it does not know."""
+
+_LONGEST_CHARACTER = 8
+"""Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
 
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -50,6 +56,15 @@ def visible(text: str) -> str:
         else character
         for character in text
     )
+
+
+def _is_broken(raw: bytes) -> bool:
+    """Say whether bytes are no whole characters."""
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def silence() -> None:
@@ -122,20 +137,61 @@ class Tokenizer:
         """
         if not text.strip():
             raise EngineError("the sentence is empty; type some words")
-        ids = self._ids(text)
-        full_length = len(ids)
-        limits = [length for length in (context, self.limit) if length is not None]
-        if limits and full_length > min(limits):
-            ids = self._ids(text, truncation=True, max_length=min(limits))[: min(limits)]
-        if not ids:
+        marked = self._marked(text)
+        full_length = len(marked)
+        limit = min((length for length in (context, self.limit) if length is not None), default=None)
+        if limit is not None and full_length > limit:
+            marked = self._marked(text, truncation=True, max_length=limit)[:limit]
+        if not marked:
             raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
-        return Sentence(text, tuple(ids), self.texts(ids), full_length)
+        ids, special = tuple(each for each, _ in marked), self._special()
+        kinds: list[TokenKind] = [
+            "added" if is_added else "special" if each in special else "text" for each, is_added in marked
+        ]
+        return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), self._wholes(ids), limit)
 
-    def _ids(self, text: str, **settings: Any) -> list[int]:
-        """Tokenize without padding, which a tokenizer of the model's own may add unasked."""
-        encoded = self._tokenizer(text, **settings)
+    def _marked(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
+        """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text."""
+        encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
         ids: list[int] = list(encoded["input_ids"])
-        return [each for each, kept in zip(ids, encoded.get("attention_mask") or [1] * len(ids), strict=True) if kept]
+        kept = encoded.get("attention_mask") or [1] * len(ids)
+        added = encoded.get("special_tokens_mask") or [0] * len(ids)
+        return [(each, bool(mark)) for each, is_kept, mark in zip(ids, kept, added, strict=True) if is_kept]
+
+    def _ids(self, text: str) -> list[int]:
+        """Tokenize without padding."""
+        return [each for each, _ in self._marked(text)]
+
+    def _wholes(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Give, for tokens whose bytes are no characters by themselves, the text that neighbours make together.
+
+        Empty where there are none such. Bytes that make no text with their neighbours either have none.
+        """
+        raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens(list(ids))]
+        wholes = [""] * len(raw)
+        begin = 0
+        while begin < len(raw):
+            end = begin + 1
+            if _is_broken(raw[begin]):
+                joined = raw[begin]
+                while end < len(raw) and end - begin < _LONGEST_CHARACTER and _is_broken(joined) and raw[end]:
+                    joined, end = joined + raw[end], end + 1
+                if _is_broken(joined):
+                    end = begin + 1
+                else:
+                    wholes[begin:end] = [visible(joined.decode("utf-8"))] * (end - begin)
+            begin = end
+        return tuple(wholes) if any(wholes) else ()
+
+    def _bytes(self, token: str | None) -> bytes:
+        """Give the bytes of a token where it is spelled by bytes; none of one that is spelled in another way."""
+        if token is None:
+            return b""
+        if (byte := _BYTE_TOKEN.fullmatch(token)) is not None:
+            return bytes.fromhex(byte[1])
+        if not self._is_byte_level or not all(character in _BYTES for character in token):
+            return b""
+        return bytes(_BYTES[character] for character in token)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give each token's text, with what cannot be shown escaped; of an id that is no token, ``#`` and the id."""

@@ -30,7 +30,7 @@ class TokenNumbers:
             raise EngineError("this model came without a tokenizer; type token numbers, such as 5 17 3")
         ids = tuple(int(part) for part in parts)
         kept = ids[:context]
-        return Sentence(text, kept, self.texts(kept), len(ids))
+        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Write each number."""
@@ -76,7 +76,7 @@ class Codec:
         if not ids:
             raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
         kept = ids[:context]
-        return Sentence(text, kept, self.texts(kept), len(ids))
+        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Decode each id by itself."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.comparison import Comparison
     from engine.values.heads import Head, MapName
+    from engine.values.lines import MapLines
     from engine.values.memory import MemoryReport
     from engine.values.model import ModelOutline
     from engine.values.progress import Progress
@@ -218,6 +219,22 @@ class Engine:
     def whole_map(self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF) -> Future[AttentionMap]:
         """Ask for one whole map of a long sentence, to be written to a file."""
         return self._ask(lambda session, breathe: session.whole_map(text, name, breathe, off), Urgency.SENTENCE, view)
+
+    def map_lines(
+        self, text: str, name: MapName, place: tuple[int, int], view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[MapLines]:
+        """Ask for the row of a query and the column of a key, ``place``, of one map of a long sentence."""
+        return self._ask(
+            lambda session, breathe: session.map_lines(text, name, place, breathe, off), Urgency.SENTENCE, view
+        )
+
+    def spell(self, text: str, view: str = "") -> Future[Sentence]:
+        """Ask how the model's tokenizer cuts a sentence, while it is typed; the model is not loaded for it."""
+        return self._ask(lambda session, breathe: session.spell(text, breathe), Urgency.SELECTED, view)
+
+    def forget_sentence(self, text: str) -> Future[None]:
+        """Have what is kept of a sentence let go of."""
+        return self._ask(lambda session, breathe: session.forget_sentence(text), Urgency.SENTENCE)
 
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""

@@ -9,7 +9,9 @@ import numpy as np
 from engine.mathematics.pooling import largest_value, pool
 from engine.service.thread import Breathe
 from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Pooling
+from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
+from engine.values.lines import MapLines
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader
@@ -36,15 +38,31 @@ class LargeMaps:
         EngineError : when the map cannot be had, or does not fit into memory.
         """
         attention = self._map(reader, name, breathe)
-        key = (name, 1 if window.pooling == "max" else window.block, window.pooling)
-        if key not in self._largest:
-            self._largest[key] = largest_value(attention.weights, window.block, window.pooling, breathe)
-        pooled = pool(attention, window, self._largest[key], breathe)
+        pooled = pool(attention, window, self._largest_of(attention, window.block, window.pooling, breathe), breathe)
         if window.block > 1:
             return pooled
         seen = pooled.maxima.copy()  # else the next layer would be seen in it
         return PooledMap(pooled.name, pooled.query_tokens, pooled.key_tokens, pooled.window,
                          seen, seen, pooled.places, pooled.largest)  # fmt: skip
+
+    def lines(self, reader: MapReader, name: MapName, place: tuple[int, int], breathe: Breathe) -> MapLines:
+        """Give the row of one query and the column of one key of a map of the sentence that was read last.
+
+        Raises
+        ------
+        EngineError : when the map cannot be had, or has no such query or key.
+        """
+        attention = self._map(reader, name, breathe)
+        if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
+            raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")
+        return MapLines.of(attention, *place, self._largest_of(attention, 1, "max", breathe))
+
+    def _largest_of(self, attention: AttentionMap, block: int, pooling: Pooling, breathe: Breathe) -> float:
+        """Give the largest value of a map that is pooled, which is found once."""
+        key = (attention.name, 1 if pooling == "max" else block, pooling)
+        if key not in self._largest:
+            self._largest[key] = largest_value(attention.weights, block, pooling, breathe)
+        return self._largest[key]
 
     def copy(self, reader: MapReader, name: MapName, breathe: Breathe) -> AttentionMap:
         """Give one whole map to keep.

@@ -108,6 +108,11 @@ class Beside(Generic[Made]):
         """Whether somebody has waited for the thing."""
         return self._thread.ident is not None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the thing is there."""
+        return bool(self._made)
+
     def wait(self, breathe: Callable[[], None]) -> Made:
         """Wait for the thing.
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path, user_config_path, user_log_path
+from platformdirs import user_cache_path, user_config_path, user_log_path, user_state_path
 
 APPLICATION = "attn-tui"
 
@@ -53,6 +53,11 @@ def cache_directory() -> Path:
 def config_directory() -> Path:
     """Say where settings are."""
     return user_config_path(APPLICATION)
+
+
+def state_directory() -> Path:
+    """Say where what a person did before is kept, such as sentences typed."""
+    return user_state_path(APPLICATION)
 
 
 def log_file() -> Path:

@@ -20,6 +20,7 @@ from engine.service.whole_model import WholeModel
 from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, MATRICES, Head, MapName
+from engine.values.lines import MapLines
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from engine.models.heads import LayerWeights
     from engine.models.maps import MapReader, Tokens
     from engine.models.scoring import Scoring
+    from engine.models.source import Words
     from engine.service.computing import Computing
     from engine.service.turned_spectra import TurnedSpectra
 
@@ -66,6 +68,7 @@ class Session:
         self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
         self._large_maps = LargeMaps()
+        self._words: Words | None = None
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
@@ -264,6 +267,26 @@ class Session:
         """Give a rectangle of one map of a sentence, whose maps stay here."""
         reader = self._reader_of(text, name.stack, name.layer, breathe, off)
         return self._large_maps.window(reader, name, window, breathe)
+
+    def map_lines(
+        self, text: str, name: MapName, place: tuple[int, int], breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> MapLines:
+        """Give a query's row and a key's column of one map of a sentence, whose maps stay here."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
+        return self._large_maps.lines(reader, name, place, breathe)
+
+    def spell(self, text: str, breathe: Breathe) -> Sentence:
+        """Tokenize a sentence as the model would read it, without the model."""
+        if self._words is None:
+            torch_import.wait(breathe)
+            with collector_at_rest():
+                self._words = self._source.words()
+        return self._words.read(text, self.outline.context)
+
+    def forget_sentence(self, text: str) -> None:
+        """Let go of what is kept of a sentence that was read, unless it was the last one."""
+        if self._whole_model.is_loaded:
+            self._whole_model.reader(lambda: None).forget(text)
 
     def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
         """Give one map of a long sentence, to keep."""

@@ -82,6 +82,11 @@ class WholeModel:
         if refusal:
             raise EngineError(refusal)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model is there, and waiting for it takes no time."""
+        return self._loading.is_made
+
     def reader(self, breathe: Breathe) -> MapReader:
         """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
         torch_import.wait(breathe)

@@ -19,6 +19,10 @@ AT_ONCE = 512 * 512
 _QUERIES = 32
 """Whose weights are averaged at a time."""
 
+TokenKind = Literal["text", "special", "added"]
+"""What a token stands for: text; a special token that was typed, or that stands for text nobody knows; or a special
+token that nobody typed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
@@ -30,12 +34,31 @@ class Sentence:
     ids : token ids, special tokens included.
     tokens : the text of each token, control characters escaped, so that any of them can be shown.
     full_length : number of tokens before the sentence was shortened to the model's context.
+    kinds : what each token stands for; empty where nobody knows.
+    wholes : for a token that is but some bytes of its characters, the text that it and its neighbours make together;
+        nothing for the others. Empty where no token is such.
+    limit : the most tokens that the model reads; None where nothing limits them.
     """
 
     text: str
     ids: tuple[int, ...]
     tokens: tuple[str, ...]
     full_length: int
+    kinds: tuple[TokenKind, ...] = ()
+    wholes: tuple[str, ...] = ()
+    limit: int | None = None
+
+    def spelled_along(self, tokens: tuple[str, ...]) -> tuple[tuple[TokenKind, str], ...]:
+        """Say of the tokens along an axis of a map what each stands for, and which text it is a part of.
+
+        An axis is the sentence itself, or what a decoder reads of it after its start token, or both, one behind the
+        other.
+        """
+        unknown: TokenKind = "text"
+        own = tuple(zip(self.kinds or (unknown,) * len(self.ids), self.wholes or ("",) * len(self.ids), strict=True))
+        start: tuple[TokenKind, str] = ("added", "")
+        begin = own if tokens[: len(own)] == self.tokens else (start, *own)[: len(own)]
+        return (*begin, *own)[: len(tokens)]
 
     @property
     def notice(self) -> str:

@@ -1,0 +1,89 @@
+"""What the model was called with for sentences that it read before, so that going back to one takes no run."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.values.attention import Sentence
+from engine.values.off import Off
+
+MOST_BYTES = 256 * 2**20
+"""Of all that is kept of sentences, beside the one that was read last."""
+
+MOST_SENTENCES = 16
+"""That are kept, however short they are."""
+
+
+@dataclass(frozen=True)
+class KeptReading:
+    """One sentence as it was read.
+
+    Attributes
+    ----------
+    sentence : what was read.
+    off : the heads that were switched off.
+    calls : what each attention module was called with.
+    decoder_ids : what a decoder read.
+    """
+
+    sentence: Sentence
+    off: Off
+    calls: Mapping[Any, Any]
+    decoder_ids: tuple[int, ...]
+
+
+class KeptReadings:
+    """A few sentences, those that were looked at last; the maps of none."""
+
+    def __init__(self) -> None:
+        self._readings: OrderedDict[tuple[str, Off], tuple[KeptReading, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._readings)
+
+    def keep(self, reading: KeptReading) -> None:
+        """Keep one more; the oldest go where they would be too many, and one too large is not kept."""
+        self._readings[reading.sentence.text, reading.off] = (reading, _size(reading.calls))
+        while len(self._readings) > MOST_SENTENCES or sum(size for _, size in self._readings.values()) > MOST_BYTES:
+            self._readings.popitem(last=False)
+
+    def take(self, text: str, off: Off) -> KeptReading | None:
+        """Give a sentence back that was read with these heads off, and let go of it."""
+        found = self._readings.pop((text, off), None)
+        return None if found is None else found[0]
+
+    def forget(self, text: str) -> None:
+        """Let go of a sentence, whatever was switched off."""
+        for key in [key for key in self._readings if key[0] == text]:
+            del self._readings[key]
+
+    def clear(self) -> bool:
+        """Let go of all; say whether there was any."""
+        had = bool(self._readings)
+        self._readings.clear()
+        return had
+
+
+def _size(value: Any) -> int:
+    """Count the bytes of the tensors in something, each memory once."""
+    memories = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in _tensors(value)}
+    return sum(memories.values())
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Find the tensors in nested tuples, lists and mappings."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    inner: Iterable[Any] = ()
+    if isinstance(value, Mapping):
+        inner = value.values()
+    elif isinstance(value, (tuple, list)):
+        inner = value
+    for each in inner:
+        yield from _tensors(each)
