@@ -9,9 +9,10 @@ from textual.binding import Binding, BindingType
 from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
 from tui.parts import Parts
+from tui.sentence_actions import SentenceActions
 
 
-class Actions(Parts):
+class Actions(SentenceActions, Parts):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -32,6 +32,7 @@ from tui.messages import (
     Noticed,
     PositionMoved,
     TokenPicked,
+    TokenPointed,
 )
 from tui.panes.line import Line
 from tui.sentence_input import SentenceInput
@@ -80,9 +81,9 @@ class Explorer(Actions):
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
-        self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", compact=True)
+        self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", ascii_only=ascii_only)
         self._start = start
-        self._ascii_only = ascii_only
+        self.ascii_only = ascii_only
 
     def compose(self) -> ComposeResult:
         """Lay out the frame, without the views."""
@@ -123,7 +124,7 @@ class Explorer(Actions):
         from tui.conductor import Conductor
         from tui.views import Views
 
-        views = Views(ascii_only=self._ascii_only)
+        views = Views(ascii_only=self.ascii_only)
         await self.query_one("#body").mount(views)
         self._views = views
         self._conductor = Conductor(self, self._start)
@@ -200,8 +201,14 @@ class Explorer(Actions):
     def _sentence_submitted(self, event: Input.Submitted) -> None:
         """Read the sentence and look at what is shown of it, its attention unless a table is looked at."""
         if self.is_ready:
+            self.conductor.sentences.submit(event.value)
             self.conductor.read(event.value)
             self.views.go_to(self._view_of_sentences())
+
+    @on(TokenPointed)
+    def _token_pointed(self, event: TokenPointed) -> None:
+        """Move the map's cursor to a token of the text."""
+        self.conductor.coloured.point(event.query, event.key)
 
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:

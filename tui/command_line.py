@@ -87,6 +87,7 @@ def command() -> None:
     "--energy", type=float, default=0.01, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]"
 )
 @click.option("--theme", metavar="NAME", help="Colours; an unknown name lists them all.")
+@click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
 @comparing_options
 @engine_options
@@ -97,6 +98,7 @@ def explore(
     head: str | None,
     energy: float,
     theme: str | None,
+    no_history: bool,
     ascii_only: bool,
     **arguments: Any,
 ) -> None:
@@ -104,7 +106,8 @@ def explore(
     options = take_options(arguments)
     from tui.launch import launch
 
-    launch(model, options, text=text, head=head, epsilon=energy, theme=theme, ascii_only=ascii_only)
+    launch(model, options, text=text, head=head, epsilon=energy, theme=theme, ascii_only=ascii_only,
+           keeps_history=not no_history)  # fmt: skip
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -19,12 +19,15 @@ from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.view import Scope
 from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS
+from tui.coloured import Coloured
 from tui.export_view import file_stem, subject_of, table_on_screen
 from tui.facts import line_of_two, model_line
 from tui.messages import Advanced, GroupReady
 from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
+from tui.panes.text import TextPane
 from tui.reading import Reading
+from tui.sentences import Sentences
 from tui.start import Start
 from tui.tables import Tables
 from tui.walk import head_after, layer_after
@@ -57,6 +60,8 @@ class Conductor:
         self._sweep: Future[None] | None = None
         self._is_labelled = False
         self._writing = Writing(app)
+        self.sentences = Sentences(app, keeps=start.keeps_history)
+        self.coloured = Coloured(app)
 
     @property
     def is_idle(self) -> bool:
@@ -92,7 +97,8 @@ class Conductor:
         app = self._app
         self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self._start.epsilon, self._run)
         self._tables = Tables(self._app.engine, self._app.views, outline, self._run, self._report)
-        self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._label)
+        self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._has_read)
+        self.coloured.take(self._reading)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -142,6 +148,12 @@ class Conductor:
             self.read(self._first_text)
         self._sweep = self._app.engine.sweep(self._swept)
         self._run(self._fetch_memory(), "memory")
+
+    def _has_read(self) -> None:
+        """List a sentence that was read, and have the heads labelled."""
+        if self._reading is not None and self._reading.sentence is not None:
+            self.sentences.has_read(self._reading.sentence)
+        self._label()
 
     def _label(self) -> None:
         """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""
@@ -303,7 +315,8 @@ class Conductor:
             self._tables.turn(distance)
 
     def look_at_cell(self) -> None:
-        """Explain the cell that the map's cursor has come to, where that is in view."""
+        """Follow the map's cursor with what is in view beside the map."""
+        self.coloured.follow()
         if self._tables is not None and self._app.views.table is not None:
             self._tables.draw()
 
@@ -322,6 +335,7 @@ class Conductor:
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
         self._first_text = None
+        self.sentences.begin(text)
         if self._reading is not None:
             self._reading.select(self.selected)
             self._reading.read(text)
@@ -366,6 +380,8 @@ class Conductor:
             distance = self._weights.distance if "distance" in VIEWS[view].options else None
             subject = subject_of(None if VIEWS[view].scope is Scope.MODEL else self.selected, distance)
             return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
+        if isinstance(pane, TextPane) and view == pane.view:
+            return pane.table_on_screen(), subject_of(self.selected, None)
         attention = attention or self._app.views.attention.shown
         return table_on_screen(
             view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance

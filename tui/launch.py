@@ -31,6 +31,7 @@ def launch(
     epsilon: float,
     theme: str | None,
     ascii_only: bool,
+    keeps_history: bool,
 ) -> None:
     """Run the explorer until it is left, and end the process.
 
@@ -42,7 +43,7 @@ def launch(
     if not _has_terminal():
         _refuse_without_terminal(model, options)
     rest_collector()
-    start = Start(model=model, text=text, head=head, epsilon=epsilon)
+    start = Start(model=model, text=text, head=head, epsilon=epsilon, keeps_history=keeps_history)
     engine = Engine(options)
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, is_all=True)
     engine.stop(LAST_SECONDS)

@@ -52,6 +52,14 @@ class CellMoved(Message):
 
 
 @dataclass
+class TokenPointed(Message):
+    """A person moved to a token of the text: the map's cursor is to be on it, as a query or as a key."""
+
+    query: int | None
+    key: int | None
+
+
+@dataclass
 class DistanceChanged(Message):
     """A person wants QK with the key so many tokens farther from the query."""
 

@@ -20,10 +20,12 @@ class Parts(Frame):
     Attributes
     ----------
     engine : what answers.
+    ascii_only : whether only ASCII characters are drawn.
     tree_widget, sentence_input : where the focus can go from anywhere.
     """
 
     engine: Engine
+    ascii_only: bool
     tree_widget: HeadTree
     sentence_input: SentenceInput
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWindow, Sentence
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
+from engine.values.lines import MapLines
 from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
@@ -68,6 +70,18 @@ class Reading:
         """How many tokens the sentence has that was read; 0 without one."""
         return len(self._sentence.ids) if isinstance(self._sentence, Sentence) else 0
 
+    @property
+    def sentence(self) -> Sentence | None:
+        """The sentence that was read, as the model reads it."""
+        return self._sentence if isinstance(self._sentence, Sentence) else None
+
+    def map_lines(self, place: tuple[int, int]) -> Future[MapLines]:
+        """Ask for a query's row and a key's column of the map on screen of a long sentence."""
+        name = self._pane.shown_name
+        assert name is not None
+        assert self._text is not None
+        return self._engine.map_lines(self._text, name, place, "map lines", self._off)
+
     def switch_off(self, off: Off) -> None:
         """Show maps with other heads switched off."""
         self._off = off
@@ -76,22 +90,16 @@ class Reading:
             self.read(self._text)
 
     def read(self, text: str) -> None:
-        """Have the model read a sentence."""
+        """Have the model read a sentence; the map before stays on screen for a moment."""
         self._text = text
         self._sentence = None
         self._maps.clear()
         self._run(self._read(text), "sentence")
-        self._draw()
 
     async def _read(self, text: str) -> None:
         """Run the model, then ask for the map on screen."""
-        try:
-            self._sentence = await asyncio.wrap_future(self._engine.read(text, "sentence", self._off))
-        except Superseded:
-            raise
-        except EngineError as error:
-            self._sentence = error
-        else:
+        self._sentence = await patiently(self._engine.read(text, "sentence", self._off), self._draw)
+        if isinstance(self._sentence, Sentence):
             self._is_loaded = True
             self._has_read()
         self._draw()

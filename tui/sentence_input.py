@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import Input
+
+from tui.history import History
+
+if TYPE_CHECKING:
+    from engine.values.attention import Sentence
 
 
 class SentenceInput(Input):
-    """An input that takes a pasted text whole, its lines joined by spaces, where the toolkit's takes the first line."""
+    """An input that goes through earlier sentences, and takes a pasted text whole, its lines joined by spaces.
+
+    While nobody types, it shows the tokens of the sentence that was read.
+
+    Attributes
+    ----------
+    history : the earlier sentences.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before any widget sees it, so that what is typed after it is no part of the sentence, however fast it comes.
         Binding("enter", "app.read_sentence", "Read it", id="sentence.read", priority=True),
-        Binding("escape", "app.tree", "Back to the tree", id="sentence.leave"),
+        Binding("escape", "leave", "Back to the tree", id="sentence.leave"),
+        Binding("up", "history(1)", "Earlier", id="sentence.older"),
+        Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
+        Binding("ctrl+r", "app.find_sentence", "Find", id="sentence.find"),
     ]
 
     class Finished(Message):
         """The sentence is complete once what was typed before has been put into it."""
+
+    class Looked(Message):
+        """The cursor or the focus is elsewhere: other tokens, or none, are to be seen."""
+
+    def __init__(self, *, ascii_only: bool = False, placeholder: str = "") -> None:
+        super().__init__(placeholder=placeholder, compact=True)
+        self.history = History()
+        self._shown: Sentence | None = None
+        self._text = ""
+        self._ascii = ascii_only
+
+    def show_read(self, text: str, sentence: Sentence | None) -> None:
+        """Take what is on screen: what escape restores, and its tokens, where they are known."""
+        self._text, self._shown = text, sentence
+        if not self.has_focus:
+            self.refresh()
 
     def finish(self) -> None:
         """Submit the sentence when all that was typed by now is in it."""
@@ -28,7 +61,45 @@ class SentenceInput(Input):
 
     def on_sentence_input_finished(self) -> None:
         """Submit what has been typed."""
+        self.history.rest()
         self.post_message(self.Submitted(self, self.value))
+
+    def action_history(self, step: int) -> None:
+        """Put an older sentence, or a newer one, in the place of what is typed."""
+        self.value = self.history.go(step, self.value)
+        self.cursor_position = len(self.value)
+
+    async def action_leave(self) -> None:
+        """Leave the sentence that is on screen in the line, and go back to the tree."""
+        self.history.rest()
+        self.value = self._text
+        await self.run_action("app.tree")
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the tokens of what was read, unless something else stands in the line or is being typed."""
+        shown = self._shown
+        if y or self.has_focus or shown is None or shown.text != self.value:
+            return super().render_line(y)
+        from tui.drawing.spelling import strip_of
+
+        text = strip_of(shown, self.size.width, ascii_only=self._ascii)
+        style = self.rich_style
+        plain = Style(bgcolor=style.bgcolor)
+        return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(self.size.width, plain)
+
+    def watch_selection(self) -> None:
+        """Have the tokens at the cursor shown."""
+        self.post_message(self.Looked())
+
+    def on_focus(self) -> None:
+        """Have tokens shown while it is typed in."""
+        self.refresh()
+        self.post_message(self.Looked())
+
+    def on_blur(self) -> None:
+        """Have none shown but those of the line itself."""
+        self.refresh()
+        self.post_message(self.Looked())
 
     def _on_paste(self, event: events.Paste) -> None:
         """Put the pasted text where the cursor is."""

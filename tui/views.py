@@ -19,8 +19,8 @@ from tui.panes.table import TablePane
 class Views(Container):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
 
-    Tables that are worked out come in the place of the attention, each made when it is first looked at; that of a cell
-    of the map comes in the place of the weights, so that a large terminal shows the map beside it.
+    Tables that are worked out come in the place of the attention, each made when it is first looked at; what follows
+    the map's cursor comes in the place of the weights, so that a large terminal shows the map beside it.
     """
 
     def __init__(self, *, ascii_only: bool) -> None:
@@ -31,6 +31,7 @@ class Views(Container):
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention]
         self.active: Pane = self.spectra
         self._ascii_only = ascii_only
+        self._beside: Pane | None = None
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self.activate(self.spectra)
 
@@ -45,9 +46,11 @@ class Views(Container):
         for each in self.panes:
             each.set_class(each is pane, "-active")
         self._left.set_class(pane not in (self.spectra, self.ranks), "-empty")
-        is_cell = isinstance(pane, CellPane) or (pane is self.attention and self.has_class("-cell"))
-        self.set_class(is_cell, "-cell")
-        self.set_class(isinstance(pane, TablePane) and not is_cell, "-tables")
+        self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
+        for each in self.panes:
+            each.set_class(each is self._beside, "-beside")
+        self.set_class(self._beside is not None, "-map")
+        self.set_class(isinstance(pane, TablePane) and pane is not self._beside, "-tables")
 
     @property
     def table(self) -> TablePane | None:
@@ -64,7 +67,10 @@ class Views(Container):
             pane.focus_view()
             return
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        made = kind(VIEWS[view], ascii_only=self._ascii_only)
+        self.add(kind(VIEWS[view], ascii_only=self._ascii_only))
+
+    def add(self, made: Pane) -> None:
+        """Take one more view, activate it and put the focus on it."""
         self.panes.append(made)
         self.mount(made)
         self.activate(made)
@@ -86,4 +92,5 @@ class Views(Container):
 
     def toggle_scale(self) -> None:
         """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
-        (self.attention if self.active is self.attention else self.spectra).toggle_scale()
+        is_of_map = self.active is self.attention or self.active.view == "text"
+        (self.attention if is_of_map else self.spectra).toggle_scale()

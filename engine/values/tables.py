@@ -18,6 +18,9 @@ SPECTRUM_COLUMNS = (
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight")
 DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
+TEXT_COLUMNS = (
+    "stack", "layer", "head", "query", "key", "position", "token", "kind", "weight_as_key", "weight_as_query",
+)  # fmt: skip
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 

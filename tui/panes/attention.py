@@ -57,6 +57,7 @@ class AttentionPane(Pane):
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self.shown_name: MapName | None = None
+        self.title = ""
         self._message = ""
 
     def compose(self) -> ComposeResult:
@@ -83,7 +84,7 @@ class AttentionPane(Pane):
         """Draw what has come of a long sentence's map."""
         self.shown_name = pooled.name
         self._message = ""
-        self._set_title(title, sentence.notice)
+        self._set_title(title, f"{sentence.notice}{', ' if sentence.notice else ''}T: as text")
         self.heatmap.receive(pooled)
         self._refresh_lines()
 
@@ -97,6 +98,7 @@ class AttentionPane(Pane):
         self.heatmap.show_message(message)
         self.readout_line.show("")
         self.legend_line.show("")
+        self.post_message(CellMoved())
 
     def show_waiting(self, title: str) -> None:
         """Say that a long sentence's map is computed; it is still drawn when it comes."""
@@ -105,6 +107,11 @@ class AttentionPane(Pane):
         self.heatmap.wait("computing …")
         self.readout_line.show("")
         self.legend_line.show("")
+
+    @property
+    def message(self) -> str:
+        """Why there is no map; nothing where there is one."""
+        return self._message
 
     @property
     def cell(self) -> tuple[int, int] | None:
@@ -124,9 +131,11 @@ class AttentionPane(Pane):
         """Change between the linear and the logarithmic scale."""
         self.heatmap.toggle_scale()
         self._refresh_lines()
+        self.post_message(CellMoved())
 
     def _set_title(self, name: str, notice: str) -> None:
         """Say what is shown."""
+        self.title = name
         notice = notice.removeprefix("the model reads the ")
         self.title_line.show(Text.assemble(("attention ", "bold"), name, (f"  {notice}" if notice else "", "italic")))
 

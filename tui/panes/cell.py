@@ -19,9 +19,7 @@ class CellPane(TablePane):
         Binding("escape,enter", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
     ]
 
-    def on_mount(self) -> None:
-        """Be laid out beside the map."""
-        self.add_class("-cell")
+    is_beside_map = True
 
     def _leave(self) -> None:
         """Go back to the map."""

@@ -13,12 +13,14 @@ class Pane(Vertical):
     Attributes
     ----------
     view : what the view is called.
+    is_beside_map : whether it follows the map's cursor, so that a large terminal shows it beside the map.
     """
 
     view = ""
+    is_beside_map = False
 
     def __init__(self) -> None:
-        super().__init__(id=self.view, classes="pane")
+        super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
         self.title_line = Line(classes="pane-title")
         self.readout_line = Line(classes="pane-readout")
 

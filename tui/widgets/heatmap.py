@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,7 +15,7 @@ from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH, fitting_block
 from tui.drawing.legend import legend
-from tui.drawing.levels import Scale
+from tui.drawing.levels import Ink, Scale
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.drawing.signed import signed_legend
 from tui.drawing.text import in_ascii
@@ -168,6 +169,16 @@ class Heatmap(Widget, can_focus=True):
         if pooled is None or not pooled.holds(*self._cell):
             return None
         return pooled.at(*self._cell).place if pooled.window.block > 1 else self.cursor
+
+    @property
+    def ink(self) -> Ink:
+        """What tells the levels apart."""
+        return self._canvas.ink
+
+    @property
+    def level_styles(self) -> tuple[Style, ...]:
+        """The style of each level."""
+        return self._canvas.level_styles
 
     @property
     def scale(self) -> Scale:

@@ -1,0 +1,87 @@
+"""The sentence as coloured text beside its map: what is asked for and drawn when the cursor or the map changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError
+from engine.values.lines import MapLines
+from tui.patience import patiently
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.panes.text import TextPane
+    from tui.reading import Reading
+
+
+class Coloured:
+    """Keeps the text and the map at one cursor, which is the map's.
+
+    Parameters
+    ----------
+    app : the explorer.
+    """
+
+    def __init__(self, app: Explorer) -> None:
+        self._app = app
+        self._reading: Reading | None = None
+        self._pane: TextPane | None = None
+
+    def take(self, reading: Reading) -> None:
+        """Show the sentence of an open model."""
+        self._reading = reading
+
+    def toggle(self) -> None:
+        """Go to the text, or back to the map."""
+        views = self._app.views
+        if self._pane is not None and views.active is self._pane:
+            views.go_to("attention")
+            return
+        if self._pane is None:
+            from tui.panes.text import TextPane
+
+            self._pane = TextPane(ascii_only=self._app.ascii_only)
+            views.add(self._pane)
+        else:
+            views.go_to("text")
+        self._app.call_after_refresh(self.follow)
+
+    def point(self, query: int | None, key: int | None) -> None:
+        """Move the map's cursor; None leaves that part of it alone."""
+        heatmap = self._app.views.attention.heatmap
+        heatmap.move_to(*(old if new is None else new for old, new in zip(heatmap.cursor, (query, key), strict=True)))
+
+    def follow(self) -> None:
+        """Show what the map's cursor is on, where the text is in view."""
+        pane, reading = self._pane, self._reading
+        if pane is None or reading is None or not pane.display:
+            return
+        attention = self._app.views.attention
+        pooled = attention.heatmap.pooled
+        if pooled is None or attention.shown_name is None:
+            pane.show_message(attention.title, attention.message)
+            return
+        query, key = attention.heatmap.cursor
+        place = (query, query if pooled.query_tokens == pooled.key_tokens else key)
+        if attention.shown is not None:
+            self._draw(MapLines.of(attention.shown, *place))
+        else:
+            self._app.run_worker(self._fetch(reading, place), group="map lines", exclusive=True)
+
+    async def _fetch(self, reading: Reading, place: tuple[int, int]) -> None:
+        """Learn a row and a column of a long sentence's map, which stays with the engine."""
+        answer = await patiently(reading.map_lines(place), lambda: None)
+        attention = self._app.views.attention
+        if self._pane is not None and isinstance(answer, EngineError):
+            self._pane.show_message(attention.title, str(answer))
+        elif isinstance(answer, MapLines) and answer.name == attention.shown_name:
+            self._draw(answer)
+
+    def _draw(self, lines: MapLines) -> None:
+        """Colour the text."""
+        if self._pane is None or self._reading is None or self._reading.sentence is None:
+            return
+        sentence, attention = self._reading.sentence, self._app.views.attention
+        heatmap = attention.heatmap
+        spellings = (sentence.spelled_along(lines.query_tokens), sentence.spelled_along(lines.key_tokens))
+        self._pane.show(lines, spellings, attention.title, heatmap.scale, heatmap.ink, heatmap.level_styles)

@@ -1,0 +1,136 @@
+"""Tokens as a person tells them apart: where each begins and ends, which are special, which are parts of a character.
+
+A special token that the tokenizer added stands in one pair of signs, one that was typed in two, and text in none: so
+``[CLS]`` that the model reads as text looks like text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from engine.values.attention import Sentence, TokenKind
+from tui.drawing.text import fit, harmless, in_ascii
+
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+_SIGNS: dict[TokenKind, tuple[str, str, str, str]] = {"special": ("«", "»", "{{", "}}"), "added": ("‹", "›", "{", "}")}
+"""By kind, what stands before and behind a special token, in Unicode and in ASCII."""
+
+_MEANINGS: dict[TokenKind, str] = {
+    "text": "",
+    "special": "special token, typed or unknown text",
+    "added": "special token, added by the tokenizer",
+}
+
+
+@lru_cache(maxsize=16384)
+def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0, ascii_only: bool = False) -> str:
+    r"""Write one token, its spaces kept.
+
+    Parameters
+    ----------
+    token : its text.
+    kind : what it stands for.
+    whole : where it is some bytes of a character, the text it is a part of.
+    part : which part of it, from 1.
+
+    Examples
+    --------
+    >>> spelled("[CLS]", "added"), spelled("[CLS]", "special"), spelled("[CLS]", "text")
+    ('‹[CLS]›', '«[CLS]»', '[CLS]')
+    >>> spelled("\\xb8", "text", " 中", 2)
+    '中₂'
+    """
+    shown = harmless(token)
+    if whole and not ascii_only:
+        shown = harmless(whole).strip() + str(part).translate(SUBSCRIPTS)
+    shown = in_ascii(shown) if ascii_only else shown
+    if kind != "text":
+        before, behind, plain_before, plain_behind = _SIGNS[kind]
+        shown = f"{plain_before}{shown}{plain_behind}" if ascii_only else f"{before}{shown}{behind}"
+    return shown or ("''" if ascii_only else "∅")
+
+
+def spell_all(
+    tokens: Sequence[str], spellings: Sequence[tuple[TokenKind, str]], *, ascii_only: bool = False
+) -> tuple[str, ...]:
+    """Write tokens one by one, given what each stands for and which text it is a part of."""
+    return tuple(
+        spelled(token, kind, whole, part, ascii_only)
+        for token, (kind, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
+    )
+
+
+def _parts(spellings: Sequence[tuple[TokenKind, str]]) -> Iterator[int]:
+    """Count the parts of each broken text from 1; 0 for whole tokens."""
+    before, part = "", 0
+    for _, whole in spellings:
+        part = 0 if not whole else part + 1 if whole == before else 1
+        before = whole
+        yield part
+
+
+def meaning(kind: TokenKind, whole: str) -> str:
+    """Say what a token is that is no plain text; nothing of one that is."""
+    return _MEANINGS[kind] or (f'some bytes of "{harmless(whole).strip()}"' if whole else "")
+
+
+def count_of(sentence: Sentence) -> str:
+    """Say how many tokens a sentence has, of how many that the model reads.
+
+    Examples
+    --------
+    >>> count_of(Sentence("a", (1,), ("a",), 1, limit=64)), count_of(Sentence("a b", (1,), ("a",), 2, limit=1))
+    ('1/64 tokens', '2/1 tokens: cut')
+    """
+    count = str(sentence.full_length) if sentence.limit is None else f"{sentence.full_length}/{sentence.limit}"
+    return f"{count} tokens{'' if sentence.full_length == len(sentence.ids) else ': cut'}"
+
+
+def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_only: bool = False) -> Text:
+    """Write a sentence's tokens in one line of ``width`` cells with a bar between any two, and their number behind.
+
+    Parameters
+    ----------
+    at : a place in the text, in characters, near which the tokens are shown where not all fit; None for its beginning.
+    """
+    bar, more = ("|", "~") if ascii_only else ("│", "…")
+    count = count_of(sentence)
+    room = max(width - len(count) - 2, 8)
+    spellings = sentence.spelled_along(sentence.tokens)
+    first = 0 if at is None else _first(sentence, room, at)
+    line = Text(no_wrap=True, end="")
+    if first:
+        line.append(more + bar, "dim")
+    last = first
+    labels = spell_all(sentence.tokens[first : first + room], spellings[first : first + room], ascii_only=ascii_only)
+    for last, (label, (kind, _)) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
+        if line.cell_len + cell_len(label) + 2 > room and last > first + 1:
+            last -= 1
+            break
+        line.append(fit(label, min(cell_len(label), room), ascii_only=ascii_only), "" if kind == "text" else "bold")
+        line.append(bar, "dim")
+    if last < len(sentence.tokens):
+        line.append(more, "dim")
+    line.append(" " * max(width - line.cell_len - len(count), 1))
+    return line.append(count, "dim" if sentence.full_length == len(sentence.ids) else "bold")
+
+
+def _first(sentence: Sentence, room: int, at: int) -> int:
+    """Choose the first token to show, so that the one at a place of the text is well in view.
+
+    Where it is, is known as far as tokens spell the text; a tokenizer that writes it in another way shifts it a little.
+    """
+    kinds = sentence.kinds or ("text",) * len(sentence.tokens)
+    lengths = (0 if kind == "added" else max(len(token), 1) for token, kind in zip(sentence.tokens, kinds, strict=True))
+    here = next((place for place, passed in enumerate(accumulate(lengths)) if passed >= at), len(kinds) - 1)
+    used, first = 0, here
+    while first > 0 and used + cell_len(sentence.tokens[first]) + 3 < room * 3 // 4:
+        used += cell_len(sentence.tokens[first]) + 1
+        first -= 1
+    return first

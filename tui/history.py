@@ -1,0 +1,66 @@
+"""Earlier sentences, gone through with the arrows as a shell does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class History:
+    """Sentences in the order in which they were last typed, and a place among them; below the newest is the draft."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []  # the oldest first
+        self._back = 0
+        self._draft = ""
+
+    @property
+    def newest_first(self) -> tuple[str, ...]:
+        """The sentences, that typed last in front."""
+        return tuple(reversed(self._sentences))
+
+    def add(self, text: str) -> None:
+        """Put a sentence below all others, from wherever it was."""
+        self.forget(text)
+        self._sentences.append(text)
+
+    def add_older(self, sentences: Iterable[str]) -> None:
+        """Put sentences, the oldest first, above those that are there; none stands twice."""
+        older = dict.fromkeys(each for each in sentences if each not in self._sentences)
+        self._sentences[:0] = older
+
+    def forget(self, text: str) -> None:
+        """Take a sentence away."""
+        if text in self._sentences:
+            self._sentences.remove(text)
+        self.rest()
+
+    def rest(self) -> None:
+        """Go back to the bottom, with nothing typed there."""
+        self._back, self._draft = 0, ""
+
+    def go(self, step: int, typed: str) -> str:
+        """Go to an older sentence (1) or a newer one (-1), and give it; at an end what is there stays.
+
+        Parameters
+        ----------
+        typed : what is in the line now, which is kept while it is the draft.
+        """
+        if self._back == 0:
+            self._draft = typed
+        back = min(max(self._back + step, 0), len(self._sentences))
+        if back == self._back:
+            return typed
+        self._back = back
+        return self._sentences[-back] if back else self._draft
+
+
+def matching(sentences: Iterable[str], wanted: str) -> tuple[str, ...]:
+    """Choose the sentences that hold every word that is wanted, in any case.
+
+    Examples
+    --------
+    >>> matching(["The cat", "a dog", "cats and dogs"], "CAT d")
+    ('cats and dogs',)
+    """
+    words = wanted.casefold().split()
+    return tuple(each for each in sentences if all(word in each.casefold() for word in words))

@@ -1,0 +1,250 @@
+"""The sentence as coloured text: where the token under the cursor looks, and who looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+
+from engine.values.attention import TokenKind
+from engine.values.errors import EngineError
+from engine.values.lines import MapLines
+from engine.values.tables import TEXT_COLUMNS, Cell, Table
+from tui.drawing.legend import legend
+from tui.drawing.levels import Ink, Scale, levels_of
+from tui.drawing.signed import signed_cells, signed_legend, signed_levels
+from tui.drawing.spelling import meaning, spell_all
+from tui.drawing.text import fit, harmless, in_ascii
+from tui.messages import TokenPointed
+from tui.panes.line import Line
+from tui.panes.pane import Pane
+from tui.widgets.token_text import TokenText
+
+Spellings = tuple[tuple[TokenKind, str], ...]
+
+TOP = 5
+"""Tokens that a line names at the most."""
+
+
+class TextPane(Pane):
+    """Shows the keys coloured by a query's row and the queries coloured by a key's column, one or both.
+
+    Where both are the same sentence they have one cursor; else each text has its own.
+    """
+
+    view = "text"
+    is_beside_map = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.view('attention')", "Back to the map", show=False, id="text.back"),
+        Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),
+        Binding("f", "both", "Both, or one with all the room", show=False, id="text.both"),
+        Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
+    ]
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii = ascii_only
+        self.keys = TokenText(ascii_only=ascii_only)
+        self.queries = TokenText(ascii_only=ascii_only)
+        self.keys_line = Line(classes="pane-legend")
+        self.queries_line = Line(classes="pane-legend")
+        self.legend_line = Line(classes="pane-legend")
+        self.shown: MapLines | None = None
+        self._spellings: tuple[Spellings, Spellings] = ((), ())
+        self._is_of_keys = True
+        self._wants_both: bool | None = None
+        self._ink = Ink.COLOUR
+
+    def compose(self) -> ComposeResult:
+        """Stack the title, both texts with a line over each, the legend and the readout."""
+        yield self.title_line
+        yield self.keys_line
+        yield self.keys
+        yield self.queries_line
+        yield self.queries
+        yield self.legend_line
+        yield self.readout_line
+
+    def focus_view(self) -> None:
+        """Put the focus on the text that the cursor is moved in."""
+        (self.keys if self._is_of_keys else self.queries).focus()
+
+    def show(
+        self,
+        lines: MapLines,
+        spellings: tuple[Spellings, Spellings],
+        title: str,
+        scale: Scale,
+        ink: Ink,
+        styles: tuple[Style, ...],
+    ) -> None:
+        """Colour the texts by a row and a column of a map.
+
+        Parameters
+        ----------
+        lines : the row and the column.
+        spellings : what the tokens along the queries, and along the keys, stand for.
+        title : of the map.
+        scale, ink, styles : as the map is drawn.
+        """
+        self.shown, self._spellings = lines, spellings
+        self.title_line.show(Text.assemble(("text ", "bold"), title))
+        cells = signed_cells(ink) if lines.is_signed else ink.cells
+        cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
+        texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
+        for (text, tokens, weights), spelling, cursor in zip(texts, spellings, cursors, strict=True):
+            labels = spell_all(tokens, spelling, ascii_only=self._ascii)
+            special = frozenset(at for at, (kind, _) in enumerate(spelling) if kind != "text")
+            text.show(labels, special, self._levels(lines, weights, scale, ink), ink, cells, styles, cursor)
+        self._ink = ink
+        write = signed_legend if lines.is_signed else legend
+        self.legend_line.show(write(scale, lines.largest, ink, styles, max(self.size.width - 2, 30)))
+        self._share()
+        self._say()
+
+    def show_message(self, title: str, message: str) -> None:
+        """Say why there is no text."""
+        self.shown = None
+        self.title_line.show(Text.assemble(("text ", "bold"), title))
+        self.keys.clear()
+        self.queries.clear()
+        self.keys_line.show(message)
+        self.queries_line.show("")
+        self.legend_line.show("")
+        self.readout_line.show("")
+
+    @staticmethod
+    def _levels(lines: MapLines, weights: NDArray[np.float32], scale: Scale, ink: Ink) -> NDArray[np.uint8]:
+        """Sort weights into the levels of the map."""
+        if lines.is_signed:
+            return signed_levels(weights, scale, lines.largest, ink)
+        return levels_of(weights, scale, lines.largest, ink.levels)
+
+    def _share(self) -> None:
+        """Show both texts where they are two, or both fit, or both are wanted; else the one that is looked at."""
+        lines = self.shown
+        if lines is None or not self.size.height:
+            return
+        both = not lines.is_of_one_text or self._wants_both
+        if both is None:
+            labels = spell_all(lines.key_tokens, self._spellings[1], ascii_only=self._ascii)
+            both = self.keys.fits(labels, self._ink, self.size.width, (self.size.height - 5) // 2)
+        for widgets, is_shown in (
+            ((self.keys, self.keys_line), both or self._is_of_keys),
+            ((self.queries, self.queries_line), both or not self._is_of_keys),
+        ):
+            for widget in widgets:
+                widget.display = bool(is_shown)
+
+    def on_resize(self) -> None:
+        """Share another room."""
+        if self.shown is not None:
+            self._share()
+            self._say()
+
+    def _say(self) -> None:
+        """Name the largest weights over each text, and below what the token under the cursor is."""
+        lines = self.shown
+        if lines is None:
+            return
+        width = max(self.size.width - 2, 30)
+        for line, verb, tokens, at, others, weights in (
+            (self.keys_line, "looks at", lines.query_tokens, lines.query, lines.key_tokens, lines.row),
+            (self.queries_line, "is looked at by", lines.key_tokens, lines.key, lines.query_tokens, lines.column),
+        ):
+            line.show(self._line(f"{at} {self._quoted(tokens[at])} {verb}", others, weights, width))
+        query = self._is_of_keys or lines.is_of_one_text
+        at, tokens, spelling = (
+            (lines.query, lines.query_tokens, self._spellings[0])
+            if query
+            else (lines.key, lines.key_tokens, self._spellings[1])
+        )
+        said = meaning(*spelling[at])
+        gap = " | " if self._ascii else " · "
+        self.readout_line.show(
+            fit(gap.join(filter(None, (f"token {at} of {len(tokens)} {self._quoted(tokens[at])}", said))), width)
+        )
+
+    def _line(self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int) -> str:
+        """Name as many of the largest weights as fit, and say their share of the sum."""
+        order = np.argsort(-np.abs(np.nan_to_num(weights)), kind="stable")[:TOP].tolist()
+        line = begin
+        for count in range(len(order), 0, -1):
+            chosen = order[:count]
+            named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in chosen)
+            shown, whole = float(weights[chosen].sum()), float(weights.sum())
+            for line in (f"{begin} {named}; sum {shown:.3f} of {whole:.3f}", f"{begin} {named} of {whole:.3f}"):
+                if cell_len(line) <= width:
+                    return line
+        return line
+
+    def _quoted(self, token: str) -> str:
+        """Write a token in quotation marks, cut where it is long."""
+        shown = in_ascii(harmless(token)) if self._ascii else harmless(token)
+        return f'"{fit(shown, 12, ascii_only=self._ascii).rstrip() if len(shown) > 12 else shown}"'
+
+    @on(TokenText.Moved)
+    def _moved(self, event: TokenText.Moved) -> None:
+        """Have the map's cursor follow, and with it this view."""
+        event.stop()
+        if self.shown is None:
+            return
+        if self.shown.is_of_one_text or event.text is self.queries:
+            self.post_message(TokenPointed(event.token, None))
+        else:
+            self.post_message(TokenPointed(None, event.token))
+
+    def action_other(self) -> None:
+        """Turn to the other text."""
+        self._is_of_keys = not self._is_of_keys
+        self._share()
+        self._say()
+        self.focus_view()
+
+    def action_both(self) -> None:
+        """Show both texts, or give one all the room."""
+        self._wants_both = not self.queries.display or not self.keys.display
+        self._share()
+
+    def action_follow(self) -> None:
+        """Go where the largest weight is that the text shows."""
+        lines = self.shown
+        if lines is None:
+            return
+        weights = lines.row if self._is_of_keys else lines.column
+        at = int(np.argmax(np.abs(np.nan_to_num(weights))))
+        if lines.is_of_one_text or not self._is_of_keys:
+            self.post_message(TokenPointed(at, None))
+        else:
+            self.post_message(TokenPointed(None, at))
+
+    def table_on_screen(self) -> Table:
+        """Give the row and the column that are shown, a row for each token; of two texts, one after the other.
+
+        Raises
+        ------
+        EngineError : when it shows nothing yet.
+        """
+        lines = self.shown
+        if lines is None:
+            raise EngineError("the text view shows nothing yet; nothing was written")
+        place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
+        place = (*place, lines.query, lines.key)
+        queries = zip(lines.query_tokens, self._spellings[0], lines.column.tolist(), strict=True)
+        keys = zip(lines.key_tokens, self._spellings[1], lines.row.tolist(), strict=True)
+        rows: list[tuple[Cell, ...]] = []
+        if lines.is_of_one_text:
+            for at, ((token, (kind, _), weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
+                rows.append((*place, at, token, kind, as_key, weight))
+        else:
+            rows += [(*place, at, token, kind, weight, "") for at, (token, (kind, _), weight) in enumerate(keys)]
+            rows += [(*place, at, token, kind, "", weight) for at, (token, (kind, _), weight) in enumerate(queries)]
+        return Table("text", TEXT_COLUMNS, tuple(rows))

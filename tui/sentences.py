@@ -1,0 +1,123 @@
+"""The sentences that were typed and read, the file that keeps them, and the tokens of the one that is being typed."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from textual.timer import Timer
+
+from engine.service.history import SentenceStore, history_file
+from engine.values.attention import Sentence
+from engine.values.errors import EngineError, Superseded
+from tui.widgets.token_line import TokenLine
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+
+PAUSE = 0.08
+"""Seconds without a key after which what is typed is cut into tokens."""
+
+
+class Sentences:
+    """The sentences of one run; everything here happens on the event loop, and the file is read and written beside it.
+
+    Parameters
+    ----------
+    app : the explorer.
+    keeps : whether sentences are read from the file of earlier runs, and kept there.
+
+    Attributes
+    ----------
+    read : the sentences that a model read in this run, that read last in front.
+    """
+
+    def __init__(self, app: Explorer, *, keeps: bool) -> None:
+        self._app = app
+        self._store = SentenceStore(history_file() if keeps else None)
+        self._disk = ThreadPoolExecutor(1, "sentences")
+        self._has_failed = False
+        self.read: list[str] = []
+        self._line = TokenLine(ascii_only=app.ascii_only)
+        self._pause: Timer | None = None
+        self._spelled: Sentence | EngineError | None = None
+        app.mount(self._line)
+        app.run_worker(self._load(), group="history")
+
+    async def _load(self) -> None:
+        """Take the sentences of earlier runs."""
+        found = await asyncio.wrap_future(self._disk.submit(self._store.load))
+        self._app.sentence_input.history.add_older(found)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """All sentences that can be shown again: those that were read first, then those of before."""
+        return tuple(dict.fromkeys((*self.read, *self._app.sentence_input.history.newest_first)))
+
+    def submit(self, text: str) -> None:
+        """Keep a sentence that a person typed, or chose."""
+        if text.strip():
+            self._app.sentence_input.history.add(text)
+            self._app.run_worker(self._change(text, is_kept=True), group="history")
+
+    def forget(self, text: str) -> None:
+        """Keep a sentence no longer, neither here nor in the file nor on the engine."""
+        if text in self.read:
+            self.read.remove(text)
+        self._app.sentence_input.history.forget(text)
+        self._app.engine.forget_sentence(text)
+        self._app.run_worker(self._change(text, is_kept=False), group="history")
+
+    async def _change(self, text: str, *, is_kept: bool) -> None:
+        """Write the file; where that fails say so once, and go on without."""
+        change = self._store.add if is_kept else self._store.remove
+        try:
+            await asyncio.wrap_future(self._disk.submit(change, text))
+        except OSError as error:
+            if not self._has_failed:
+                self._has_failed = True
+                reason = error.strerror or str(error)
+                self._app.notify(f"sentences are not kept for the next start: {reason}", markup=False)
+
+    def begin(self, text: str) -> None:
+        """Take a sentence that is being read: escape restores it from now on."""
+        self._app.sentence_input.show_read(text, None)
+
+    def has_read(self, sentence: Sentence) -> None:
+        """Take a sentence that a model has read."""
+        if sentence.text in self.read:
+            self.read.remove(sentence.text)
+        self.read.insert(0, sentence.text)
+        self._app.sentence_input.show_read(sentence.text, sentence)
+
+    def look(self) -> None:
+        """Show how what is typed is cut, at the cursor, while the line has the focus; a moment after the last key."""
+        line = self._app.sentence_input
+        self._line.display = line.has_focus
+        if not line.has_focus:
+            return
+        if not line.value.strip():
+            self._spelled = None
+        elif not (isinstance(self._spelled, Sentence) and self._spelled.text == line.value):
+            if self._pause is not None:
+                self._pause.stop()
+            self._pause = self._app.set_timer(PAUSE, self._ask)
+        self._line.show(self._spelled, line.cursor_position)
+
+    def _ask(self) -> None:
+        """Have the engine cut what is typed now."""
+        self._app.run_worker(self._spell(self._app.sentence_input.value), group="spelling", exclusive=True)
+
+    async def _spell(self, text: str) -> None:
+        """Learn the tokens."""
+        if not text.strip():
+            return
+        try:
+            self._spelled = await asyncio.wrap_future(self._app.engine.spell(text, "spelling"))
+        except Superseded:
+            return
+        except EngineError as error:
+            self._spelled = error
+        line = self._app.sentence_input
+        self._line.show(self._spelled, line.cursor_position)

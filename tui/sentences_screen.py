@@ -1,0 +1,142 @@
+"""The list of sentences: those that were read, and those of earlier runs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Label, OptionList
+from textual.widgets.option_list import Option
+
+from tui.drawing.text import fit, harmless, in_ascii
+from tui.history import matching
+from tui.sentences import Sentences
+
+SHOWN = 2000
+"""Characters of a sentence that are looked at for its line in the list."""
+
+
+class SentencesScreen(ModalScreen[str | None]):
+    """Lists sentences, narrowed by what is typed; gives the one that was chosen.
+
+    Parameters
+    ----------
+    sentences : what is listed, and where one is forgotten.
+    is_finding : whether the words to find are typed at once.
+    ascii_only : whether only ASCII characters are drawn.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Back", id="sentences.back"),
+        Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", id="sentences.quit"),
+        Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
+        Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
+        Binding("j", "move(1)", "Down", show=False, id="sentences.down"),
+        Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
+        Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
+        Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
+        Binding("S", "leave", "Back", show=False, id="sentences.close"),
+    ]
+
+    def __init__(self, sentences: Sentences, *, is_finding: bool, ascii_only: bool) -> None:
+        super().__init__()
+        self._sentences = sentences
+        self._is_finding = is_finding
+        self._ascii = ascii_only
+        self._found: tuple[str, ...] = ()
+        self._list = OptionList(markup=False)
+        self._words = _Words(placeholder="words to find", compact=True)
+        self._words.cursor_blink = False
+
+    def compose(self) -> ComposeResult:
+        """Put the words over the list."""
+        gap = " | " if self._ascii else " · "
+        with Vertical(id="sentences"):
+            yield Label(gap.join(("sentences", "Enter shows", "/ finds", "d forgets", "esc back")), markup=False)
+            yield self._words
+            yield self._list
+
+    def on_mount(self) -> None:
+        """List all."""
+        self._words.display = self._is_finding
+        self._fill()
+        (self._words if self._is_finding else self._list).focus()
+
+    def _fill(self) -> None:
+        """List the sentences that hold the words, with the cursor where it was."""
+        at = self._list.highlighted or 0
+        self._found = matching(self._sentences.listed, self._words.value)
+        self._list.clear_options()
+        width = max(self.app.size.width - 12, 20)
+        self._list.add_options([Option(Text(self._line(text, width), no_wrap=True)) for text in self._found])
+        if self._found:
+            self._list.highlighted = min(at, len(self._found) - 1)
+        else:
+            self._list.add_option(Option("no sentence here; i types one", disabled=True))
+
+    def _line(self, text: str, width: int) -> str:
+        """Write one sentence, marked where it was read."""
+        mark = ("*" if self._ascii else "●") if text in self._sentences.read else " "
+        shown = harmless(text[:SHOWN])
+        shown = in_ascii(shown) if self._ascii else shown
+        return f"{mark} {fit(shown, width, ascii_only=self._ascii).rstrip()}"
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        """Show matches while words are typed."""
+        self._fill()
+
+    @on(Input.Submitted)
+    def _first_chosen(self, event: Input.Submitted) -> None:
+        """Take the match that is marked."""
+        event.stop()
+        if self._found:
+            self.dismiss(self._found[self._list.highlighted or 0])
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        """Take the sentence under the cursor."""
+        self.dismiss(self._found[event.option_index])
+
+    def action_leave(self) -> None:
+        """Choose none."""
+        self.dismiss(None)
+
+    def action_find(self) -> None:
+        """Type words."""
+        self._words.display = True
+        self._words.focus()
+
+    def action_forget(self) -> None:
+        """Forget the sentence under the cursor."""
+        if self._found and self._list.highlighted is not None:
+            self._sentences.forget(self._found[self._list.highlighted])
+            self._fill()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        if step > 0:
+            self._list.action_cursor_down()
+        else:
+            self._list.action_cursor_up()
+
+    def action_edge(self, last: bool) -> None:
+        """Move to the first or last sentence."""
+        if last:
+            self._list.action_last()
+        else:
+            self._list.action_first()
+
+
+class _Words(Input):
+    """The line of words, from which the arrows still move in the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
+        Binding("up", "screen.move(-1)", "Match before", show=False, id="sentences.match_before"),
+    ]

@@ -1,0 +1,243 @@
+"""A sentence as flowing text, each token coloured by one weight, with a cursor on a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.drawing.flow import Flow, Piece, flow
+from tui.drawing.levels import NOT_FINITE, Ink
+from tui.drawing.ramps import lightness
+from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+
+
+class TokenText(ScrollView, can_focus=True):
+    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
+
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
+        Binding("right,l", "move(1)", "Next token", show=False, id="text.right"),
+        Binding("up,k", "line(-1)", "Line above", show=False, id="text.up"),
+        Binding("down,j", "line(1)", "Line below", show=False, id="text.down"),
+        Binding("pageup", "page(-1)", "A page up", show=False, id="text.page_up"),
+        Binding("pagedown", "page(1)", "A page down", show=False, id="text.page_down"),
+        Binding("g,home", "edge(False)", "First token", show=False, id="text.first"),
+        Binding("G,end", "edge(True)", "Last token", show=False, id="text.last"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"text--bar", "text--token", "text--cursor"}
+    DEFAULT_CSS = """
+    TokenText {
+        width: 1fr;
+        height: 1fr;
+        padding: 0 1;
+        scrollbar-size: 1 1;
+        & > .text--bar { color: $text-muted; }
+        & > .text--token { color: $text; }
+        & > .text--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
+
+    class Moved(Message):
+        """The cursor wants to be on another token."""
+
+        def __init__(self, text: TokenText, token: int) -> None:
+            self.text = text
+            self.token = token
+            super().__init__()
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__(name="text")
+        self._ascii = ascii_only
+        self._labels: tuple[str, ...] = ()
+        self._special: frozenset[int] = frozenset()
+        self._levels: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self._ink = Ink.COLOUR
+        self._cells: tuple[str, ...] = ()
+        self._styles: tuple[Style, ...] = ()
+        self._flow: Flow = flow((), 80, 1)
+        self._laid_out_for: object = None
+        self.cursor = 0
+
+    def on_mount(self) -> None:
+        """Take the scrollbar's renderer, which costs few bytes."""
+        renderer = AsciiScrollBarRender if self._ascii else MergedScrollBarRender
+        self.vertical_scrollbar.renderer = renderer  # type: ignore[misc]
+
+    def show(
+        self,
+        labels: tuple[str, ...],
+        special: frozenset[int],
+        levels: NDArray[np.uint8],
+        ink: Ink,
+        cells: tuple[str, ...],
+        styles: tuple[Style, ...],
+        cursor: int,
+    ) -> None:
+        """Paint tokens anew, only those lines on which something changes.
+
+        Parameters
+        ----------
+        labels : what stands for each token.
+        special : the numbers of those that are special.
+        levels : of each token's weight.
+        ink, cells, styles : what tells the levels apart, as in a map.
+        cursor : the number of the token under the cursor.
+        """
+        before = (self._labels, self._ink, self._styles, self._special)
+        is_other = before != (labels, ink, styles, special) or len(levels) != len(self._levels)
+        changed = set() if is_other else set(np.flatnonzero(levels != self._levels).tolist())
+        changed |= {self.cursor, cursor} if self.cursor != cursor else set()
+        self._labels, self._special, self._levels = labels, special, levels
+        self._ink, self._cells, self._styles, self.cursor = ink, cells, styles, cursor
+        self._lay_out()
+        if is_other:
+            self.refresh()
+        else:
+            self._refresh_tokens(changed)
+        self.reveal()
+
+    def clear(self) -> None:
+        """Show nothing."""
+        self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
+
+    def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
+        """Say whether all tokens would be in view in so many cells."""
+        if sum(map(len, labels)) > width * height:
+            return False
+        return len(flow(labels, width - 3, _gap(ink)).lines) <= height
+
+    def _refresh_tokens(self, tokens: set[int]) -> None:
+        """Have the lines painted anew on which some tokens stand."""
+        top, height = self.scroll_offset.y, self.size.height
+        lines: set[int] = set()
+        for token in tokens:
+            first = self._flow.begins[token]
+            last = self._flow.begins[token + 1] if token + 1 < len(self._flow.begins) else len(self._flow.lines) - 1
+            lines.update(range(first, last + 1))
+        regions = [Region(0, y - top, self.size.width, 1) for y in sorted(lines) if top <= y < top + height]
+        if regions:
+            self.refresh(*regions)
+
+    def _lay_out(self) -> None:
+        """Break the tokens into lines, unless it is for the same ones and the same width as before."""
+        width = self.scrollable_content_region.width
+        wanted = (self._labels, width, self._ink)
+        if wanted == self._laid_out_for:
+            return
+        self._laid_out_for = wanted
+        self._flow = flow(self._labels, width, _gap(self._ink))
+        self.virtual_size = Size(width, len(self._flow.lines) if self._labels else 0)
+
+    def on_resize(self) -> None:
+        """Break the lines anew."""
+        self._lay_out()
+        self.refresh()
+        self.reveal()
+
+    def reveal(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        height = self.size.height
+        if not self._labels or not height:
+            return
+        y, top = self._flow.begins[self.cursor], self.scroll_offset.y
+        wanted = min(max(top, y - height + 1), y)
+        if wanted != top:
+            self.scroll_to(0, wanted, animate=False, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint one line."""
+        plain = self.get_component_rich_style("text--bar")
+        blank = Style(bgcolor=plain.bgcolor)
+        width = self.size.width
+        row = y + self.scroll_offset.y
+        if not self._labels or not 0 <= row < len(self._flow.lines):
+            return Strip.blank(width, blank)
+        segments = (Segment(text, style) for text, style in self._painted(self._flow.lines[row], plain))
+        return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
+
+    def _painted(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
+        """Yield the texts of a line, each with its style."""
+        bar = "|" if self._ascii else "│"
+        token_style = self.get_component_rich_style("text--token")
+        for piece in line:
+            level = int(self._levels[piece.token])
+            coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
+            style = _legible(self._styles)[level] if coloured else token_style
+            if piece.token in self._special:
+                style += Style(bold=True)
+            yield piece.text, self.get_component_rich_style("text--cursor") if piece.token == self.cursor else style
+            if piece.ends:
+                glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
+                yield glyphs + bar, plain if not glyphs.strip() else token_style
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the token that was clicked."""
+        self._point(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Go to the token under the mouse."""
+        self._point(event)
+
+    def _point(self, event: events.MouseEvent) -> None:
+        """Go to the token at the mouse."""
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        token = self._flow.token_at(offset.x, offset.y + self.scroll_offset.y)
+        if token is not None:
+            self._go(token)
+
+    def _go(self, token: int) -> None:
+        """Ask for the cursor to be on another token."""
+        if self._labels:
+            token = min(max(token, 0), len(self._labels) - 1)
+            if token != self.cursor:
+                self.post_message(self.Moved(self, token))
+
+    def action_move(self, step: int) -> None:
+        """Go to the token before or after."""
+        self._go(self.cursor + step)
+
+    def action_line(self, step: int) -> None:
+        """Go to the nearest token of the line above or below."""
+        if self._labels:
+            self._go(self._flow.step(self.cursor, step))
+
+    def action_page(self, step: int) -> None:
+        """Go as many lines up or down as are in view, less one."""
+        self.action_line(step * max(self.size.height - 1, 1))
+
+    def action_edge(self, last: bool) -> None:
+        """Go to the first or the last token."""
+        self._go(len(self._labels) - 1 if last else 0)
+
+
+def _gap(ink: Ink) -> int:
+    """Count the cells behind a token: the bar, and before it the glyphs of its level where colour cannot carry it."""
+    return 1 if ink is Ink.COLOUR else 3
+
+
+@lru_cache(maxsize=32)
+def _legible(styles: tuple[Style, ...]) -> tuple[Style, ...]:
+    """Put black or white, whichever can be read, before the colour of each level."""
+    black, white = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
+
+    def ink_on(style: Style) -> Color:
+        rgb = style.bgcolor.get_truecolor() if style.bgcolor is not None else (0, 0, 0)
+        return black if float(lightness(np.array(rgb))) > 55 else white
+
+    return tuple(style + Style(color=ink_on(style)) for style in styles)
