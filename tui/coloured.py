@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
-from engine.values.lines import MapLines
+from engine.values.lines import MapLines, is_of_one_text
 from tui.patience import patiently
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ class Coloured:
             pane.show_message(attention.title, attention.message)
             return
         query, key = attention.heatmap.cursor
-        place = (query, query if pooled.query_tokens == pooled.key_tokens else key)
+        is_one = is_of_one_text(pooled.name, pooled.query_tokens, pooled.key_tokens)
+        place = (query, query if is_one else key)
         if attention.shown is not None:
             self._draw(MapLines.of(attention.shown, *place))
         else:

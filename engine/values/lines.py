@@ -11,6 +11,17 @@ from engine.values.attention import AttentionMap
 from engine.values.heads import MapName
 
 
+def is_of_one_text(name: MapName, query_tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> bool:
+    """Say whether a map's queries and keys are the same tokens; across stacks they are not, even where they are equal.
+
+    Examples
+    --------
+    >>> is_of_one_text(MapName("decoder", 0, 0), ("a",), ("a",)), is_of_one_text(MapName("cross", 0, 0), ("a",), ("a",))
+    (True, False)
+    """
+    return name.stack != "cross" and query_tokens == key_tokens
+
+
 @dataclass(frozen=True, slots=True)
 class MapLines:
     """One row and one column of an attention map.
@@ -56,5 +67,5 @@ class MapLines:
 
     @property
     def is_of_one_text(self) -> bool:
-        """Whether queries and keys are the same tokens."""
-        return self.query_tokens == self.key_tokens
+        """Whether queries and keys are the same tokens of one stack."""
+        return is_of_one_text(self.name, self.query_tokens, self.key_tokens)

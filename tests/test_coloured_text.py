@@ -1,0 +1,219 @@
+"""The sentence as coloured text: every weight is the map's, the cursor is the map's, and lines break where they may."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from engine.values.heads import Head
+from engine.values.lines import MapLines
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.opening import open_reader
+from tests.test_attention import eager_maps, no_hurry
+from tui.app import Explorer
+from tui.drawing.flow import flow
+from tui.drawing.levels import levels_of
+from tui.panes.text import TextPane
+
+TEXT = "the cat sat on the mat"
+LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
+
+
+def pane_of(app: Explorer) -> TextPane:
+    pane = app.views.active
+    assert isinstance(pane, TextPane)
+    return pane
+
+
+def lines_of(app: Explorer) -> MapLines:
+    lines = pane_of(app).shown
+    assert lines is not None
+    return lines
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    reader = open_reader(folder)
+    layers = eager_maps(folder, reader.read(TEXT, no_hurry).ids)[""]
+    count = len(layers[0][0])
+    async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T")
+        assert app.views.attention.display  # beside it
+        for keys, query, weights in (
+            ((), 0, layers[1][2]),
+            (("G",), count - 1, layers[1][2]),
+            (("h", "left", "l"), count - 2, layers[1][2]),
+            (("left_square_bracket",), count - 2, layers[1][1]),
+            (("left_curly_bracket",), count - 2, layers[0][1]),
+            (("a",), count - 2, layers[0].mean(0)),
+            (("g", "right"), 1, layers[0].mean(0)),
+        ):
+            await press(pilot, *keys)
+            lines = lines_of(app)
+            assert app.views.attention.heatmap.cursor[0] == lines.query == lines.key == query
+            np.testing.assert_allclose(lines.row, weights[query], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(lines.column, weights[:, query], rtol=0, atol=1e-5)
+            pane = pane_of(app)
+            expected = levels_of(lines.row, "linear", lines.largest, pane._ink.levels)
+            assert pane.keys._levels.tolist() == expected.tolist()
+            assert f"{query} " in shown(pane.keys_line)
+            assert f"{lines.row.max():.3f}" in shown(pane.keys_line)
+        await press(pilot, "3", "j", "j", "j")  # the map's own cursor
+        assert app.views.attention.heatmap.cursor[0] == 4
+        await press(pilot, "T")
+        assert lines_of(app).query == 4
+        await press(pilot, "s")
+        assert app.views.attention.heatmap.scale == "log"
+        assert "log" in shown(pane_of(app).legend_line)
+        await press(pilot, "T")
+        assert app.views.active is app.views.attention
+
+
+async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=LONG[:150], size=(80, 12)) as (app, pilot):
+        await press(pilot, "T", "j", "l")
+        pane = pane_of(app)
+        assert (pane.keys.display, pane.queries.display) == (True, False)
+        await press(pilot, "o")
+        assert (pane.keys.display, pane.queries.display) == (False, True)
+        assert app.focused is pane.queries
+        await press(pilot, "f")
+        assert pane.keys.display
+        assert pane.queries.display
+        lines = lines_of(app)
+        await press(pilot, "enter")
+        assert lines_of(app).query == int(np.argmax(lines.column))
+        await press(pilot, "pageup", "pagedown", "k", "up", "down", "home", "end")
+        assert lines_of(app).query == len(lines.query_tokens) - 1
+        await press(pilot, "escape")
+        assert app.views.active is app.views.attention
+
+
+async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
+        await press(pilot, "T")
+        pane = pane_of(app)
+        piece = pane.keys._flow.lines[0][4]
+        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        await settle(pilot)
+        assert lines_of(app).query == 4
+        await pilot.hover(pane.keys, offset=(1 + pane.keys._flow.lines[0][2].x, 0))
+        await settle(pilot)
+        assert lines_of(app).query == 2
+
+
+async def test_a_long_sentences_row_and_column_come_from_the_engine(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", max_position_embeddings=520)
+    reader = open_reader(folder)
+    layers = eager_maps(folder, reader.read(LONG, no_hurry).ids)[""]
+    async with explorer(folder, text=LONG, head="L1H2") as (app, pilot):
+        await press(pilot, "3")
+        assert "T: as text" in shown(app.views.attention.title_line)
+        await press(pilot, "T", "G", "h")
+        for keys, weights in (
+            ((), layers[1][2]),
+            (("right_square_bracket",), layers[1][3]),
+            (("a",), layers[1].mean(0)),
+        ):
+            await press(pilot, *keys)
+            lines = lines_of(app)
+            assert lines.query == 518
+            np.testing.assert_allclose(lines.row, weights[518], rtol=0, atol=1e-5)
+            np.testing.assert_allclose(lines.column, weights[:, 518], rtol=0, atol=1e-5)
+            assert lines.largest == pytest.approx(float(weights.max()), abs=1e-5)
+        lines.row[:] = 0  # a copy: nobody else sees that
+        await press(pilot, "h", "l")
+        assert lines_of(app).row.sum() == pytest.approx(1.0, abs=1e-3)
+
+
+async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch,
+                                                          tmp_path: Path) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+        await press(pilot, "T", "l", "l", "o", "l")
+        attention = app.views.attention.shown
+        assert attention is not None
+        lines = lines_of(app)
+        assert (lines.query, lines.key) == (1, 2) == app.views.attention.heatmap.cursor
+        assert attention.query_tokens != attention.key_tokens
+        np.testing.assert_array_equal(lines.row, attention.weights[1])
+        np.testing.assert_array_equal(lines.column, attention.weights[:, 2])
+        text = screen_text(app)
+        assert "‹<s>›" in text  # what the decoder begins with
+        pane = pane_of(app)
+        assert pane.keys.display
+        assert pane.queries.display
+        await press(pilot, "e")
+        (file,) = tmp_path.glob("*text.csv")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    keys, queries = rows[: len(lines.row)], rows[len(lines.row) :]
+    assert [float(row["weight_as_key"]) for row in keys] == lines.row.tolist()
+    assert [float(row["weight_as_query"]) for row in queries] == lines.column.tolist()
+    assert (queries[0]["kind"], rows[0]["stack"], rows[0]["layer"], rows[0]["head"]) == ("added", "cross", "1", "3")
+
+
+async def test_e_writes_a_row_for_each_token(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
+        await press(pilot, "T", "l", "e")
+        lines = lines_of(app)
+        await press(pilot, "t", "g")
+        assert app.conductor.selected is None
+        (file,) = tmp_path.glob("*text.csv")
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [float(row["weight_as_key"]) for row in rows] == lines.row.tolist()
+    assert [float(row["weight_as_query"]) for row in rows] == lines.column.tolist()
+    assert [row["kind"] for row in rows] == ["added", *["text"] * (len(rows) - 2), "added"]
+    assert "L0H0" in file.name
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"ascii_only": True}])
+async def test_levels_can_be_told_apart_without_colour(
+    tiny_model: TinyModel, kwargs: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with explorer(tiny_model("gpt2"), text=TEXT, head=str(Head("decoder", 0, 1)), **kwargs) as (app, pilot):
+        await press(pilot, "T", "G")
+        pane = pane_of(app)
+        region = pane.region
+        text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        glyphs = pane._ink.cells[int(pane.keys._levels.max())]
+        assert any(f"{glyphs}{'|' if kwargs else '│'}" in line for line in text)
+        assert not kwargs or all(line.isascii() for line in text)
+
+
+def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
+    labels = ["The", " 日本", "語", "é", " " + "長" * 12, "x", "∅"]
+    for width in range(6, 40):
+        for gap in (1, 3):
+            broken = flow(labels, width, gap)
+            assert ["".join(p.text for line in broken.lines for p in line if p.token == n) for n in range(7)] == labels
+            for y, line in enumerate(broken.lines):
+                x = 0
+                for piece in line:
+                    assert (piece.x, piece.width) == (x, cell_len(piece.text))
+                    x += piece.width + (gap if piece.ends else 0)
+                    assert broken.token_at(piece.x, y) == piece.token
+                assert x <= max(width, gap + 2)
+            for token in range(7):
+                assert broken.begins[token] == next(
+                    y for y, line in enumerate(broken.lines) if any(p.token == token for p in line)
+                )
+                assert broken.step(token, 0) == token
+    assert flow((), 10, 1).token_at(0, 0) is None

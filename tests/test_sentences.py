@@ -1,0 +1,225 @@
+"""Sentences are typed, found again, kept and forgotten, and their tokens can be told apart."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.models.kept import MOST_SENTENCES, KeptReadings
+from engine.models.tokens import Tokenizer
+from engine.service import history as store_module
+from engine.service.history import SentenceStore, history_file
+from engine.values.attention import Sentence
+from tests import tiny_models
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle
+from tests.opening import open_reader
+from tests.test_attention import no_hurry
+from tui.app import Explorer
+from tui.drawing.spelling import spell_all, strip_of
+from tui.history import History
+
+
+async def until(pilot: Pilot[None], text: str) -> str:
+    """Wait until something is on screen."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    for _ in range(200):
+        if text in screen_text(app):
+            break
+        await pilot.pause(0.02)
+    assert text in screen_text(app)
+    return screen_text(app)
+
+
+# What was typed
+
+
+def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:
+    history = History()
+    for text in ("one", "two", "one", "three"):
+        history.add(text)
+    history.add_older(["zero", "two"])
+    assert history.newest_first == ("three", "one", "two", "zero")
+    seen = ["typing"]
+    for step in (1, 1, 1, 1, 1, -1, -1, -1, -1, -1):
+        seen.append(history.go(step, seen[-1]))
+    assert seen[1:] == ["three", "one", "two", "zero", "zero", "two", "one", "three", "typing", "typing"]
+
+
+def test_the_file_keeps_sentences_and_bears_whatever_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "sentences.jsonl"
+    first, second = SentenceStore(path), SentenceStore(path)  # two programs at once
+    assert first.load() == ()
+    for store, text in ((first, "a\nb"), (second, "中 [bold] \x1b[31m"), (first, "\ud800 alone"), (second, "a\nb")):
+        store.add(text)
+    assert first.load() == ("中 [bold] \x1b[31m", "? alone", "a\nb")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with path.open("ab") as stream:
+        stream.write(b'\xff\xfe\n{"a": 1}\n"half\n"  "\n"whole"\n')
+    assert first.load()[-2:] == ("a\nb", "whole")
+    first.remove("a\nb")
+    assert second.load()[-1] == "whole"
+    monkeypatch.setattr(store_module, "MOST_BYTES", 40)
+    for number in range(9):
+        first.add(f"sentence {number}")
+    assert first.load() == ("sentence 6", "sentence 7", "sentence 8")
+    assert [each.name for each in path.parent.iterdir()] == ["sentences.jsonl"]
+    SentenceStore(None).add("nowhere")
+    assert SentenceStore(None).load() == ()
+
+
+async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    async with explorer(folder, text="the cat") as (app, pilot):
+        for text in ("a mat", "the dog"):
+            await pilot.press("i", "ctrl+u", *("space" if each == " " else each for each in text), "enter")
+            await settle(pilot)
+        await pilot.press("i", "up", "up", "x", "escape")
+        assert app.sentence_input.value == "the dog"  # what is on screen
+        assert app.focused is app.tree_widget
+    assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
+        "a mat",
+        "the dog",
+    ]
+    async with explorer(folder) as (app, pilot):
+        await pilot.press("i", "t", "up", "up")
+        assert app.sentence_input.value == "a mat"
+        await pilot.press("down", "down", "down")
+        assert app.sentence_input.value == "t"
+        await pilot.press("ctrl+r", *"DOG")
+        assert "a mat" not in await until(pilot, "the dog")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert (app.focused, app.sentence_input.value) == (app.sentence_input, "the dog")
+        await pilot.press("escape")
+        assert app.sentence_input.value == ""
+
+
+async def test_a_file_that_cannot_be_written_is_said_once(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history_file().parent.parent.mkdir(parents=True)
+    history_file().parent.write_text("a file where the folder should be", encoding="utf-8")
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        notices: list[str] = []
+        monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
+        for text in ("a", "b"):
+            app.conductor.sentences.submit(text)
+            await settle(pilot)
+        assert len(notices) == 1
+        assert "not kept" in notices[0]
+        assert app.sentence_input.history.newest_first == ("b", "a")
+
+
+# What was read
+
+
+async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
+        for text in ("on the mat", "a dog"):
+            app.sentence_input.value = text
+            app.sentence_input.finish()
+            await pilot.pause()
+            await settle(pilot)
+        assert app.conductor.sentences.read == ["a dog", "on the mat", "the cat sat"]
+        await pilot.press("t", "S", "G", "enter")
+        await pilot.pause()
+        await settle(pilot)
+        shown = app.views.attention.shown
+        assert shown is not None
+        assert "".join(shown.query_tokens) == "the cat sat" == app.sentence_input.value
+        assert app.views.active is app.views.attention
+        await pilot.press("S", "j", "d")
+        await pilot.pause()
+        assert "a dog" not in screen_text(app)
+        await pilot.press("k", "g", "escape")
+        await settle(pilot)
+        assert app.conductor.sentences.read == ["the cat sat", "on the mat"]
+
+
+def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("llama"))
+    layer = reader.anatomy.outline.layers[1].name
+    runs: list[int] = []
+    reader.model.register_forward_pre_hook(lambda *_: runs.append(1))
+    texts = [f"the cat {number}" for number in range(3)]
+    maps = []
+    for text in texts:
+        reader.read(text, no_hurry)
+        maps.append(reader.layer_maps(layer).weights)
+    for text, weights in zip(texts, maps, strict=True):
+        assert reader.read(text, no_hurry).text == text
+        assert (reader.layer_maps(layer).weights == weights).all()
+    assert len(runs) == len(texts)
+    reader.forget(texts[0])
+    reader.read(texts[0], no_hurry)
+    assert len(runs) == len(texts) + 1
+    for number in range(MOST_SENTENCES + 3):
+        reader.read(f"a mat {number}", no_hurry)
+    assert isinstance(reader._kept, KeptReadings)
+    assert len(reader._kept) == MOST_SENTENCES
+
+
+# Tokens
+
+
+@pytest.mark.parametrize(
+    ("model_type", "text", "expected"),
+    [
+        ("bert", "the [CLS] cat 中", "‹[CLS]› the «[CLS]» cat «[UNK]» ‹[SEP]›"),
+        ("gpt2", "<s>he<|s", "«<s>» he < | s"),
+        ("gpt2", "[b]\n中", "[ b ] \\n 中₁ 中₂ 中₃"),
+    ],
+)
+def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text: str, expected: str) -> None:
+    is_words = model_type == "bert"
+    tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
+    sentence = Tokenizer(tokenizer).read(text, 64)
+    labels = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens))
+    assert list(labels) == expected.split(" ")
+    plain = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens), ascii_only=True)
+    assert all(label.isascii() for label in plain)
+
+
+def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
+    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, ("text", "special"))
+    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
+    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
+        "added",
+        "text",
+        "text",
+        "special",
+    ]
+
+
+def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() -> None:
+    words = tuple(f" word{number}" for number in range(200))
+    sentence = Sentence("".join(words), tuple(range(200)), words, 200, ("text",) * 200, limit=512)
+    for width in (30, 60, 120):
+        for at in (0, 700, len(sentence.text)):
+            strip = strip_of(sentence, width, at=at)
+            assert strip.cell_len == width
+            assert strip.plain.endswith("200/512 tokens")
+        assert " word199│" in strip.plain
+        assert "word0│" in strip_of(sentence, width).plain
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "bert"])
+async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
+    tiny_model: TinyModel, model_type: str
+) -> None:
+    async with explorer(tiny_model(model_type)) as (app, pilot):
+        await pilot.press("i", *"the", "space", *"cat")
+        is_words = model_type == "bert"
+        spelled = "‹[CLS]›│the│cat│‹[SEP]›│" if is_words else "t│he│ cat│"
+        await until(pilot, spelled)
+        assert f"{4 if is_words else 3}/64 tokens" in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        line = next(line for line in screen_text(app).splitlines() if line.startswith(" sentence"))
+        assert spelled in line
