@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 
+from engine.service.history import history_file
 from engine.service.options import cache_directory, config_directory, log_file
 from engine.values.memory import size
 
@@ -22,6 +23,7 @@ def lines() -> Iterator[str]:
     yield f"{'settings':<18}{config_directory()}"
     yield f"{'cache of spectra':<18}{cache_directory()}"
     yield f"{'cache of models':<18}{models_directory()}"
+    yield f"{'typed sentences':<18}{history_file()}"
     yield f"{'log':<18}{log_file()}"
     from engine.models.devices import describe_devices
     from engine.models.memory import free_memories

@@ -23,7 +23,7 @@ from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import fit, harmless, in_ascii
-from tui.messages import TokenPointed
+from tui.messages import CellMoved, TokenPointed
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.token_text import TokenText
@@ -144,6 +144,10 @@ class TextPane(Pane):
             for widget in widgets:
                 widget.display = bool(is_shown)
 
+    def on_show(self) -> None:
+        """Catch up with what the map's cursor did meanwhile."""
+        self.post_message(CellMoved())
+
     def on_resize(self) -> None:
         """Share another room."""
         if self.shown is not None:
@@ -181,7 +185,10 @@ class TextPane(Pane):
             chosen = order[:count]
             named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in chosen)
             shown, whole = float(weights[chosen].sum()), float(weights.sum())
-            for line in (f"{begin} {named}; sum {shown:.3f} of {whole:.3f}", f"{begin} {named} of {whole:.3f}"):
+            for line in (
+                f"{begin} {named}; sum {shown:.3f} of {whole:.3f}",
+                f"{begin} {named}; {shown:.3f}/{whole:.3f}",
+            ):
                 if cell_len(line) <= width:
                     return line
         return line
