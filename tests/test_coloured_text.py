@@ -10,7 +10,6 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from engine.values.heads import Head
 from engine.values.lines import MapLines
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -183,19 +182,19 @@ async def test_e_writes_a_row_for_each_token(
     assert "L0H0" in file.name
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"ascii_only": True}])
+@pytest.mark.parametrize("ascii_only", [False, True])
 async def test_levels_can_be_told_apart_without_colour(
-    tiny_model: TinyModel, kwargs: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    tiny_model: TinyModel, ascii_only: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with explorer(tiny_model("gpt2"), text=TEXT, head=str(Head("decoder", 0, 1)), **kwargs) as (app, pilot):
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1", ascii_only=ascii_only) as (app, pilot):
         await press(pilot, "T", "G")
         pane = pane_of(app)
         region = pane.region
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         glyphs = pane._ink.cells[int(pane.keys._levels.max())]
-        assert any(f"{glyphs}{'|' if kwargs else '│'}" in line for line in text)
-        assert not kwargs or all(line.isascii() for line in text)
+        assert any(f"{glyphs}{'|' if ascii_only else '│'}" in line for line in text)
+        assert not ascii_only or all(line.isascii() for line in text)
 
 
 def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:

@@ -33,7 +33,7 @@ class SentenceInput(Input):
         Binding("escape", "leave", "Back to the tree", id="sentence.leave"),
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
-        Binding("ctrl+r", "app.find_sentence", "Find", id="sentence.find"),
+        Binding("ctrl+r", "app.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
     class Finished(Message):

@@ -33,6 +33,12 @@ Spellings = tuple[tuple[TokenKind, str], ...]
 TOP = 5
 """Tokens that a line names at the most."""
 
+LEAST = 0.0005
+"""A weight that is named; what is less would be written as nothing."""
+
+NARROW = 40
+"""Cells below which a line does without words."""
+
 
 class TextPane(Pane):
     """Shows the keys coloured by a query's row and the queries coloured by a key's column, one or both.
@@ -159,12 +165,15 @@ class TextPane(Pane):
         lines = self.shown
         if lines is None:
             return
-        width = max(self.size.width - 2, 30)
+        width = max(self.size.width - 2, 10)
+        to, by = ("->", "<-") if self._ascii else ("→", "←")
+        verbs = (to, by) if width < NARROW else ("looks at", "is looked at by")
         for line, verb, tokens, at, others, weights in (
-            (self.keys_line, "looks at", lines.query_tokens, lines.query, lines.key_tokens, lines.row),
-            (self.queries_line, "is looked at by", lines.key_tokens, lines.key, lines.query_tokens, lines.column),
+            (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
+            (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
-            line.show(self._line(f"{at} {self._quoted(tokens[at])} {verb}", others, weights, width))
+            begin = f"{at} {verb}" if width < NARROW else f"{at} {self._quoted(tokens[at])} {verb}"
+            line.show(self._line(begin, others, weights, width))
         query = self._is_of_keys or lines.is_of_one_text
         at, tokens, spelling = (
             (lines.query, lines.query_tokens, self._spellings[0])
@@ -179,17 +188,15 @@ class TextPane(Pane):
 
     def _line(self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int) -> str:
         """Name as many of the largest weights as fit, and say their share of the sum."""
-        order = np.argsort(-np.abs(np.nan_to_num(weights)), kind="stable")[:TOP].tolist()
-        line = begin
+        sizes = np.abs(np.nan_to_num(weights))
+        order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
+        whole, line = float(weights.sum()), f"{begin} nothing above {LEAST:g}"
         for count in range(len(order), 0, -1):
-            chosen = order[:count]
-            named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in chosen)
-            shown, whole = float(weights[chosen].sum()), float(weights.sum())
-            for line in (
-                f"{begin} {named}; sum {shown:.3f} of {whole:.3f}",
-                f"{begin} {named}; {shown:.3f}/{whole:.3f}",
-            ):
-                if cell_len(line) <= width:
+            named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in order[:count])
+            shown = float(weights[order[:count]].sum())
+            for end in (f"; sum {shown:.3f} of {whole:.3f}", f"; {shown:.3f}/{whole:.3f}", ""):
+                line = f"{begin} {named}{end}"
+                if cell_len(line) <= width and (end or count == 1):
                     return line
         return line
 
