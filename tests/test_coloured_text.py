@@ -104,6 +104,10 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press(pilot, "T")
         pane = pane_of(app)
+        for _ in range(200):  # until it has been laid out
+            if len(pane.keys._flow.lines[0]) > 4:
+                break
+            await pilot.pause(0.02)
         piece = pane.keys._flow.lines[0][4]
         await pilot.click(pane.keys, offset=(piece.x + 1, 0))
         await settle(pilot)

@@ -179,8 +179,11 @@ class TokenText(ScrollView, can_focus=True):
             style = _legible(self._styles)[level] if coloured else token_style
             if piece.token in self._special:
                 style += Style(bold=True)
-            yield piece.text, self.get_component_rich_style("text--cursor") if piece.token == self.cursor else style
-            if piece.ends:
+            is_here = piece.token == self.cursor
+            yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
+            if piece.ends and is_here and coloured:
+                yield bar, style  # the token itself has the cursor's colour
+            elif piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
                 yield glyphs + bar, plain if not glyphs.strip() else token_style
 
