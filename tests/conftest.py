@@ -38,6 +38,8 @@ for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE
               "TRANSFORMERS_OFFLINE", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
               "all_proxy", "COLUMNS", "LINES"):  # fmt: skip  # the last two are of another terminal than a test's
     os.environ.pop(_name, None)
+for _name in [_name for _name in os.environ if _name.startswith("ATTN_TUI_")]:  # settings of whoever runs the tests
+    os.environ.pop(_name)
 
 TinyModel = Callable[..., Path]
 

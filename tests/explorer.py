@@ -35,9 +35,10 @@ async def explorer(
     head: str | None = None,
     ascii_only: bool = False,
     engine: Engine | None = None,
+    start: Start | None = None,
 ) -> AsyncIterator[tuple[Explorer, Pilot[None]]]:
     """Open the explorer on a model and wait until it is idle."""
-    start = Start(str(model), text=text, head=head)
+    start = start or Start(str(model), text=text, head=head)
     app = Explorer(engine or Engine(EngineOptions()), start, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)

@@ -32,11 +32,13 @@ def explore(
     Raises
     ------
     EngineError : when there is no terminal, or no attention is found in the model, saying why.
+    click.BadParameter : when there is no such theme.
     """
     from engine.service.engine import Engine
     from tui.launch import run_explorer
     from tui.start import Start
+    from tui.themes import find_theme
 
     engine = Engine.of_module(model, tokenizer, name, example)
     start = Start(model=name or type(model).__name__, text=text, head=head)
-    run_explorer(engine, start, theme=theme, ascii_only=ascii_only)
+    run_explorer(engine, start, theme=theme and find_theme(theme), ascii_only=ascii_only)

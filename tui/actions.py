@@ -8,11 +8,12 @@ from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.views import CIRCUITS, VIEWS
-from tui.parts import Parts
+from tui.copy_actions import CopyActions
+from tui.look_actions import LookActions
 from tui.sentence_actions import SentenceActions
 
 
-class Actions(SentenceActions, Parts):
+class Actions(CopyActions, LookActions, SentenceActions):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -152,6 +153,7 @@ class Actions(SentenceActions, Parts):
     async def action_quit(self) -> None:
         """Leave at once, whatever is running."""
         self.engine.stop()
+        self.keep_state()
         self.exit()
 
     def action_export(self) -> None:

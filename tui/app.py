@@ -11,8 +11,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import on
@@ -65,7 +65,7 @@ class Explorer(Actions):
     started : called once the first head is on screen.
     """
 
-    CSS_PATH = Path(__file__).with_name("app.tcss")
+    CSS_PATH: ClassVar[list[str | PurePath]] = [Path(__file__).with_name(name) for name in ("app.tcss", "ansi.tcss")]
     TITLE = "attn-tui"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -84,6 +84,8 @@ class Explorer(Actions):
         self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", ascii_only=ascii_only)
         self._start = start
         self.ascii_only = ascii_only
+        if ascii_only:
+            self.draw_ascii_only()
 
     def compose(self) -> ComposeResult:
         """Lay out the frame, without the views."""
@@ -112,6 +114,7 @@ class Explorer(Actions):
     def _hang_up(self, name: signal.Signals) -> None:
         """Leave as ``q`` does; where the terminal is gone and nothing can be drawn any more, all the same."""
         self.engine.stop()
+        self.keep_state()
         self.exit()
         last = threading.Timer(LAST_SECONDS, os._exit, (128 + name,))
         last.daemon = True
@@ -128,6 +131,8 @@ class Explorer(Actions):
         await self.query_one("#body").mount(views)
         self._views = views
         self._conductor = Conductor(self, self._start)
+        if self._start.config is not None:
+            self.use_config(self._start.config)
         if opening is not None:
             self._conductor.open(opening)
             return

@@ -12,9 +12,19 @@ from typing import Any
 import click
 
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
+from tui.configured import ConfiguredCommand, current_config
 
-COMMANDS = ("check", "export", "info")
+COMMANDS = ("check", "config", "export", "info")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
+
+
+def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Take a theme by its name, or by the short one."""
+    if value is None:
+        return None
+    from tui.themes import find_theme
+
+    return find_theme(value)
 
 
 class ExplorerGroup(click.Group):
@@ -56,7 +66,7 @@ class ExplorerGroup(click.Group):
         self.format_commands(ctx, formatter)
 
 
-class ExploreCommand(click.Command):
+class ExploreCommand(ConfiguredCommand):
     """The explorer, which needs no word of its own on the command line."""
 
     def make_context(
@@ -83,12 +93,14 @@ def command() -> None:
 @click.argument("model", required=False)
 @click.option("--text", help="The sentence whose attention is shown.")
 @click.option("--head", metavar="L5H1", help="The head, or layer, to begin at.")
+@click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]")
 @click.option(
-    "--energy", type=float, default=0.01, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]"
+    "--theme", metavar="NAME", callback=check_theme, help="dark, light, colour-blind, ansi; another word lists all."
 )
-@click.option("--theme", metavar="NAME", help="Colours; an unknown name lists them all.")
 @click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
-@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII characters alone.")
+@click.option("--ascii/--no-ascii", "ascii_only", default=False, help="Draw with ASCII characters alone.")
+@click.option("--log-scale/--linear-scale", default=None, help="Begin on this scale.")
+@click.option("--restore/--fresh", default=True, help="Begin where the model was left, or at its beginning.")
 @comparing_options
 @engine_options
 @one_line_errors
@@ -96,18 +108,24 @@ def explore(
     model: str | None,
     text: str | None,
     head: str | None,
-    energy: float,
+    energy: float | None,
     theme: str | None,
     no_history: bool,
     ascii_only: bool,
+    log_scale: bool | None,
+    restore: bool,
     **arguments: Any,
 ) -> None:
     """Open the explorer."""
     options = take_options(arguments)
     from tui.launch import launch
+    from tui.start import Start
 
-    launch(model, options, text=text, head=head, epsilon=energy, theme=theme, ascii_only=ascii_only,
-           keeps_history=not no_history)  # fmt: skip
+    start = Start(
+        model, text, head, energy,
+        keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
+    )  # fmt: skip
+    launch(start, options, theme=theme, ascii_only=ascii_only)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

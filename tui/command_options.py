@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from engine.service.log import write_log
+from engine.service.log import VARIABLE, write_log
 from engine.service.options import EngineOptions, limit_threads
 from engine.values.errors import EngineError
 
@@ -103,7 +104,7 @@ def engine_options(command: Command) -> Command:
             click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
             click.option("--base", metavar="MODEL", help="The model that an adapter changes, if not the one it names."),
             click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
-            click.option("--no-cache", is_flag=True, help="Neither read nor keep spectra on disk."),
+            click.option("--cache/--no-cache", default=True, help="Read and keep spectra on disk, or neither."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
             click.option(
                 "--layout",
@@ -111,7 +112,7 @@ def engine_options(command: Command) -> Command:
                 metavar="FILE",
                 help="Describes the heads of a bare state dict.",
             ),
-            click.option("--debug", is_flag=True, help="Show the traceback of an error."),
+            click.option("--debug", is_flag=True, help="Show the traceback of an error; write all to the log."),
         )
     ):
         command = option(command)
@@ -125,7 +126,7 @@ def take_options(arguments: dict[str, Any]) -> EngineOptions:
         device=arguments.pop("device"),
         dtype=arguments.pop("dtype"),
         revision=arguments.pop("revision"),
-        use_cache=not arguments.pop("no_cache"),
+        use_cache=arguments.pop("cache"),
         trust_remote_code=arguments.pop("trust_remote_code"),
         base=arguments.pop("base"),
         layout=arguments.pop("layout"),
@@ -140,6 +141,8 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         debug = arguments.pop("debug", False)
+        if debug:
+            os.environ.setdefault(VARIABLE, "debug")
         try:
             command(**arguments)
         except (click.ClickException, click.exceptions.Exit, click.Abort):

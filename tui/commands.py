@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tui.command_options import (
     table_options,
     take_options,
 )
+from tui.configured import ConfiguredCommand, current_config, effective, is_typed
 
 VIEWS = {
     "ranks": "every measure, for each head and whole layer, and each matrix",
@@ -33,6 +35,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 
 
 @click.command(
+    cls=ConfiguredCommand,
     short_help="Write a table or arrays, without the explorer.",
     help=f"Write what the explorer shows, as CSV or as NumPy arrays.\n\n\b\n{_LIST}",
 )
@@ -53,6 +56,9 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 def export(model: str, view: str, **arguments: Any) -> None:
     """Write a table as CSV, or maps and matrices as NumPy arrays."""
     options = take_options(arguments)
+    if view != "ranks" and not is_typed("energy"):
+        arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
+    _say_what_is_wrong()
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.export import run_export
     from tui.request import Request
@@ -60,7 +66,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
     run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
 
 
-@click.command(short_help="Prove a model's heads against its own numbers.")
+@click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
 @click.argument("model")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found as CSV too."
@@ -74,9 +80,40 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     their queries and keys.
     """
     options = take_options(arguments)
+    _say_what_is_wrong()
     from tui.proofs import run_check
 
     run_check(model, output, options)
+
+
+def _say_what_is_wrong() -> None:
+    """Say on standard error what of the configuration file is not used."""
+    for problem in current_config().problems:
+        click.echo(f"attn-tui: {problem}", err=True)
+
+
+@click.command()
+@click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
+@click.option("--force", is_flag=True, help="With --init: over a file that is there.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@one_line_errors
+def config(init: bool, force: bool) -> None:
+    """Show the settings and where each comes from, or begin a configuration file."""
+    limit_threads(None)
+    from tui.command_line import explore
+    from tui.config_file import describe, problems_of, write_example
+
+    if init:
+        click.echo(f"written: {write_example(force)}")
+        return
+    assert isinstance(explore, ConfiguredCommand)
+    said, settings = effective(explore)
+    for line in describe(said, settings):
+        click.echo(line)
+    wrong = problems_of(said)
+    for problem in wrong:
+        click.echo(f"attn-tui: {problem}", err=True)
+    sys.exit(bool(wrong))
 
 
 @click.command()

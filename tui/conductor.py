@@ -27,6 +27,7 @@ from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
 from tui.panes.text import TextPane
 from tui.reading import Reading
+from tui.restoring import Restoring
 from tui.sentences import Sentences
 from tui.start import Start
 from tui.tables import Tables
@@ -62,12 +63,28 @@ class Conductor:
         self._writing = Writing(app)
         self.sentences = Sentences(app, keeps=start.keeps_history)
         self.coloured = Coloured(app)
+        self.restoring = Restoring(app, start)
 
     @property
     def is_idle(self) -> bool:
         """Whether a model is open and nothing more is awaited from the engine."""
         swept = self._sweep is not None and self._sweep.done()
         return swept and all(worker.is_finished for worker in self._app.workers)
+
+    @property
+    def weights(self) -> Weights | None:
+        """What is known of the open model's weights, once there is one."""
+        return self._weights
+
+    @property
+    def reading(self) -> Reading | None:
+        """The open model's sentence, once there is one."""
+        return self._reading
+
+    @property
+    def text(self) -> str | None:
+        """The sentence that is read, or is to be once the first head is on screen."""
+        return self._first_text if self._reading is None or self._first_text is not None else self._reading.text
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -84,7 +101,8 @@ class Conductor:
         """Show the tree once the model's headers are read, then begin the sweep."""
         try:
             outline = await asyncio.wrap_future(opening)
-            begin = next(outline.layers[0].head_names())
+            await self.restoring.recall(outline)
+            begin = self.restoring.head or next(outline.layers[0].head_names())
             if self._start.head is not None:
                 begin = parse_head(self._start.head, outline.stacks)
                 outline.layer(begin)
@@ -95,7 +113,7 @@ class Conductor:
             return
         self._app.post_message(Advanced(Progress("", 1, 1, "")))
         app = self._app
-        self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self._start.epsilon, self._run)
+        self._weights = Weights(app.engine, app.views, app.tree_widget, outline, self.restoring.epsilon, self._run)
         self._tables = Tables(self._app.engine, self._app.views, outline, self._run, self._report)
         self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._has_read)
         self.coloured.take(self._reading)
@@ -127,9 +145,10 @@ class Conductor:
 
     def _look(self, begin: Head, sentence: str | None) -> None:
         """Show the first head; what else there is to do waits until it is on screen."""
-        self._first_text = sentence if self._start.text is None else self._start.text
+        self._first_text = sentence if self.restoring.text is None else self.restoring.text
         if self._first_text is not None:
             self._app.sentence_input.value = self._first_text
+        self.restoring.arrange()
         self.select(begin)
         self._run(self._go_on(), "begin")
 

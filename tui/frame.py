@@ -7,11 +7,16 @@ from typing import Any
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.filter import Monochrome, NoColor
+from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from engine.service.log import note
+from tui.line_filters import AsciiOnly, Colourless
 from tui.painting import Painted, Repaint
+from tui.themes import ANSI, OWN, usual_theme
 
 
 class MainScreen(Screen[object]):
@@ -25,14 +30,31 @@ class Frame(App[None]):
 
     Attributes
     ----------
+    is_ascii_only : whether nothing but ASCII is sent.
     is_all : whether the process ends with it, so that nobody needs to wait for the thread that reads keys.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_all = False
+        self.is_ascii_only = False
         self.animation_level = "none"
         self._painted = Painted()
+        # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
+        self._filters = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
+        for theme in OWN.values():
+            self.register_theme(theme)
+        self.use_theme(None)
+
+    def use_theme(self, name: str | None) -> None:
+        """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
+        usual = usual_theme(self.console.color_system, no_color=self.no_color)
+        self.theme = ANSI if self.no_color else name or usual
+
+    def draw_ascii_only(self) -> None:
+        """Send nothing but ASCII from now on."""
+        self.is_ascii_only = True
+        self._filters.append(AsciiOnly())
 
     def on_mount(self) -> None:
         """Paint all anew when the terminal comes back from another program."""
@@ -56,6 +78,20 @@ class Frame(App[None]):
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
             renderable = Repaint(self._painted, renderable)
         super()._display(screen, renderable)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a message, and keep in the log what went wrong, where that much is asked for."""
+        if severity != "information":
+            note("warning", message)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave. The thread that reads keys looks up every tenth of a second; the terminal does not wait for it."""

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.binding import ActiveBinding
 
 from engine.values.marks import MARKS
+from tui.declared import in_declared_order
 from tui.list_screen import ListScreen
 
 FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
@@ -22,7 +23,7 @@ Section = tuple[str, dict[str, tuple[list[str], str]]]
 def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
     """Group the keys that work now by the widget they belong to, that with the focus first."""
     sections: dict[str, dict[str, tuple[list[str], str]]] = {}
-    for each in active:
+    for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None and binding.action not in FOCUS:
             continue  # the toolkit's own keys, beside which ours stand

@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 
 from engine.service.history import history_file
-from engine.service.options import cache_directory, config_directory, log_file
+from engine.service.options import cache_directory, log_file, state_directory
 from engine.values.memory import size
+from tui.settings import config_file
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
@@ -20,14 +22,35 @@ def lines() -> Iterator[str]:
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
     from engine.models.hub import models_directory
 
-    yield f"{'settings':<18}{config_directory()}"
-    yield f"{'cache of spectra':<18}{cache_directory()}"
-    yield f"{'cache of models':<18}{models_directory()}"
-    yield f"{'typed sentences':<18}{history_file()}"
-    yield f"{'log':<18}{log_file()}"
+    for name, path in (
+        ("settings", config_file()),
+        ("last looked at", state_directory()),
+        ("typed sentences", history_file()),
+        ("cache of spectra", cache_directory()),
+        ("cache of models", models_directory()),
+        ("log", log_file()),
+    ):
+        yield f"{name:<18}{path}{_state(path)}"
+    yield f"{'exports go to':<18}{_here()}"
     from engine.models.devices import describe_devices
     from engine.models.memory import free_memories
 
     yield f"{'devices':<18}{describe_devices()}"
     for memory in free_memories():
         yield f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}"
+
+
+def _state(path: Path) -> str:
+    """Say of a path whether it is there; of what nobody may look into, so."""
+    try:
+        return "" if path.exists() else "  (not there yet)"
+    except OSError as error:
+        return f"  ({error.strerror})"
+
+
+def _here() -> str:
+    """Name the folder that the explorer writes into: the one it is started in."""
+    try:
+        return f"{Path.cwd()}  (the current folder)"
+    except OSError:
+        return "nowhere: the current folder is gone"

@@ -11,6 +11,8 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
+from tui.declared import in_declared_order
+
 LAST = 2
 """Keys at the end of the line that stay on it."""
 
@@ -62,7 +64,7 @@ class KeyLine(Widget, can_focus=False):
         shown = {each.binding.action: each for each in reversed(screen.active_bindings.values()) if each.binding.show}
         keys = tuple(
             _Key(each.binding.key, self.app.get_key_display(each.binding), each.binding.description, each.enabled)
-            for each in reversed(shown.values())
+            for each in in_declared_order(reversed(shown.values()))
         )
         if keys != self._keys:
             self._keys = keys

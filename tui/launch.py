@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import Callable
 
-import click
-
 from engine.service.engine import Engine
 from engine.service.loading import rest_collector, wake_collector
 from engine.service.options import EngineOptions
@@ -22,28 +20,16 @@ LAST_SECONDS = 0.05
 """How long a file that is being written has to be taken away when the explorer is left."""
 
 
-def launch(
-    model: str | None,
-    options: EngineOptions,
-    *,
-    text: str | None,
-    head: str | None,
-    epsilon: float,
-    theme: str | None,
-    ascii_only: bool,
-    keeps_history: bool,
-) -> None:
+def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_only: bool) -> None:
     """Run the explorer until it is left, and end the process.
 
     Raises
     ------
     EngineError : when the model cannot be opened, or there is no terminal.
-    click.UsageError : when the theme is unknown.
     """
     if not _has_terminal():
-        _refuse_without_terminal(model, options)
+        _refuse_without_terminal(start.model, options)
     rest_collector()
-    start = Start(model=model, text=text, head=head, epsilon=epsilon, keeps_history=keeps_history)
     engine = Engine(options)
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, is_all=True)
     engine.stop(LAST_SECONDS)
@@ -72,20 +58,16 @@ def run_explorer(
     Raises
     ------
     EngineError : when the model cannot be opened, or there is no terminal.
-    click.UsageError : when the theme is unknown.
     """
     if not _has_terminal():
         raise EngineError(NO_TERMINAL)
-    from textual.theme import BUILTIN_THEMES
-
-    if theme is not None and theme not in BUILTIN_THEMES:
-        raise click.UsageError(f"there is no theme '{theme}'; choose one of {', '.join(sorted(BUILTIN_THEMES))}")
     from tui.app import Explorer
+    from tui.themes import last_theme
 
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     app.is_all = is_all
-    if theme is not None:
-        app.theme = theme
+    app.remembers_theme = start.is_restoring
+    app.use_theme(theme or (last_theme() if start.is_restoring else None))
     app.run()
     if app.unforeseen is not None:
         raise app.unforeseen

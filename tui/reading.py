@@ -66,6 +66,11 @@ class Reading:
             self._draw()
 
     @property
+    def text(self) -> str | None:
+        """The sentence, if one is read."""
+        return self._text
+
+    @property
     def tokens(self) -> int:
         """How many tokens the sentence has that was read; 0 without one."""
         return len(self._sentence.ids) if isinstance(self._sentence, Sentence) else 0

@@ -36,6 +36,10 @@ class SentenceInput(Input):
         Binding("ctrl+r", "app.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
+    def on_mount(self) -> None:
+        """Keep the cursor still: a blinking one sends bytes all the time."""
+        self.cursor_blink = False
+
     class Finished(Message):
         """The sentence is complete once what was typed before has been put into it."""
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tui.settings import Config
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What was asked for on the command line.
+    """What was asked for on the command line, or set in the environment or the configuration file.
 
     Attributes
     ----------
     model : its name; None lets one be chosen.
     text : the sentence to read, if any.
     head : the head or layer to begin at, as typed.
-    epsilon : the ε of the energy rank.
+    epsilon : the ε of the energy rank; None where nobody said.
+    log_scale : whether every view begins on the logarithmic scale; None leaves it to each.
+    config : the configuration file, whose keys are taken and whose problems are shown; None where none was read.
+    is_restoring : whether what was looked at last comes back, and is kept.
     keeps_history : whether sentences are kept for the next start, and those of before are there.
     """
 
     model: str | None
     text: str | None = None
     head: str | None = None
-    epsilon: float = 0.01
+    epsilon: float | None = None
+    log_scale: bool | None = None
+    config: Config | None = None
+    is_restoring: bool = False
     keeps_history: bool = True

@@ -8,6 +8,7 @@ from textual.containers import Container, Vertical
 
 from engine.values.view import Scope
 from engine.values.views import VIEWS
+from tui.drawing.levels import Scale
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.pane import Pane
@@ -59,22 +60,24 @@ class Views(Container):
             return self.active
         return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
 
-    def go_to(self, view: str) -> None:
-        """Activate a view by its name and put the focus on it."""
+    def go_to(self, view: str, *, takes_focus: bool = True) -> None:
+        """Activate a view by its name, and put the focus on it unless that is to stay where it is."""
         pane = next((each for each in self.panes if each.view == view), None)
         if pane is not None:
             self.activate(pane)
-            pane.focus_view()
+            if takes_focus:
+                pane.focus_view()
             return
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        self.add(kind(VIEWS[view], ascii_only=self._ascii_only))
+        self.add(kind(VIEWS[view], ascii_only=self._ascii_only), takes_focus=takes_focus)
 
-    def add(self, made: Pane) -> None:
-        """Take one more view, activate it and put the focus on it."""
+    def add(self, made: Pane, *, takes_focus: bool = True) -> None:
+        """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
         self.panes.append(made)
         self.mount(made)
         self.activate(made)
-        self.call_after_refresh(self._focus_active)
+        if takes_focus:
+            self.call_after_refresh(self._focus_active)
 
     def _focus_active(self) -> None:
         """Put the focus on the active view, which may be another one by now."""
@@ -89,6 +92,12 @@ class Views(Container):
     def zoom(self) -> None:
         """Give the active view all the room, or share it again."""
         self.toggle_class("-zoomed")
+
+    def choose_scale(self, scale: Scale) -> None:
+        """Put every view on one scale."""
+        for pane in (self.spectra, self.attention):
+            if pane.scale != scale:
+                pane.toggle_scale()
 
     def toggle_scale(self) -> None:
         """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""

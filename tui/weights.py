@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from engine.mathematics.measures import MEASURES
+from engine.mathematics.measures import MEASURES, Measure
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -19,6 +19,9 @@ from tui.numbers import short
 from tui.panes.ranks import next_measure
 from tui.tree import HeadTree
 from tui.views import Views
+
+EPSILON = 0.01
+"""The ε where nobody said another."""
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
@@ -66,6 +69,15 @@ class Weights:
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
         self._labels: Mapping[Head, str] = {}
+
+    @property
+    def measure(self) -> Measure:
+        """The measure that the ranks show."""
+        return self._measure
+
+    def choose_measure(self, name: str) -> None:
+        """Have the ranks begin with a measure, if there is one of that name."""
+        self._measure = next((each for each in MEASURES if each.name == name), self._measure)
 
     def select(self, name: Head | None, with_neighbours: bool) -> None:
         """Show a head, a whole layer, or the model (None), and ask for what is not known of it.

@@ -99,6 +99,11 @@ class Engine:
         return self._thread.submit(work, Urgency.OPENING, "open")
 
     @property
+    def revision(self) -> str | None:
+        """The branch, tag or commit of the model that was asked for, if one was."""
+        return self._options.revision
+
+    @property
     def is_comparing(self) -> bool:
         """Whether a second model is to be seen beside the one that is opened."""
         return self._options.is_comparing

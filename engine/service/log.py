@@ -1,22 +1,58 @@
-"""Errors that nobody foresaw, kept in full in a file, and said in one line."""
+"""The log: errors that nobody foresaw, in full, and as much else as was asked for; what a person reads is one line.
+
+Of a person's own it has the names of models and files, where an error names them; sentences are not written into it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import traceback
 from datetime import datetime
 
 from engine.service.options import log_file
 
+LEVELS = ("error", "warning", "debug")
+"""What is written: errors nobody foresaw; what is said of lesser things too; and all tracebacks."""
+
+VARIABLE = "ATTN_TUI_LOG"
+"""Names one of the levels."""
+
+LARGEST = 1_000_000
+"""Bytes from which on the log begins anew; the one before is kept beside it."""
+
+
+def writes(level: str) -> bool:
+    """Say whether something of a level goes into the log; a name that is no level stands for the first."""
+    wanted = os.environ.get(VARIABLE, "").lower()
+    return LEVELS.index(level) <= (LEVELS.index(wanted) if wanted in LEVELS else 0)
+
 
 def write_log(error: BaseException) -> str:
-    """Keep an error with its traceback in the log; give the line that a person reads."""
+    """Keep an error that nobody foresaw with its traceback in the log; give the line that a person reads."""
+    where = "see its traceback with --debug"
+    if _append("".join(traceback.format_exception(error))):
+        where = f"its traceback is in {log_file()}"
+    reason = str(error).strip().partition("\n")[0]
+    return f"unexpected {type(error).__name__}: {reason}; {where}"
+
+
+def note(level: str, said: str) -> None:
+    """Keep a line in the log, where things of its level are."""
+    if writes(level):
+        _append(f"{level}: {said}\n")
+
+
+def _append(text: str) -> bool:
+    """Write at the end of the log; say whether that could be done."""
     place = log_file()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if place.stat().st_size > LARGEST:
+                place.replace(place.with_suffix(".old.log"))
         with place.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S}\n{''.join(traceback.format_exception(error))}\n")
-        where = f"its traceback is in {place}"
+            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} [{os.getpid()}]\n{text}\n")
     except OSError:
-        where = "see its traceback with --debug"
-    reason = str(error).strip().partition("\n")[0]
-    return f"unexpected {type(error).__name__}: {reason}; {where}"
+        return False
+    return True

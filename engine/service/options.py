@@ -56,7 +56,7 @@ def config_directory() -> Path:
 
 
 def state_directory() -> Path:
-    """Say where what a person did before is kept, such as sentences typed."""
+    """Say where what a person did before is kept: sentences typed, what was looked at last."""
     return user_state_path(APPLICATION)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from engine.service.log import write_log
+from engine.service.log import note, write_log, writes
 from engine.values.errors import EngineError, Superseded
 
 Answer = TypeVar("Answer")
@@ -141,6 +142,8 @@ class EngineThread:
             breathe()
             answer = job.work(breathe)
         except EngineError as error:
+            if writes("debug") and not isinstance(error, Superseded):
+                note("debug", "".join(traceback.format_exception(error)))
             job.future.set_exception(error)
         except BaseException as error:  # the thread outlives whatever a job does
             unforeseen = EngineError(write_log(error))

@@ -71,7 +71,9 @@ def inside(folder: str, whole: bool) -> None:
 def explorer(folder: Path) -> None:
     """Measure the explorer from outside."""
     with tempfile.TemporaryDirectory() as cache:
-        environment = {"XDG_CACHE_HOME": cache, "COLORTERM": "truecolor"}
+        environment = {
+            "XDG_CACHE_HOME": cache, "XDG_CONFIG_HOME": cache, "XDG_STATE_HOME": cache, "COLORTERM": "truecolor",
+        }  # fmt: skip
         with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
             frame = terminal.wait_for("sentence")
             head = terminal.wait_for("σ₁", SECONDS)

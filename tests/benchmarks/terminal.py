@@ -73,6 +73,9 @@ def environment(cache: str) -> dict[str, str]:
     """Give a program a cache of its own, a good terminal, compiled modules, and the code that this benchmark is of."""
     return {
         "XDG_CACHE_HOME": cache,
+        "XDG_CONFIG_HOME": cache,  # nothing of whoever measures
+        "XDG_STATE_HOME": cache,
+        "ATTN_TUI_RESTORE": "0",
         "COLORTERM": "truecolor",
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPATH": str(Path(tui.__file__).parents[1]),

@@ -22,14 +22,22 @@ _MAGMA = ("#0b0924", "#1d1147", "#51127c", "#832681", "#b73779", "#e75263", "#fc
 # rounding, magma would lose four of its sixteen levels and take turns between brown and pink.
 _MAGMA_256 = (17, 18, 53, 54, 55, 90, 91, 126, 127, 162, 163, 198, 203, 204, 209, 210, 215, 216, 221, 222, 227, 228,
               229, 230, 231)  # fmt: skip
-_CUBE_STEPS = (0, 95, 135, 175, 215, 255)
+
+# Five colours, a quarter apart, of cividis (Nuñez, Anderton and Renslow, 2018), which looks the same with and without
+# red-green vision; and the like in the palette of 256 colours.
+_CIVIDIS = ("#00204d", "#414d6b", "#7c7b78", "#bcaf6f", "#ffea46")
+_CIVIDIS_256 = (17, 18, 19, 24, 60, 242, 243, 244, 101, 245, 246, 247, 143, 144, 179, 185, 186, 221, 222, 227, 228,
+                229, 230)  # fmt: skip
+
+PALETTES = {"magma": (_MAGMA, _MAGMA_256), "cividis": (_CIVIDIS, _CIVIDIS_256)}
+"""By name, the stops of a walk from dark to light, and the same walk in the palette of 256 colours."""
 
 _OFF_BACKGROUND = 5.0
 """Lightness by which the first colour of the map must differ from the background."""
 
 
-@lru_cache(maxsize=32)
-def ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
+@lru_cache(maxsize=64)
+def ramp(background: Rgb, color_system: str, palette: str = "magma") -> tuple[Color, ...]:
     """Mix a colour for each level of `Ink.COLOUR`, from the background away to the far end of light or dark.
 
     Lightness changes by the same amount from each level to the next, so that they keep their order in grey and to any
@@ -39,12 +47,14 @@ def ramp(background: Rgb, color_system: str) -> tuple[Color, ...]:
     ----------
     background : what is behind the map; level 0 has this colour.
     color_system : ``truecolor`` or ``256``.
+    palette : one of `PALETTES`.
     """
-    path = _path(background)  # (steps, 3)
+    stops, numbers = PALETTES[palette]
+    path = _path(background, stops)  # (steps, 3)
     heights = lightness(path)
     targets = np.linspace(heights[0], heights[-1], Ink.COLOUR.levels)[1:]
     if color_system == "256":
-        colours = _nearest_in_palette(targets, background)
+        colours = _nearest_in_palette(targets, background, numbers)
     else:
         rising = np.argsort(heights, kind="stable")
         colours = np.stack([np.interp(targets, heights[rising], path[rising, c]) for c in range(3)], axis=1)
@@ -68,23 +78,22 @@ def _ahead(colours: Array, background: Rgb) -> Array:
     return kept[::direction]
 
 
-def _path(background: Rgb) -> Array:
-    """Walk in fine steps from the background into magma."""
-    stops = np.array([list(bytes.fromhex(stop[1:])) for stop in _MAGMA], dtype=np.float64)
-    corners = np.vstack([background, _ahead(stops, background)])
+def _path(background: Rgb, stops: tuple[str, ...]) -> Array:
+    """Walk in fine steps from the background into a palette."""
+    colours = np.array([list(bytes.fromhex(stop[1:])) for stop in stops], dtype=np.float64)
+    corners = np.vstack([background, _ahead(colours, background)])
     steps = np.linspace(0, len(corners) - 1, 400)
     return np.stack([np.interp(steps, range(len(corners)), corners[:, c]) for c in range(3)], axis=1)
 
 
-def _nearest_in_palette(targets: Array, background: Rgb) -> Array:
-    """Choose one of the palette's colours for each lightness, in order and none twice, by least squares.
+def _nearest_in_palette(targets: Array, background: Rgb, walk: tuple[int, ...]) -> Array:
+    """Choose one of the walk's colours for each lightness, in order and none twice, by least squares.
 
     ``cost`` holds, for every colour, the least sum of squares over the levels so far if this level gets that colour;
     the level before then has one of the colours before.
     """
-    numbers = np.array(_MAGMA_256) - 16
-    steps = np.array(_CUBE_STEPS, dtype=np.float64)
-    cube = _ahead(steps[np.stack([numbers // 36, numbers // 6 % 6, numbers % 6], axis=1)], background)
+    colours = np.array([Color.from_ansi(number).get_truecolor() for number in walk], dtype=np.float64)  # (colours, 3)
+    cube = _ahead(colours, background)
     if len(cube) < len(targets):  # a background of middle grey: some colours twice rather than none
         return cube.take(np.rint(np.linspace(0, len(cube) - 1, len(targets))).astype(int), axis=0)
     misses = (lightness(cube)[None, :] - targets[:, None]) ** 2  # (levels, colours)

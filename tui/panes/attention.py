@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
+from tui.drawing.levels import Scale
 from tui.drawing.text import harmless
 from tui.messages import CellMoved
 from tui.panes.line import Line
@@ -66,6 +67,10 @@ class AttentionPane(Pane):
         yield self.heatmap
         yield self.legend_line
         yield self.readout_line
+
+    def on_mount(self) -> None:
+        """Write the legend again in another theme's colours."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._refresh_lines))
 
     def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
@@ -126,6 +131,11 @@ class AttentionPane(Pane):
             return ""
         sides = zip(("query", "key"), cell, (pooled.query_tokens, pooled.key_tokens), strict=True)
         return ", ".join(f'{side} {place} "{harmless(tokens[place])}"' for side, place, tokens in sides)
+
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic."""
+        return self.heatmap.scale
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

@@ -12,6 +12,7 @@ from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
 from engine.values.spectra import Baseline, Spectrum
 from tui.drawing.curves import Curve
+from tui.drawing.levels import Scale
 from tui.numbers import short
 from tui.panes.pane import Pane
 from tui.widgets.spectra import SpectraView
@@ -25,6 +26,7 @@ class SpectraPane(Pane):
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
+        self._name_shown = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the graph and the readout."""
@@ -63,6 +65,11 @@ class SpectraPane(Pane):
         """Say what is shown, on which scale."""
         self._name_shown = name
         self.title_line.show(Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim")))
+
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic."""
+        return self.graph.scale
 
     def toggle_scale(self) -> None:
         """Change between the logarithmic and the linear scale."""

@@ -181,6 +181,14 @@ class Heatmap(Widget, can_focus=True):
         return self._canvas.level_styles
 
     @property
+    def value(self) -> float:
+        """What the cell under the cursor shows, its weight or what stands for several; NaN where nothing is known."""
+        pooled, (row, column) = self.pooled, self._cell
+        if pooled is None or not pooled.holds(row, column):
+            return float("nan")
+        return float(pooled.values[row - pooled.window.rows.start, column - pooled.window.columns.start])
+
+    @property
     def scale(self) -> Scale:
         """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1, as a long sentence's begins."""
         return self._chosen_scale or ("linear" if self._large is None else "log")
@@ -330,8 +338,4 @@ class Heatmap(Widget, can_focus=True):
 
     def _tell(self) -> None:
         """Tell whoever listens where the cursor is."""
-        pooled, cell = self.pooled, self._cell
-        value = float("nan")
-        if pooled is not None and pooled.holds(*cell):
-            value = float(pooled.values[cell[0] - pooled.window.rows.start, cell[1] - pooled.window.columns.start])
-        self.post_message(self.CursorMoved(self, *self.cursor, value))
+        self.post_message(self.CursorMoved(self, *self.cursor, self.value))

@@ -24,6 +24,7 @@ from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, choose_ink, level
 from tui.drawing.ramps import Rgb, ramp
 from tui.drawing.signed import signed_cells, signed_levels, signed_styles
 from tui.drawing.text import centred
+from tui.themes import PALETTE
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
 
@@ -99,8 +100,10 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         """The style of each level by its background, or the one that all glyphs have."""
         if self.ink is not Ink.COLOUR:
             return (self.get_component_rich_style("heatmap--cell"),)
-        styles = signed_styles if self._is_signed else _background_styles
-        return styles(self.background_colors[1].rgb, str(self.app.console.color_system))
+        background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
+        if self._is_signed:
+            return signed_styles(background, system)
+        return _background_styles(background, system, self.app.current_theme.variables.get(PALETTE, "magma"))
 
     @property
     def _is_signed(self) -> bool:
@@ -318,6 +321,6 @@ class HeatmapCanvas(ScrollView, can_focus=False):
 
 
 @lru_cache(maxsize=32)
-def _background_styles(background: Rgb, color_system: str) -> tuple[Style, ...]:
+def _background_styles(background: Rgb, color_system: str, palette: str) -> tuple[Style, ...]:
     """Make a style of each colour of the ramp, the same objects every time, so that their escape codes are cached."""
-    return tuple(Style(bgcolor=colour) for colour in ramp(background, color_system))
+    return tuple(Style(bgcolor=colour) for colour in ramp(background, color_system, palette))

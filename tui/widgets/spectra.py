@@ -130,6 +130,11 @@ class SpectraView(Widget, can_focus=True):
         return self._at + 1
 
     @property
+    def value(self) -> float:
+        """The singular value under the cursor; NaN when nothing is shown."""
+        return float(self._curves[self._selected].values[self._at]) if self._curves else float("nan")
+
+    @property
     def scale(self) -> Scale:
         """Linear, from zero to the largest value, or logarithmic, over at most six decades."""
         return self._scale
@@ -246,4 +251,4 @@ class SpectraView(Widget, can_focus=True):
     def _tell(self) -> None:
         """Tell whoever listens where the cursor is."""
         curve = self._curves[self._selected]
-        self.post_message(self.CursorMoved(self, curve.matrix, self.index, float(curve.values[self._at])))
+        self.post_message(self.CursorMoved(self, curve.matrix, self.index, self.value))

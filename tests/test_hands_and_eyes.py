@@ -1,0 +1,270 @@
+"""Keys of one's own, themes, plain ASCII, no colour, the clipboard, and coming back to where one was."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import re
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from rich.color import Color
+from rich.color_triplet import ColorTriplet as Rgb
+from textual.widgets import Input
+
+from engine.service.files import write_rows
+from engine.service.options import state_directory
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.painted import good_terminal
+from tests.terminal import COMMAND, Terminal
+from tui.app import Explorer
+from tui.copied import LARGEST
+from tui.drawing.levels import Ink
+from tui.drawing.ramps import lightness, ramp
+from tui.drawing.signed import signed_styles
+from tui.key_line import KeyLine
+from tui.remembered import recall_theme
+from tui.settings import config_file, read_config
+from tui.start import Start
+from tui.themes import ANSI, OWN, ROUND, find_theme, next_theme, usual_theme
+
+TEXT = "the cat sat on the mat"
+COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9;]*)?m")
+"""Sets a colour of text or background."""
+
+
+def clipboard(app: Explorer) -> str:
+    """Give what was copied last."""
+    return app.clipboard
+
+
+async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny_model: TinyModel) -> None:
+    config_file().parent.mkdir(parents=True)
+    config_file().write_text(
+        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "n"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n',
+        encoding="utf-8",
+    )
+    start = Start(str(tiny_model("llama")), config=read_config())
+    async with explorer(start.model or "", start=start) as (app, pilot):
+        said = [str(each.message) for each in app._notifications]
+        assert len(said) == 2
+        assert any("line 1: there is no setting nonsense" in each for each in said)
+        assert any("line 6: tree.up: q q is no key" in each and "it keeps k up" in each for each in said)
+        line = app.query_one(KeyLine).render().plain
+        assert re.search(r" r Ranks 3 Attention .*f6 Export q Quit", line)
+        await pilot.press("j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        await pilot.press("n", "n", "k")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        views = []
+        for key in ("2", "f2"):
+            await pilot.press(key)
+            views.append(app.views.active.view)
+        assert views == ["spectra", "ranks"]
+        app.clear_notifications()
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert re.search(r"f6\s+Export", screen_text(app))
+        assert re.search(r"(r f2|f2 r)\s+Ranks", screen_text(app))
+
+
+async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        app.remembers_theme = True
+        seen, legends = [app.theme], set()
+        await pilot.press("3")
+        for _ in ROUND:
+            await pilot.pause(0.1)
+            legends.add(repr(app.views.attention.legend_line.shown))
+            await pilot.press("ctrl+t")
+            seen.append(app.theme)
+        assert tuple(seen) == (*ROUND, ROUND[0])
+        assert len(legends) == len(ROUND)  # the colours of the map, and of what explains them, are the theme's
+        assert app.views.attention.heatmap._canvas.ink is Ink.COLOUR
+        end = time.monotonic() + 5
+        while recall_theme() != app.theme and time.monotonic() < end:
+            await pilot.pause(0.02)
+        assert recall_theme() == app.theme
+    assert next_theme("nord") == ROUND[0]
+
+
+def test_themes_have_short_names_and_few_colours_leave_them_to_the_terminal() -> None:
+    assert [find_theme(name) for name in ("dark", "light", "cb", "ansi", "nord")] == [
+        "textual-dark", "textual-light", "colour-blind", ANSI, "nord",
+    ]  # fmt: skip
+    assert [usual_theme(system, no_color=False) for system in ("truecolor", "256", "standard")] == [
+        "textual-dark", "textual-dark", ANSI,
+    ]  # fmt: skip
+    assert usual_theme("truecolor", no_color=True) == ANSI
+
+
+# Machado, Oliveira and Fernandes (2009), severity 1.0, for linear RGB: what an eye without one kind of cone sees.
+BLINDNESS = {
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+}  # fmt: skip
+
+
+def seen_by(kind: str, rgb: Rgb) -> list[float]:
+    """Give a colour as an eye without one kind of cone sees it, linear."""
+    linear = [each / 255 / 12.92 if each <= 10 else ((each / 255 + 0.055) / 1.055) ** 2.4 for each in rgb]
+    return [sum(a * b for a, b in zip(row, linear, strict=True)) for row in BLINDNESS[kind]]
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+@pytest.mark.parametrize("theme", ["colour-blind", "colour-blind-light"])
+@pytest.mark.parametrize("system", ["truecolor", "256"])
+def test_any_eye_tells_the_colour_blind_palettes_levels_apart(kind: str, theme: str, system: str) -> None:
+    background = Rgb(*Color.parse(OWN[theme].background or "").get_truecolor())
+    levels = [lightness(np.array(colour.get_truecolor())) for colour in ramp(background, system, "cividis")]
+    steps = [float(after - before) for before, after in pairwise(levels)]
+    assert all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    styles = signed_styles(background, system)
+    colours = [style.bgcolor.get_truecolor() for style in styles if style.bgcolor is not None]
+    for fall, rise in zip(colours[:3], colours[:-4:-1], strict=True):  # the three largest on either side
+        blue, orange = seen_by(kind, fall), seen_by(kind, rise)
+        assert blue[2] - blue[0] > 0.1  # bluer than it is red
+        assert orange[0] - orange[2] > 0.1
+
+
+async def test_ascii_is_ascii_in_every_view(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    model = tiny_model("llama", with_head=True)
+    async with explorer(model, text="caf\u00e9 \u2192 \u65e5\u672c", ascii_only=True, size=(130, 40)) as (app, pilot):
+        for key in (*"123", "x", *"4578", "i", "z", "?", "escape", "c"):
+            await pilot.press(key)
+            await settle(pilot)
+            strange = {character for character in screen_text(app) if not character.isascii()}
+            assert strange == set(), key
+        text = screen_text(app)
+        assert "+---" in text  # the frame around the checks
+        inputs = app.screen_stack[0].query(Input)
+        assert len(inputs) > 1
+        assert not any(each.cursor_blink for each in inputs)
+
+
+def test_without_colour_and_in_ascii_neither_is_sent_and_where_one_is_still_shows(tiny_model: TinyModel) -> None:
+    arguments = (str(tiny_model("llama")), "--text", TEXT, "--ascii")
+    with Terminal(COMMAND, *arguments, environment={"NO_COLOR": "1"}) as terminal:
+        terminal.wait_for("s1 =")
+        terminal.send("3")
+        terminal.wait_for("query 0")
+        terminal.send("jljy")
+        terminal.wait_for("copied")
+        terminal.send("i")
+        terminal.settle(1.5)
+        assert terminal.read(1.2) == b""  # the cursor that waits for a sentence does not blink
+        assert terminal.output.isascii()  # with the frame of the message that says what was copied
+        assert COLOUR.findall(terminal.output) == []
+        assert re.search(rb"\x1b\[(?:\d+;)*7(?:;\d+)*mattention", terminal.output)  # the active view's title
+        (sent,) = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", terminal.output)
+        weight = float(base64.b64decode(sent))
+        assert f"{weight:.4f}" in terminal.text()
+
+
+async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX", "yes")
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        for view in "1234":
+            await pilot.press(view)
+            await settle(pilot)
+            await pilot.press("down", "right", "ctrl+y")
+            await settle(pilot)
+            table, _ = app.conductor.table(app.views.active.view)
+            written = io.StringIO()
+            write_rows(table, written)
+            assert list(csv.reader(io.StringIO(clipboard(app)), delimiter="\t")) == list(
+                csv.reader(io.StringIO(written.getvalue()))
+            )
+            cells: list[str] = []
+            for key in ("y", "Y"):
+                await pilot.press(key)
+                await settle(pilot)
+                cells.append(clipboard(app))
+            assert "\n" not in cells[1]
+            assert cells[0] in cells[1].split("\t")
+            if view == "3":
+                assert float(cells[0]) == app.views.attention.heatmap.value
+                assert len(cells[1].split("\t")) == app.conductor.reading.tokens  # type: ignore[union-attr]
+        hints = [each for each in app._notifications if "set-clipboard on" in str(each.message)]
+        assert hints == []  # said with the first copy, and not again
+
+
+async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=" ".join(["cat"] * 100)) as (app, pilot):
+        app.copy_to_clipboard("before")
+        await pilot.press("3", "ctrl+y")
+        await settle(pilot)
+        (refusal,) = [str(each.message) for each in app._notifications]
+        assert f"more than the {LARGEST // 1000} kB that terminals copy; e writes it to a file" in refusal
+        assert clipboard(app) == "before"
+        await pilot.press("Y")
+        await settle(pilot)
+        assert len(clipboard(app).split("\t")) == app.conductor.reading.tokens > 60  # type: ignore[union-attr]
+
+
+async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: TinyModel) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await pilot.press("i", *"a cat", "enter")
+        await settle(pilot)
+        await pilot.press("right_curly_bracket", "right_square_bracket", "m", "plus", "4")
+        await settle(pilot)
+        await app.action_quit()
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert app.views.active.view == "circuits"
+        assert app.focused is app.tree_widget
+        assert app.sentence_input.value == app.conductor.text == "a cat"
+        await pilot.press("2")
+        await settle(pilot)
+        assert "ε 0.02" in shown(app.views.ranks.title_line)
+        assert "numerical rank" in shown(app.views.ranks.title_line)
+        await app.action_quit()
+    asked = Start(model, text="the mat", head="L0H2", epsilon=0.1, log_scale=False, is_restoring=True)
+    async with explorer(model, start=asked) as (app, _):
+        assert app.conductor.selected == Head("decoder", 0, 2)
+        assert app.conductor.text == "the mat"
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.epsilon == 0.1
+        assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
+    async with explorer(model, start=Start(model)) as (app, _):
+        assert (app.conductor.selected, app.conductor.text) == (Head("decoder", 0, 0), None)
+        assert app.views.active is app.views.spectra
+
+
+async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(tiny_copy: TinyModel) -> None:
+    model = str(tiny_copy("llama"))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        await pilot.press("j", "j")
+        await settle(pilot)
+        app.conductor.restoring.keep()  # what the clock does every other second
+        end = time.monotonic() + 5
+        while not list(state_directory().rglob("*.json")) and time.monotonic() < end:
+            await pilot.pause(0.02)
+    (place,) = state_directory().rglob("*.json")
+    said = place.read_text(encoding="utf-8")
+    assert "decoder.L0H2" in said
+    place.write_text(said.replace("L0H2", "L9H2").replace("spectra", "a view of old"), encoding="utf-8")
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        assert app.views.active is app.views.spectra
+
+
+def test_the_command_line_takes_short_names_and_lists_all() -> None:
+    with Terminal(COMMAND, "demo", "--theme", "pink") as terminal:
+        assert terminal.exit_code() == 2
+        assert "choose one of dark, light, colour-blind, colour-blind-light, ansi" in " ".join(terminal.text().split())

@@ -1,0 +1,199 @@
+"""Settings in a file and in the environment, keys of one's own, and what is remembered and logged."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from engine.service import log
+from engine.service.options import log_file, state_directory
+from tui.command_line import command, explore
+from tui.config_file import example, problems_of
+from tui.configured import ConfiguredCommand, effective
+from tui.keymap import bindings_of, check_keys, classes_with_keys, every_binding
+from tui.remembered import MODELS, Remembered, place_of, recall, remember
+from tui.settings import SETTINGS, Config, config_file, read_config
+
+
+def configure(text: str) -> Config:
+    """Write a configuration file and read it."""
+    config_file().parent.mkdir(parents=True, exist_ok=True)
+    config_file().write_text(text, encoding="utf-8")
+    return read_config()
+
+
+def call(*arguments: str) -> Result:
+    """Call the command line in this process."""
+    return CliRunner().invoke(command, list(arguments), prog_name="attn-tui")
+
+
+@pytest.mark.parametrize("module", ["copied", "keymap", "line_filters", "remembered", "settings"])
+def test_examples(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"tui.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
+    uses: dict[str, set[tuple[str, str]]] = {}
+    for kind in classes_with_keys():
+        bindings = bindings_of(kind)
+        assert all(each.id for each in bindings), kind
+        assert Counter(each.id for each in bindings).most_common(1)[0][1] == 1, kind
+        for each in bindings:
+            uses.setdefault(str(each.id), set()).add((each.key, each.action))
+    assert len(uses) > 100
+    assert {name: found for name, found in uses.items() if len(found) > 1} == {}
+
+
+def test_the_example_sets_everything_as_it_is() -> None:
+    lines = example().splitlines()
+    said = "\n".join(line.removeprefix("# ") for line in lines if re.match(r"# [\w.]+ = |\[", line))
+    config = configure(said)
+    assert config.values.keys() == SETTINGS.keys()
+    assert config.keys.keys() == every_binding().keys()
+    assert problems_of(config) == ()
+    keys, _ = check_keys(config)
+    assert {name: tuple(each.split(",")) for name, each in keys.items()} == {
+        name: bound.keys for name, bound in every_binding().items()
+    }
+    for name, setting in SETTINGS.items():
+        assert setting.default == str(config.values[name]).lower().replace(" ", "") or setting.default[0] == '"'
+
+
+def test_init_writes_it_once_and_over_another_only_when_told_to() -> None:
+    assert str(config_file()) in call("config", "--init").output
+    config_file().write_text("ascii = true\n", encoding="utf-8")
+    refused = call("config", "--init")
+    assert refused.exit_code == 1
+    assert "is there already; --force" in refused.output
+    assert config_file().read_text(encoding="utf-8") == "ascii = true\n"
+    assert call("config", "--init", "--force").exit_code == 0
+    assert config_file().read_text(encoding="utf-8") == example()
+
+
+def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    configure('theme = "light"\nenergy = 0.05\nthreads = 3\nascii = true\ncache = false\nlog_scale = false\n')
+    monkeypatch.setenv("ATTN_TUI_ENERGY", "0.2")
+    monkeypatch.setenv("ATTN_TUI_ASCII", "0")
+    assert isinstance(explore, ConfiguredCommand)
+    _, settings = effective(explore)
+    found = {each.setting.name: (each.value, each.origin) for each in settings}
+    assert found["theme"] == ('"textual-light"', f"{config_file()}, line 1")
+    assert found["energy"] == ("0.2", "ATTN_TUI_ENERGY")
+    assert found["ascii"] == ("false", "ATTN_TUI_ASCII")
+    assert found["cache"] == ("false", f"{config_file()}, line 5")
+    assert found["log_scale"] == ("false", f"{config_file()}, line 6")
+    assert found["device"] == ('"auto"', "default")
+    typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
+    assert (typed.params["energy"], typed.params["threads"], typed.params["cache"]) == (0.3, 1, True)
+    assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("ascii = true\nenergy = = 2\n", "", "(at line 2, column 10)"),
+        ('theem = "dark"\n', ", line 1", "there is no setting theem; there are theme, ascii"),
+        ("\nenergy = 7\n", ", line 2", "between 0 and 1, such as 0.01; it is not used"),
+        ("ascii = 1\n", ", line 1", "ascii = 1: give true or false"),
+        ("threads = true\n", ", line 1", "threads = true"),
+        ('theme = "pink"\n', ", line 1", "there is no theme 'pink'; choose one of dark, light, colour-blind"),
+        ('device = "gpu"\n', ", line 1", "give auto, cpu, cuda, cuda:N or mps"),
+        ('keys = "n"\n', ", line 1", "[keys]"),
+        ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
+        ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
+        ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
+        ('[keys]\ntree.down = "n"\ntree.up = "n"\n', ", line ", "n is taken by"),
+        ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
+        ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
+        ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str, place: str, said: str) -> None:
+    configure(text)
+    done = call("config")
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"attn-tui: {config_file()}{place}")
+    assert said in line
+
+
+def test_keys_that_change_places_do_not_clash() -> None:
+    keys, problems = check_keys(configure('[keys]\ntree.down = "k"\ntree.up = ["j", "up"]\napp.help = "f1,?"\n'))
+    assert problems == ()
+    assert keys == {"tree.down": "k", "tree.up": "j,up", "app.help": "f1,question_mark"}
+
+
+def test_a_default_for_the_ranks_does_not_get_into_the_way_of_other_tables() -> None:
+    configure("energy = 0.5\nnonsense = 1\n")
+    wanted = ("export", "demo", "ranks", "--head", "L0H0", "--matrix", "QK")
+    half = call(*wanted)
+    assert "there is no setting nonsense" in half.stderr
+    assert half.stdout == call(*wanted, "--energy", "0.5").stdout != call(*wanted, "--energy", "0.01").stdout
+    assert call("export", "demo", "spectrum", "--head", "L0H0", "--matrix", "QK").exit_code == 0
+
+
+def test_a_file_that_is_named_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ATTN_TUI_CONFIG", str(tmp_path / "mine.toml"))
+    assert read_config().problems == (f"{tmp_path / 'mine.toml'}, which ATTN_TUI_CONFIG names, is not there",)
+
+
+def test_a_state_comes_back_and_one_that_is_spoilt_does_not_hurt() -> None:
+    state = Remembered("gpt2", "decoder.L1H2", "ranks", "日本\t\ud83d", "stable_rank", 0.05)
+    remember("gpt2", state)
+    assert recall("gpt2") == state
+    assert place_of("gpt2").stat().st_mode & 0o077 == 0  # a sentence is nobody else's
+    for spoilt in (b"", b"[1]", b"\xff\xfe", b'{"head": 3, "epsilon": "x", "view": "ranks"}', b"[" * 100_000):
+        place_of("gpt2").write_bytes(spoilt)
+        assert recall("gpt2") in (Remembered(), Remembered(view="ranks"))
+    assert recall("another") == Remembered()
+
+
+def test_the_models_not_looked_at_for_longest_are_forgotten() -> None:
+    for number in range(MODELS + 3):
+        remember(f"model {number}", Remembered(model=f"model {number}"))
+        os.utime(place_of(f"model {number}"), (number, number))
+    remember("the last", Remembered(model="the last"))
+    assert len(list(state_directory().rglob("*"))) == MODELS + 1  # and the folder
+    assert [recall(f"model {number}") == Remembered() for number in (0, 3, 4, MODELS + 2)] == [True, True, False, False]
+
+
+def test_what_cannot_be_kept_is_no_error() -> None:
+    state_directory().parent.mkdir(parents=True, exist_ok=True)
+    state_directory().write_text("in the way", encoding="utf-8")
+    remember("gpt2", Remembered(model="gpt2"))
+    assert recall("gpt2") == Remembered()
+
+
+def test_the_log_has_what_was_asked_for_and_begins_anew_when_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    log.note("warning", "a small thing")
+    assert not log_file().exists()
+    assert str(log_file()) in log.write_log(ValueError("a large one"))
+    monkeypatch.setenv(log.VARIABLE, "warning")
+    log.note("warning", "a small thing")
+    log.note("debug", "a detail")
+    said = log_file().read_text(encoding="utf-8")
+    assert "ValueError: a large one" in said
+    assert "warning: a small thing" in said
+    assert "a detail" not in said
+    monkeypatch.setattr(log, "LARGEST", 100)
+    log.write_log(ValueError("the next"))
+    assert "a large one" not in log_file().read_text(encoding="utf-8")
+    assert "a large one" in log_file().with_suffix(".old.log").read_text(encoding="utf-8")
+
+
+def test_info_names_every_path_and_says_what_is_not_there() -> None:
+    configure("")
+    said = call("info").output
+    for path in (config_file(), state_directory(), log_file(), Path.cwd()):
+        assert str(path) in said
+    assert f"{config_file()}\n" in said
+    assert f"{log_file()}  (not there yet)" in said

@@ -1,0 +1,72 @@
+"""What ``attn-tui config`` prints, and the file that it begins with ``--init``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from engine.service.files import requested_file
+from engine.values.errors import EngineError
+from tui.configured import Effective
+from tui.keymap import check_keys, every_binding, readable
+from tui.settings import FILE_VARIABLE, SETTINGS, Config, config_file
+
+_HEAD = """\
+# Settings of attn-tui. A line that begins with # says what holds without it; take the # away to change it.
+# What is typed comes first, then the environment (ATTN_TUI_THEME and so on), then this file.
+"""
+
+_KEYS = """
+[keys]
+# By the id of what they do: one key, or several: "j,down". Keys are written n, N, ?, f5, ctrl+n, shift+left,
+# pagedown, comma. `?` in the explorer shows the keys as they are.
+"""
+
+
+def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
+    """Yield the file's path, then each setting with where it comes from, then the keys that the file changes."""
+    state = "" if config.text or config.path.exists() else "  (not there; attn-tui config --init writes it)"
+    yield f"{'file':<12}{config.path}{state}"
+    for each in settings:
+        yield f"{each.setting.name:<12}{each.value:<16}{each.origin}"
+    keys, _ = check_keys(config) if config.keys else ({}, ())
+    for name, written in keys.items():
+        yield f"{'keys':<12}{name + ' = ' + ' '.join(map(readable, written.split(','))):<32}{config.place(name)}"
+
+
+def problems_of(config: Config) -> tuple[str, ...]:
+    """List everything that is wrong with the file."""
+    return (*config.problems, *(check_keys(config)[1] if config.keys else ()))
+
+
+def example() -> str:
+    """Write a file in which every setting and every key stands as it is, commented out."""
+    lines = [_HEAD]
+    lines += [f"# {each.name} = {each.default:<14} # {each.says}" for each in SETTINGS.values()]
+    lines.append(_KEYS)
+    for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
+        lines.append(f"# {'anywhere' if part == 'app' else part}")
+        for bound in group:
+            setting = f'{bound.id} = "{",".join(map(readable, bound.keys))}"'
+            lines.append(f"# {setting:<40} # {bound.description}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write_example(force: bool) -> str:
+    """Write that file where the configuration is, and give its path.
+
+    Raises
+    ------
+    EngineError : where there is one already, unless it may be written over, or it cannot be written.
+    """
+    path = config_file()
+    if path.exists() and not force:
+        raise EngineError(f"{path} is there already; --force writes over it, {FILE_VARIABLE} names another file")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
+    with requested_file(path) as partial:
+        partial.write_text(example(), encoding="utf-8")
+    return str(path)

@@ -1,0 +1,118 @@
+"""Commands whose options may be set in the environment and in the configuration file too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from tui.settings import SETTINGS, Config, Setting, read_config
+
+_META = "attn-tui.config"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A setting as it holds for one call.
+
+    Attributes
+    ----------
+    setting : which.
+    value : what it is.
+    origin : where that was said, in words.
+    """
+
+    setting: Setting
+    value: Any
+    origin: str
+
+
+class ConfiguredCommand(click.Command):
+    """A command that takes what its command line does not say from the environment, then from the file."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for setting, parameter in self._configurable().items():
+            parameter.envvar = SETTINGS[setting].variable
+
+    def _configurable(self) -> dict[str, click.Parameter]:
+        """Give the parameters that can be set, by the name of the setting."""
+        return {
+            name: parameter
+            for name, setting in SETTINGS.items()
+            for parameter in self.params
+            if setting.option in parameter.opts
+        }
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the file, and let what it says stand for the options' defaults."""
+        config, defaults = self._take(read_config())
+        context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
+        context.meta[_META] = config
+        return context
+
+    def _take(self, config: Config) -> tuple[Config, dict[str, Any]]:
+        """Take the values that fit their options, by parameter; of the others say what is wrong."""
+        context = click.Context(self)
+        problems, defaults = list(config.problems), {}
+        for name, parameter in self._configurable().items():
+            if name not in config.values or parameter.name is None:
+                continue
+            value = config.values[name]
+            try:
+                wants_flag = isinstance(parameter.type, click.types.BoolParamType)
+                if isinstance(value, bool) != wants_flag or isinstance(value, list | dict):
+                    raise click.BadParameter("give true or false" if wants_flag else "true or false is not meant here")
+                parameter.process_value(context, value)
+            except click.BadParameter as error:
+                said = f"{name} = {_write(value)}: {error.message.rstrip('.')}"
+                problems.append(f"{config.place(name)}: {said}; it is not used")
+            else:
+                defaults[parameter.name] = value
+        return replace(config, problems=tuple(problems)), defaults
+
+
+def current_config() -> Config:
+    """Give what the configuration file said to the command that is running."""
+    config: Config = click.get_current_context().meta[_META]
+    return config
+
+
+def is_typed(parameter: str) -> bool:
+    """Say whether an option of the running command was given on its command line."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
+    """Say of each setting what it is for a call of a command without options, and where that was said.
+
+    Raises
+    ------
+    click.UsageError : where a variable of the environment has a value that its option does not take.
+    """
+    context = command.make_context("attn-tui", [])
+    config: Config = context.meta[_META]
+    found = []
+    for name, parameter in command._configurable().items():
+        setting = SETTINGS[name]
+        source = context.get_parameter_source(str(parameter.name))
+        if source is ParameterSource.ENVIRONMENT:
+            origin = setting.variable
+        elif source is ParameterSource.DEFAULT_MAP:
+            origin = config.place(name)
+        else:
+            origin = "default"
+        value = context.params[str(parameter.name)]
+        found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
+    return config, found
+
+
+def _write(value: Any) -> str:
+    """Write a value as TOML does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,167 @@
+"""What is copied of a view: the cell under its cursor, the row, or all of it, as text that a sheet can take."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES
+from engine.values.tables import Cell
+from tui.panes.attention import AttentionPane
+from tui.panes.ranks import RanksPane
+from tui.panes.spectra import SpectraPane
+from tui.panes.table import TablePane
+
+if TYPE_CHECKING:
+    from engine.values.attention import AttentionMap
+    from tui.conductor import Conductor
+    from tui.panes.pane import Pane
+
+LARGEST = 74_994
+"""Bytes that are copied at most: 100 kB in base64, which is where many terminals stop."""
+
+SHORTEST = 16
+"""Bytes that a row of a map's table takes at least."""
+
+HOW_ELSE = "e writes it to a file"
+"""What to do with what is too large."""
+
+NOTHING = "there is nothing under the cursor to copy yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What goes to the clipboard.
+
+    Attributes
+    ----------
+    text : it.
+    says : what it is, in words.
+    """
+
+    text: str
+    says: str
+
+
+def written(rows: Iterable[Sequence[Cell]], what: str) -> str:
+    r"""Write rows with tabs between the cells; numbers read back exactly, and a cell with a tab in it is quoted.
+
+    Raises
+    ------
+    EngineError : as soon as it is more than a terminal takes.
+
+    Examples
+    --------
+    >>> written([("a", 1, 0.1), ("b\t", 2, 1e-300)], "it")
+    'a\t1\t0.1\n"b\t"\t2\t1e-300'
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter="\t", lineterminator="\n")
+    size = 0
+    for row in rows:
+        before = stream.tell()
+        writer.writerow(row)
+        stream.seek(before)
+        size += len(stream.read().encode())
+        if size > LARGEST:
+            raise too_large(what)
+    return stream.getvalue().removesuffix("\n")
+
+
+def cell_of(pane: Pane, conductor: Conductor) -> Copied:
+    """Give the cell under a view's cursor: a number in full, a text as it is.
+
+    Raises
+    ------
+    EngineError : where there is none.
+    """
+    if isinstance(pane, TablePane):
+        if pane.grid.row is None:
+            raise EngineError(NOTHING)
+        name = pane.grid.column
+        return Copied(str(pane.grid.row[pane.grid.columns.index(name)]), name)
+    if isinstance(pane, AttentionPane):
+        if pane.heatmap.pooled is None:
+            raise EngineError(NOTHING)
+        return Copied(repr(pane.heatmap.value), pane.cell_name)
+    if isinstance(pane, SpectraPane):
+        if not pane.graph.matrix:
+            raise EngineError(NOTHING)
+        return Copied(repr(pane.graph.value), f"σ {pane.graph.index} of {pane.graph.matrix}")
+    if isinstance(pane, RanksPane) and conductor.selected is not None:
+        return Copied(str(conductor.selected), "the line's name; Y copies its numbers")
+    raise EngineError(NOTHING)
+
+
+def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> Copied:
+    """Give the row under a view's cursor, without the columns' names.
+
+    Parameters
+    ----------
+    pane, conductor : the view, and what knows what it shows.
+    attention : the whole map, where the view is of one: a row of it is a query's weights, one for each key.
+
+    Raises
+    ------
+    EngineError : where there is none, or it is too large.
+    """
+    if isinstance(pane, TablePane):
+        if pane.grid.place is None:
+            raise EngineError(NOTHING)
+        line = pane.grid.order.index(pane.grid.place)
+        return Copied(written([tuple(pane.table_on_screen())[line]], "the row"), f"line {line + 1} of {pane.view}")
+    if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
+        query = pane.cell[0]
+        weights = attention.weights[query].tolist()
+        return Copied(written([weights], "the row"), f"query {query}, the weights of {len(weights)} keys")
+    if isinstance(pane, SpectraPane) and pane.graph.matrix:
+        table, _ = conductor.table(pane.view)
+        matrix, index = pane.graph.matrix, pane.graph.index
+        places = [table.columns.index(name) for name in ("matrix", "index")]
+        rows = [row for row in table if [row[place] for place in places] == [matrix, index]]
+        return Copied(written(rows, "the row"), f"σ {index} of {matrix}")
+    if isinstance(pane, RanksPane) and conductor.selected is not None and conductor.weights is not None:
+        name, measure = conductor.selected, conductor.weights.measure
+        table, _ = conductor.table(pane.view)
+        at, value = table.columns.index("matrix"), table.columns.index(measure.name)
+        own = (name.stack, name.layer, name.label)
+        numbers = {row[at]: row[value] for row in table if tuple(row[:3]) == own}
+        cells: list[Cell] = [str(name), *(numbers.get(matrix, "") for matrix in MATRICES)]
+        return Copied(written([cells], "the row"), f"{measure.title} of {name}, {' '.join(MATRICES)}")
+    raise EngineError(NOTHING)
+
+
+def refuse_large_map(pane: Pane) -> None:
+    """Look at a map's size before all of it is asked for.
+
+    Raises
+    ------
+    EngineError : where its table is certain to be too large.
+    """
+    pooled = pane.heatmap.pooled if isinstance(pane, AttentionPane) else None
+    if pooled is not None and len(pooled.query_tokens) * len(pooled.key_tokens) * SHORTEST > LARGEST:
+        raise too_large(f"the {pane.view} table")
+
+
+def too_large(what: str) -> EngineError:
+    """Say that something is not copied because of its size."""
+    return EngineError(
+        f"{what} takes more than the {LARGEST // 1000} kB that terminals copy; {HOW_ELSE}. Nothing was copied"
+    )
+
+
+def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> Copied:
+    """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
+
+    Raises
+    ------
+    EngineError : where there is none, or it is too large.
+    """
+    table, _ = conductor.table(pane.view, attention)
+    text = written(chain([table.columns], table), f"the {pane.view} table")
+    return Copied(text, f"the {pane.view} table, tab separated")

@@ -1,0 +1,102 @@
+"""Keys that copy what is on screen to the clipboard of the terminal, through OSC 52, which crosses SSH."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from engine.values.errors import EngineError, Superseded
+from tui.parts import Parts
+
+if TYPE_CHECKING:
+    from engine.values.attention import AttentionMap
+    from tui.copied import Copied
+
+SHOWN = 48
+"""Characters of what was copied that are shown."""
+
+
+class CopyActions(Parts):
+    """An application from which a cell, a row or a whole table can be copied."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy_cell", "Copy the cell under the cursor", show=False, id="app.copy_cell"),
+        Binding("Y", "copy_row", "Copy the row", show=False, id="app.copy_row"),
+        Binding("ctrl+y", "copy_view", "Copy the whole view, tab separated", show=False, id="app.copy_view"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_explained = False
+
+    def action_copy_cell(self) -> None:
+        """Copy the cell under the active view's cursor."""
+        self._copy(self._cell())
+
+    def action_copy_row(self) -> None:
+        """Copy the row under the active view's cursor."""
+        self._copy(self._row())
+
+    def action_copy_view(self) -> None:
+        """Copy the table that the active view draws."""
+        self._copy(self._all())
+
+    def _copy(self, found: Awaitable[Copied]) -> None:
+        """Copy what may have to be waited for."""
+        self.clear_notifications()
+        self.run_worker(self._send(found), group="copy", exclusive=True)
+
+    async def _send(self, found: Awaitable[Copied]) -> None:
+        """Hand text to the terminal, and say what; whether the terminal took it nobody can know."""
+        try:
+            copied = await found
+        except Superseded:
+            return
+        except EngineError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        self.copy_to_clipboard(copied.text)
+        from tui.drawing.text import fit, harmless
+
+        begin = harmless(copied.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
+        shown = fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
+        lines = [copied.says, shown, *self._hint()]
+        self.notify("\n".join(filter(None, lines)), title="copied", markup=False)
+
+    def _hint(self) -> list[str]:
+        """Say once what stands between this program and the clipboard."""
+        if self._has_explained:
+            return []
+        self._has_explained = True
+        if os.environ.get("TMUX"):
+            return ["in tmux this takes: set -g set-clipboard on"]
+        return ["GNU screen keeps it for itself; tmux passes it on"] if os.environ.get("STY") else []
+
+    async def _cell(self) -> Copied:
+        """Find the cell."""
+        from tui.copied import cell_of
+
+        return cell_of(self.views.active, self.conductor)
+
+    async def _row(self) -> Copied:
+        """Find the row."""
+        from tui.copied import row_of
+
+        return row_of(self.views.active, self.conductor, await self._map())
+
+    async def _all(self) -> Copied:
+        """Find the table, unless a glance says that it is too large."""
+        from tui.copied import all_of, refuse_large_map
+
+        refuse_large_map(self.views.active)
+        return all_of(self.views.active, self.conductor, await self._map())
+
+    async def _map(self) -> AttentionMap | None:
+        """Wait for all weights of the map, where the active view is one."""
+        reading = self.conductor.reading
+        if reading is None or self.views.active is not self.views.attention:
+            return None
+        return await reading.whole_map()

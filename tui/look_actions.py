@@ -1,0 +1,68 @@
+"""Keys that change how the explorer looks, and what a person set in the configuration file about keys."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from tui.parts import Parts
+from tui.remembered import remember_theme
+from tui.settings import Config
+from tui.themes import ANSI, SHORT, next_theme
+
+MOST_SHOWN = 3
+"""Lines about the configuration file that are shown; ``attn-tui config`` prints them all."""
+
+
+class LookActions(Parts):
+    """An application with themes to go through, and with a person's own keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+t", "next_theme", "Next theme: dark, light, colour-blind, ansi", show=False, id="app.next_theme"),
+    ]
+
+    remembers_theme = False
+    """Whether a theme that is chosen with a key comes back at the next start."""
+
+    def action_next_theme(self) -> None:
+        """Go on to the next theme, and say which."""
+        self.clear_notifications()
+        if self.no_color:
+            self.notify("NO_COLOR is set, and every theme without colour is the same", markup=False)
+            return
+        self.theme = next_theme(self.theme)
+        if self.remembers_theme:
+            threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
+        short = {full: name for name, full in reversed(SHORT.items())}.get(self.theme, self.theme)
+        few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
+        self.notify(f"theme {short}{few}", markup=False, timeout=2)
+
+    def keep_state(self) -> None:
+        """Keep what is looked at for the next start, if that is wanted."""
+        if self.is_ready:
+            self.conductor.restoring.finish()
+
+    def use_config(self, config: Config) -> None:
+        """Take over the keys of a configuration file, and say soon what of the file is not used."""
+        if config.keys:
+            self.set_keymap(dict(config.keys))
+        if config.keys or config.problems:
+            self.call_after_refresh(self.run_worker, self._check(config), group="config")
+
+    async def _check(self, config: Config) -> None:
+        """Look at the file closely beside the event loop: it takes every module that has keys."""
+        problems = config.problems
+        if config.keys:
+            from tui.keymap import check_keys
+
+            keys, wrong = await asyncio.to_thread(check_keys, config)
+            self.set_keymap(keys)
+            problems += wrong
+        for problem in problems[:MOST_SHOWN]:
+            self.notify(problem, title="configuration", severity="warning", markup=False, timeout=10)
+        if len(problems) > MOST_SHOWN:
+            more = f"{len(problems) - MOST_SHOWN} more such lines: attn-tui config"
+            self.notify(more, title="configuration", severity="warning", markup=False, timeout=10)

@@ -1,0 +1,127 @@
+"""Coming back to what was looked at last, and keeping what is looked at now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head, parse_head
+from engine.values.model import ModelOutline
+from engine.values.view import Scope
+from engine.values.views import VIEWS
+from tui.remembered import LONGEST, Remembered, model_key, recall, remember
+from tui.start import Start
+from tui.weights import EPSILON
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+
+CALM = 2.0
+"""Seconds after which what has changed is kept, so that a connection that is lost loses next to nothing."""
+
+LEAVING = 0.1
+"""Seconds that leaving waits for the last of it to be kept."""
+
+
+class Restoring:
+    """What the explorer was left with, and is left with.
+
+    Parameters
+    ----------
+    app : whose state it is.
+    start : what was asked for, which comes before what is remembered.
+    """
+
+    def __init__(self, app: Explorer, start: Start) -> None:
+        self._app = app
+        self._start = start
+        self._key = ""
+        self._outline: ModelOutline | None = None
+        self._last = Remembered()
+        self._kept = Remembered()
+        self._writer: threading.Thread | None = None
+        if start.is_restoring:
+            app.set_interval(CALM, self.keep)
+
+    async def recall(self, outline: ModelOutline) -> None:
+        """Learn how a model was left."""
+        self._outline, self._key = outline, ""
+        self._last = self._kept = Remembered()
+        if self._start.is_restoring:
+            key = model_key(outline.name, self._app.engine.revision)
+            self._last = self._kept = await asyncio.to_thread(recall, key)
+            self._key = key
+
+    @property
+    def head(self) -> Head | None:
+        """The head or layer that was looked at, if the model still has it."""
+        if self._outline is None or not self._last.head:
+            return None
+        try:
+            head = parse_head(self._last.head, self._outline.stacks)
+            self._outline.layer(head)
+        except EngineError:
+            return None
+        return head
+
+    @property
+    def epsilon(self) -> float:
+        """The ε to begin with."""
+        return self._start.epsilon or self._last.epsilon or EPSILON
+
+    @property
+    def text(self) -> str | None:
+        """The sentence to begin with, if one was asked for or is remembered."""
+        return self._last.text or None if self._start.text is None else self._start.text
+
+    def arrange(self) -> None:
+        """Show the view, the measure and the scales to begin with, before anything is drawn in them."""
+        views, weights = self._app.views, self._app.conductor.weights
+        if self._last.measure and weights is not None:
+            weights.choose_measure(self._last.measure)
+        if self._start.log_scale is not None:
+            views.choose_scale("log" if self._start.log_scale else "linear")
+        name = self._last.view
+        if name in VIEWS:
+            if "vs" in VIEWS[name].needs and not self._app.engine.is_comparing:
+                return
+            name = "attention" if VIEWS[name].scope is Scope.CELL else name
+        elif name not in [pane.view for pane in views.panes]:
+            return
+        views.go_to(name, takes_focus=False)
+
+    @property
+    def _now(self) -> Remembered:
+        """How the model would be left now."""
+        conductor = self._app.conductor
+        if conductor.weights is None or conductor.reading is None:
+            return self._kept
+        selected, text = conductor.selected, conductor.text or ""
+        return Remembered(
+            model=self._key,
+            head="" if selected is None else f"{selected.stack}.{selected}",
+            view=self._app.views.active.view,
+            text=text if len(text) <= LONGEST else "",
+            measure=conductor.weights.measure.name,
+            epsilon=conductor.weights.epsilon,
+        )
+
+    def keep(self) -> None:
+        """Keep what has changed, off the event loop: a disk far away may take its time."""
+        now = self._now if self._key else self._kept
+        if replace(now, model="") == replace(self._kept, model="") or (self._writer and self._writer.is_alive()):
+            return
+        self._kept = now
+        self._writer = threading.Thread(target=remember, args=(self._key, now), daemon=True)
+        self._writer.start()
+
+    def finish(self) -> None:
+        """Keep the last of it before the program ends."""
+        if self._writer is not None:
+            self._writer.join(LEAVING)
+        self.keep()
+        if self._writer is not None:
+            self._writer.join(LEAVING)

@@ -1,0 +1,113 @@
+"""The themes: dark, light, the terminal's own colours, and colours that any eye can tell apart."""
+
+from __future__ import annotations
+
+import click
+from textual.theme import BUILTIN_THEMES, Theme
+
+from tui.remembered import recall_theme
+
+ANSI = "ansi"
+"""The theme that leaves all colours to the terminal."""
+
+PALETTE = "map-palette"
+"""The theme's variable that names the colours of maps, see `tui.drawing.ramps.PALETTES`."""
+
+_BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
+"""Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
+
+OWN = {
+    theme.name: theme
+    for theme in (
+        Theme(
+            "colour-blind",
+            primary=_BLUE,
+            secondary=_SKY,
+            warning=_ORANGE,
+            error=_VERMILION,
+            accent=_YELLOW,
+            success=_SKY,
+            foreground="#e0e0e0",
+            background="#121212",
+            surface="#1e1e1e",
+            panel="#303030",
+            variables={PALETTE: "cividis", "footer-key-foreground": _ORANGE},
+        ),
+        Theme(
+            "colour-blind-light",
+            primary=_BLUE,
+            secondary=_SKY,
+            warning=_ORANGE,
+            error=_VERMILION,
+            accent=_YELLOW,
+            success=_BLUE,
+            surface="#D8D8D8",
+            panel="#D0D0D0",
+            background="#E0E0E0",
+            dark=False,
+            variables={PALETTE: "cividis", "footer-key-foreground": _BLUE},
+        ),
+        Theme(
+            ANSI,
+            ansi=True,
+            primary="ansi_blue",
+            secondary="ansi_cyan",
+            warning="ansi_yellow",
+            error="ansi_red",
+            success="ansi_default",
+            accent="ansi_green",
+            foreground="ansi_default",
+            background="ansi_default",
+            surface="ansi_default",
+            panel="ansi_default",
+            boost="ansi_default",
+            variables={
+                "ansi-background": "ansi_default",
+                "ansi-foreground": "ansi_default",
+                "border": "ansi_default",
+                "border-blurred": "ansi_default",
+                "scrollbar-background": "ansi_default",
+                "scrollbar-background-hover": "ansi_default",
+                "scrollbar-background-active": "ansi_default",
+                "footer-key-foreground": "ansi_default",
+            },
+        ),
+    )
+}
+"""The themes that the toolkit does not have, by name."""
+
+SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind", "color-blind": "colour-blind"}
+"""Short names of themes."""
+
+ROUND = ("textual-dark", "textual-light", "colour-blind", "colour-blind-light", ANSI)
+"""The themes that a key goes through."""
+
+
+def find_theme(name: str) -> str:
+    """Give the full name of a theme.
+
+    Raises
+    ------
+    click.BadParameter : where there is none of that name, listing all.
+    """
+    full = SHORT.get(name, name)
+    if full in OWN or full in BUILTIN_THEMES:
+        return full
+    others = sorted(BUILTIN_THEMES.keys() - set(SHORT.values()))
+    raise click.BadParameter(f"there is no theme '{name}'; choose one of dark, light, {', '.join((*OWN, *others))}")
+
+
+def usual_theme(color_system: str | None, *, no_color: bool) -> str:
+    """Choose the theme where nobody chose one: with few colours those of the terminal are the best there are."""
+    return ANSI if no_color or color_system in (None, "standard") else "textual-dark"
+
+
+def last_theme() -> str | None:
+    """Give the theme that was chosen with a key last, if there is one of that name."""
+    name = recall_theme()
+    return name if name in OWN or name in BUILTIN_THEMES else None
+
+
+def next_theme(name: str) -> str:
+    """Give the theme that follows."""
+    return ROUND[(ROUND.index(name) + 1) % len(ROUND)] if name in ROUND else ROUND[0]
