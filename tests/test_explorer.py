@@ -31,7 +31,7 @@ async def test_the_tree_opens_at_the_first_head_with_its_spectra(tiny_model: Tin
         (("left", "left", "left"), None),
         (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
         (("G", "l", "l", "l"), Head("decoder", 1, 0)),
-        (("g",), None),
+        (("g", "g"), None),
         (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
         (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
         (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
@@ -58,7 +58,7 @@ async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_mod
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(100, 24)) as (app, pilot):
-        await pilot.press("t", "g")
+        await pilot.press("t", "g", "g")
         await settle(pilot)
         text = screen_text(app)
         assert "\\n" not in text

@@ -132,7 +132,7 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         assert rows(pane(app).shown) == expected
         changes = [abs(float(str(row[7]))) for row in expected]
         assert changes == sorted(changes, reverse=True)
-        await press(pilot, "g", "enter")
+        await press(pilot, "g", "g", "enter")
         assert app.conductor.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
 
 

@@ -62,7 +62,7 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
 
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("g", "2")
+        await pilot.press("g", "g", "2")
         await settle(pilot)
         rows = [str(app.views.ranks.table.get_row_at(number)[0]) for number in range(2)]
         assert rows == ["L0", "L1"]

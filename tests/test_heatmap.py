@@ -183,7 +183,7 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
 async def test_any_map_can_be_walked_in_any_pane(size: tuple[int, int], shape: tuple[int, int]) -> None:
     async with HeatmapApp().run_test(size=size) as pilot:
         app = await show(pilot, attention(*shape))
-        await pilot.press("G", "end", "k", "h", "g", "j", "home", "pagedown", "L")
+        await pilot.press("G", "end", "k", "h", "gg", "j", "home", "pagedown", "ctrl+right")
         await pilot.pause()
         app.assert_nothing_is_stale()
         app.heatmap.toggle_scale()

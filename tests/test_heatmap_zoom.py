@@ -120,9 +120,9 @@ async def test_cells_show_the_largest_weight_or_the_mean() -> None:
 @pytest.mark.parametrize(
     ("keys", "cursor"),
     [
-        (["down"], (96, 83)), (["right"], (83, 96)), (["up"], (64, 83)), (["g"], (0, 83)), (["G"], (199, 83)),
+        (["down"], (96, 83)), (["right"], (83, 96)), (["up"], (64, 83)), (["gg"], (0, 83)), (["G"], (199, 83)),
         (["end"], (83, 199)), (["home"], (83, 0)), (["pagedown"], (192, 83)), (["G", "end", "down"], (199, 199)),
-        (["H"], (83, 0)),
+        (["ctrl+left"], (83, 0)),
     ],
 )  # fmt: skip
 async def test_keys_move_by_cells(keys: list[str], cursor: tuple[int, int]) -> None:
@@ -179,7 +179,7 @@ async def test_a_map_that_is_shown_whole_stays_whole_in_another_pane() -> None:
 async def test_any_pane_holds_a_long_map(size: tuple[int, int]) -> None:
     async with HeatmapApp(ascii=True).run_test(size=size) as pilot:
         app = await show(pilot, attention(300))
-        await pilot.press("G", ".", "end", ".", "f", "k", "p", ",", "L", "f")
+        await pilot.press("G", ".", "end", ".", "f", "k", "p", ",", "ctrl+right", "f")
         await pilot.pause()
         app.assert_nothing_is_stale()
         assert "".join(app.picture.line(row) for row in range(size[1])).isascii()

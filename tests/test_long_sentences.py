@@ -80,7 +80,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(on_screen(app), layers[1][2])
         assert f"query {query} " in shown(pane.readout_line)
-        await pilot.press("home", "g")
+        await pilot.press("home", "g", "g")
         await settle(pilot)
         assert shown(pane.readout_line).endswith("1.0000")
 

@@ -28,7 +28,7 @@ def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
         (["pageup"], "K", 2),
         (["pageup", "pageup"], "K", 1),
         (["home"], "K", 1),
-        (["g"], "K", 1),
+        (["gg"], "K", 1),
         (["end"], "K", 64),
         (["G", "right"], "K", 64),
         (["up"], "Q", 12),

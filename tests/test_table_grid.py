@@ -73,7 +73,7 @@ async def show(pilot: Pilot[None], made: list[tuple[Cell, ...]], frozen: int = 1
         (["left"], (5, "first")),
         (["l"], (5, "third")),
         (["right"], (5, "third")),
-        (["g"], (0, "second")),
+        (["gg"], (0, "second")),
         (["ctrl+home"], (0, "second")),
         (["G"], (39, "second")),
         (["ctrl+end"], (39, "second")),
@@ -81,7 +81,7 @@ async def show(pilot: Pilot[None], made: list[tuple[Cell, ...]], frozen: int = 1
         (["end"], (5, "name")),
         (["pagedown"], (13, "second")),
         (["pageup"], (0, "second")),
-        (["g", "k", "home", "h", "h", "h"], (0, "head")),
+        (["gg", "k", "home", "h", "h", "h"], (0, "head")),
         (["G", "j", "end", "l"], (39, "name")),
     ],
 )
@@ -238,7 +238,7 @@ async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None
 async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
     async with TableApp().run_test(size=size) as pilot:
         app = await show(pilot, rows(30))
-        await pilot.press("G", "end", "home", "g")
+        await pilot.press("G", "end", "home", "gg")
         await pilot.pause()
         app.assert_nothing_is_stale()
 

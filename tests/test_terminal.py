@@ -104,7 +104,7 @@ def test_no_key_makes_the_screen_blink(size: tuple[int, int]) -> None:
         picture = TerminalPicture()
         picture.cells = cells = CountingCells()
         seen = 0
-        for key in "jl]}{sbbmM+-2jG3jlGgaaas]1ljt":
+        for key in "jl]}{sbbmM+-2jG3jlGggaaas]1ljt":
             terminal.send(key)
             terminal.settle()
             kept = KEPT.findall(terminal.output[seen:].decode())

@@ -7,51 +7,80 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
-from engine.values.views import CIRCUITS, VIEWS
+from engine.values.views import VIEWS as TABLES
 from tui.copy_actions import CopyActions
+from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEWS
+from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
 from tui.sentence_actions import SentenceActions
+from tui.way_actions import WayActions
 
 
-class Actions(CopyActions, LookActions, SentenceActions):
+class Actions(CopyActions, LookActions, SentenceActions, WayActions, KeyWatch):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Keys", id="app.help"),
-        Binding("i", "sentence", "Sentence", id="app.sentence"),
-        Binding("1", "view('spectra')", "Spectra", id="app.spectra"),
-        Binding("2", "view('ranks')", "Ranks", id="app.ranks"),
-        Binding("3", "view('attention')", "Attention", id="app.attention"),
+        Binding("question_mark", "help", "Keys", id="app.help", group=PROGRAM),
+        Binding("i", "sentence", "Sentence", id="app.sentence", group=SENTENCE),
+        Binding("1", "view('spectra')", "Spectra", id="app.spectra", group=VIEWS),
+        Binding("2", "view('ranks')", "Ranks", id="app.ranks", group=VIEWS),
+        Binding("3", "view('attention')", "Attention", id="app.attention", group=VIEWS),
         *(
-            Binding(view.key, f"view('{view.name}')", view.title, show=view is CIRCUITS, id=f"app.{view.name}")
-            for view in VIEWS.values()
+            Binding(view.key, f"view('{view.name}')", view.title, show=False, id=f"app.{view.name}", group=VIEWS)
+            for view in TABLES.values()
             if view.key
         ),
-        Binding("e", "export", "Export", id="app.export"),
-        Binding("q", "quit", "Quit", id="app.quit"),
-        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too"),
-        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw"),
-        Binding("t", "tree", "Back to the tree", show=False, id="app.tree"),
-        Binding("escape", "leave", "Stop switching heads off; or back to the tree", show=False, id="app.leave"),
-        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on"),
-        Binding("u", "off_way", "Switch heads off by zero, or by their mean", show=False, id="app.off_way"),
-        Binding("z", "zoom", "One view, or all", show=False, id="app.zoom"),
-        Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head"),
-        Binding("left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head"),
-        Binding("right_curly_bracket", "step_layer(1)", "Next layer", show=False, id="app.next_layer"),
-        Binding("left_curly_bracket", "step_layer(-1)", "Previous layer", show=False, id="app.previous_layer"),
-        Binding("s", "scale", "Logarithmic or linear scale", show=False, id="app.scale"),
-        Binding("b", "baseline", "Show or hide the baseline of chance", show=False, id="app.baseline"),
-        Binding("m", "measure(1)", "Next measure", show=False, id="app.next_measure"),
-        Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure"),
-        Binding("plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more"),
-        Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less"),
-        Binding("c", "check", "Check the heads against the model", show=False, id="app.check"),
-        Binding("d", "distance", "QK at a distance of key and query, or without", show=False, id="app.distance"),
-        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther"),
-        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer"),
-        Binding("a", "averaging", "Head, means over heads and layers, rollout", show=False, id="app.averaging"),
-        Binding("D", "difference", "Differences: other model, or heads off", show=False, id="app.difference"),
+        Binding("e", "export", "Export", id="app.export", group=PROGRAM),
+        Binding("q", "quit", "Quit", id="app.quit", group=PROGRAM),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
+        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw", group=PROGRAM),
+        Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
+        Binding(
+            "escape", "leave", "Stop switching heads off; or back to the tree", show=False, id="app.leave", group=MOVING
+        ),
+        Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
+        Binding(
+            "u", "off_way", "Switch heads off by zero, or by their mean", show=False, id="app.off_way", group=HEADS_OFF
+        ),
+        Binding("z", "zoom", "One view, or all", show=False, id="app.zoom", group=VIEWS),
+        Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head", group=MOVING),
+        Binding(
+            "left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head", group=MOVING
+        ),
+        Binding("right_curly_bracket", "step_layer(1)", "Next layer", show=False, id="app.next_layer", group=MOVING),
+        Binding(
+            "left_curly_bracket", "step_layer(-1)", "Previous layer", show=False, id="app.previous_layer", group=MOVING
+        ),
+        Binding("s", "scale", "Logarithmic or linear scale", show=False, id="app.scale", group=MEASURING),
+        Binding("b", "baseline", "Show or hide the baseline of chance", show=False, id="app.baseline", group=MEASURING),
+        Binding("m", "measure(1)", "Next measure", show=False, id="app.next_measure", group=MEASURING),
+        Binding("M", "measure(-1)", "Previous measure", show=False, id="app.previous_measure", group=MEASURING),
+        Binding(
+            "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more", group=MEASURING
+        ),
+        Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less", group=MEASURING),
+        Binding("c", "check", "Check the heads against the model", show=False, id="app.check", group=VIEWS),
+        Binding(
+            "d",
+            "distance",
+            "QK at a distance of key and query, or without",
+            show=False,
+            id="app.distance",
+            group=MEASURING,
+        ),
+        Binding("shift+right", "turn(1)", "Δ one more", show=False, id="app.farther", group=MEASURING),
+        Binding("shift+left", "turn(-1)", "Δ one less", show=False, id="app.nearer", group=MEASURING),
+        Binding(
+            "a",
+            "averaging",
+            "Head, means over heads and layers, rollout",
+            show=False,
+            id="app.averaging",
+            group=SENTENCE,
+        ),
+        Binding(
+            "D", "difference", "Differences: other model, or heads off", show=False, id="app.difference", group=SENTENCE
+        ),
     ]
 
     def action_help(self) -> None:
@@ -75,7 +104,7 @@ class Actions(CopyActions, LookActions, SentenceActions):
     def _view_of_sentences(self) -> str:
         """Name the view that is looked at where it is of the sentence, else the attention."""
         active = self.views.active.view
-        return active if active in VIEWS and "text" in VIEWS[active].needs else "attention"
+        return active if active in TABLES and "text" in TABLES[active].needs else "attention"
 
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""
@@ -86,7 +115,9 @@ class Actions(CopyActions, LookActions, SentenceActions):
                 self.screen.set_focus(self.views.attention.heatmap)
 
     def action_tree(self) -> None:
-        """Go back to the tree."""
+        """Go back to the tree, and show it where the active view had its room."""
+        if self.is_ready and not self.tree_widget.display:
+            self.views.zoom()
         self.tree_widget.focus()
 
     def action_leave(self) -> None:

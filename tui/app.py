@@ -22,6 +22,7 @@ from textual.widgets import Input, Label, Static, Tree
 
 from tui.actions import Actions
 from tui.key_line import KeyLine
+from tui.key_watch import PATIENCE
 from tui.messages import (
     Advanced,
     CellMoved,
@@ -35,6 +36,7 @@ from tui.messages import (
     TokenPointed,
 )
 from tui.panes.line import Line
+from tui.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
 from tui.status_line import describe
@@ -81,6 +83,8 @@ class Explorer(Actions):
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
+        self.key_line = KeyLine()
+        self.prompt = Prompt(lambda: self.keys_pressed)
         self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", ascii_only=ascii_only)
         self._start = start
         self.ascii_only = ascii_only
@@ -98,7 +102,8 @@ class Explorer(Actions):
             yield Label("sentence")
             yield self.sentence_input
         yield Static("attn-tui needs a terminal of 40 × 12", id="too-small", markup=False)
-        yield KeyLine()
+        yield self.key_line
+        yield self.prompt
 
     def on_mount(self) -> None:
         """Go on once the first frame is painted."""
@@ -135,11 +140,13 @@ class Explorer(Actions):
             self.use_config(self._start.config)
         if opening is not None:
             self._conductor.open(opening)
+            self.set_timer(PATIENCE, self.do_kept_keys)
             return
         from tui.chooser import ChooserScreen
 
         self.screen.add_class("-choosing")
         await self.push_screen(ChooserScreen(self.engine), self._chosen)
+        self.do_kept_keys()
 
     def _chosen(self, model: str | None) -> None:
         """Open the model that was chosen, or leave."""
@@ -155,7 +162,9 @@ class Explorer(Actions):
         self.post_message(Advanced(progress))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let keys that need the views wait for them."""
+        """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
+        if action in ("jump", "command_palette"):
+            return self.is_ready and len(self.screen_stack) == 1
         return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help")
 
     def fail(self, message: str) -> None:
@@ -184,7 +193,10 @@ class Explorer(Actions):
     @on(HeadPicked)
     def _head_picked(self, event: HeadPicked) -> None:
         """Show the head or layer of a row."""
-        self.conductor.go_to(event.name)
+        if event.is_jump and self.conductor.ways is not None:
+            self.conductor.ways.jump(event.name)
+        else:
+            self.conductor.go_to(event.name)
 
     @on(HeadSwitched)
     def _head_switched(self, event: HeadSwitched) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -27,8 +27,39 @@ def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | Non
     return find_theme(value)
 
 
+class WrongUsage(click.ClickException):
+    """A usage error, said in one line that says where to read on."""
+
+    exit_code = 2
+
+    def __init__(self, error: click.UsageError) -> None:
+        name = error.ctx.info_name if error.ctx is not None else None
+        words = f"attn-tui {name}" if name in COMMANDS else "attn-tui"
+        super().__init__(f"{' '.join(error.format_message().split()).rstrip('.')}; see {words} --help")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write the line."""
+        click.echo(f"attn-tui: {self.message[0].lower()}{self.message[1:]}", err=True, file=file)
+
+
 class ExplorerGroup(click.Group):
     """A group whose first word is a model, unless it is a command."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Say in one line what is wrong with the words before a command."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            raise WrongUsage(error) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say in one line what is wrong with a command's words."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise WrongUsage(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all commands, without importing them."""

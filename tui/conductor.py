@@ -32,6 +32,7 @@ from tui.sentences import Sentences
 from tui.start import Start
 from tui.tables import Tables
 from tui.walk import head_after, layer_after
+from tui.ways import Ways
 from tui.weights import Weights
 from tui.writing import Writing
 
@@ -53,6 +54,7 @@ class Conductor:
         self._start = start
         self._weights: Weights | None = None
         self.selected: Head | None = None
+        self.ways: Ways | None = None
         self._is_drawn = False
         self._off = NOTHING_OFF
         self._reading: Reading | None = None
@@ -60,6 +62,7 @@ class Conductor:
         self._first_text: str | None = None
         self._sweep: Future[None] | None = None
         self._is_labelled = False
+        self._is_turning = False
         self._writing = Writing(app)
         self.sentences = Sentences(app, keeps=start.keeps_history)
         self.coloured = Coloured(app)
@@ -117,6 +120,7 @@ class Conductor:
         self._tables = Tables(self._app.engine, self._app.views, outline, self._run, self._report)
         self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._has_read)
         self.coloured.take(self._reading)
+        self.ways = Ways(app, outline, self._weights)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -124,6 +128,7 @@ class Conductor:
             self._run(self._compare(), "compare")
         self._app.tree_widget.fill(outline)
         self._app.tree_widget.go_to(begin)
+        self._app.call_after_refresh(self._app.do_kept_keys)
         sentence = DEMO_SENTENCE if outline.name == "demo" else None
         if self._app.engine.is_kept:
             self._look(begin, sentence)
@@ -271,8 +276,8 @@ class Conductor:
         if self._weights is not None:
             self._weights.change_epsilon(step)
 
-    def go_to(self, name: Head) -> None:
-        """Move the tree's cursor to a head or layer, and show it."""
+    def go_to(self, name: Head | None) -> None:
+        """Move the tree's cursor to a head, a layer, or the model (None), and show it."""
         self._app.tree_widget.go_to(name)
         self.select(name)
 
@@ -280,6 +285,8 @@ class Conductor:
         """Show a head, a whole layer, or the model (None)."""
         if self._weights is None or (self._is_drawn and name == self.selected):
             return
+        if self.ways is not None:
+            self.ways.leave()
         self.selected = name
         self._is_drawn = True
         if name is None:
@@ -289,22 +296,34 @@ class Conductor:
             self._tables.select(name)
         if self._reading is not None and self._first_text is None:
             self._reading.select(name)
+        if self.ways is not None:
+            self.ways.arrive()
 
     def look_at(self, view: str) -> None:
-        """Go to a view; one of two models takes a second one."""
+        """Go to a view, or to the one that the same key goes on to."""
+        active = self._app.views.active.view
+        self.show_view(FURTHER.get(active, view) if view in FURTHER else view)
+
+    def show_view(self, view: str) -> None:
+        """Go to a view by its name; one of two models takes a second one."""
         if view in VIEWS and "vs" in VIEWS[view].needs and not self._app.engine.is_comparing:
             self._app.notify(HOW_TO_COMPARE, markup=False)
             return
-        active = self._app.views.active.view
-        self._app.views.go_to(FURTHER.get(active, view) if view in FURTHER else view)
+        self._app.views.go_to(view)
         if self._tables is not None:
             self._tables.resume()
 
     def toggle_distance(self) -> None:
-        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again."""
+        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.
+
+        While the first such QK is worked out, a second press is one too many and changes nothing.
+        """
         if self._weights is None:
             return
-        if self._weights.distance is None:
+        if self._is_turning or self._weights.is_turning:
+            self._app.key_line.say("QK at a distance is being worked out …")
+        elif self._weights.distance is None:
+            self._is_turning = True
             self._run(self._begin_distance(self._weights), "begin distance")
         else:
             self._turn(None)
@@ -320,6 +339,8 @@ class Conductor:
             self._app.notify(str(error), severity="warning", markup=False)
         else:
             self._turn(0)
+        finally:
+            self._is_turning = False
 
     def change_distance(self, step: int) -> None:
         """Move the key away from the query, or nearer, where QK is shown at a distance."""

@@ -34,6 +34,8 @@ class Frame(App[None]):
     is_all : whether the process ends with it, so that nobody needs to wait for the thread that reads keys.
     """
 
+    NOTIFICATION_TIMEOUT = 3
+
     def __init__(self) -> None:
         super().__init__()
         self.is_all = False

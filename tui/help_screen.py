@@ -3,35 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual.app import App
-from textual.binding import ActiveBinding
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.widgets import Input
 
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
+from tui.key_groups import GROUPS
 from tui.list_screen import ListScreen
 
 FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
 """What the toolkit's own keys do that go from view to view."""
 
-Section = tuple[str, dict[str, tuple[list[str], str]]]
-"""A title, and by action its keys and what it does."""
+MOUSE = (
+    ("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
+    ("wheel", "scroll what is under the pointer"),
+    ("shift+drag", "select text, as the terminal does it by itself"),
+)
+"""What the mouse does, which no binding says."""
+
+
+WIDEST = 16
+"""Cells that the keys' column takes at least where some keys take more; what they do stands below each other."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title, and the keys below it with what they do."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
 
 
 def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
-    """Group the keys that work now by the widget they belong to, that with the focus first."""
-    sections: dict[str, dict[str, tuple[list[str], str]]] = {}
+    """Group the keys that work now by the widget they belong to; those that work anywhere by what they are about."""
+    found: dict[str, dict[str, tuple[list[str], str]]] = {}
     for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None and binding.action not in FOCUS:
             continue  # the toolkit's own keys, beside which ours stand
-        title = "anywhere" if each.node in (app, app.screen) else f"in the {each.node.name or each.node.id or 'view'}"
+        if each.node in (app, app.screen):
+            title = _title(binding)
+        else:
+            title = f"in the {each.node.name or each.node.id or 'view'}"
         description = FOCUS.get(binding.action, binding.description)
-        keys, _ = sections.setdefault(title, {}).setdefault(binding.action, ([], description))
+        keys, _ = found.setdefault(title, {}).setdefault(binding.action, ([], description))
         keys.append(app.get_key_display(binding))
-    return sorted(sections.items(), key=lambda section: section[0] == "anywhere")
+    order = [group.description for group in GROUPS]
+    sections = [
+        Section(title, tuple((" ".join(dict.fromkeys(keys)), said) for keys, said in actions.values()))
+        for title, actions in found.items()
+    ]
+    return sorted(sections, key=lambda each: order.index(each.title) if each.title in order else _place(each.title))
+
+
+def _title(binding: Binding) -> str:
+    """Name the group of a key that works anywhere."""
+    if binding.group is not None:
+        return binding.group.description
+    return GROUPS[0].description if binding.action in FOCUS else "more"
+
+
+def _place(title: str) -> int:
+    """Put a widget's keys before those that work anywhere, and keys without a group after them."""
+    return -1 if title.startswith("in the ") else len(GROUPS)
+
+
+class HelpSearch(Input):
+    """The line that is typed into what the keys that are listed have in them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "screen.keep", "Keep", id="help.keep"),
+        Binding("escape", "screen.list_all", "All keys", id="help.all"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, placeholder="a key, or what it does", id="help-search")
+        self.cursor_blink = False
+        self.display = False
 
 
 class HelpScreen(ListScreen):
@@ -43,17 +100,63 @@ class HelpScreen(ListScreen):
     marks : of the selected head, in words of `engine.values.marks.MARKS`.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", id="help.search"),
+    ]
+
     def __init__(self, sections: list[Section], marks: tuple[str, ...]) -> None:
         super().__init__()
-        table = Table.grid(padding=(0, 2))
-        if marks:
-            table.add_row(Text("marks", style="bold"), Text("what changes this head beyond its matrices"))
-            for mark in marks:
-                table.add_row(Text(f"  {mark}"), Text(MARKS[mark]))
-            table.add_row(Text(""), Text(""))
-        for title, actions in sections:
-            table.add_row(Text(title, style="bold"), Text(""))
-            for keys, description in actions.values():
-                table.add_row(Text(f"  {' '.join(dict.fromkeys(keys))}"), Text(description))
-            table.add_row(Text(""), Text(""))
-        self.body.update(table)
+        own = [each for each in sections if each.title.startswith("in the ")]
+        said = [Section("marks of this head", tuple((mark, MARKS[mark]) for mark in marks))] if marks else []
+        self._sections = [*own, *said, *sections[len(own) :], Section("mouse", MOUSE)]
+        self._search = HelpSearch()
+
+    def compose(self) -> ComposeResult:
+        """Put the line of the search above the keys."""
+        yield from super().compose()
+        yield self._search
+
+    def on_mount(self) -> None:
+        """List all keys, and last those of the list itself."""
+        of_list = (line for each in describe_keys(self.app, self.active_bindings.values()) for line in each.lines)
+        self._sections.append(Section("in this list", tuple(of_list)))
+        self._list("")
+
+    def action_search(self) -> None:
+        """Open the line of the search."""
+        self._search.display = True
+        self._search.focus()
+
+    def action_keep(self) -> None:
+        """Go on with the keys that were found."""
+        self.set_focus(self.query_one("#list"))
+        self._search.display = bool(self._search.value.strip())
+
+    def action_list_all(self) -> None:
+        """List all keys again."""
+        self._search.value = ""
+        self.action_keep()
+
+    @on(Input.Changed)
+    def _list_found(self, event: Input.Changed) -> None:
+        """List the keys that the text is in."""
+        self._list(event.value.strip().lower())
+
+    def _list(self, text: str) -> None:
+        """List keys that a text is in, or whose title it is in."""
+        found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
+        width = max((cell_len(keys) for _, lines in found for keys, _ in lines), default=0)
+        parts: list[RenderableType] = []
+        for section, lines in found:
+            if lines:
+                table = Table.grid(padding=(0, 2, 0, 0))
+                table.add_column(min_width=min(width + 2, WIDEST))
+                for keys, description in lines:
+                    table.add_row(Text(f"  {keys}"), Text(description))
+                parts += (Text(section.title, style="bold"), table, Text(""))
+        self.body.update(Group(*parts) if parts else "no key does that; esc shows all")
+
+
+def _said(section: Section, line: tuple[str, str]) -> str:
+    """Give all that a search looks through of a line."""
+    return f"{section.title} {line[0]} {line[1]}".lower()

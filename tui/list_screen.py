@@ -19,6 +19,9 @@ class ListScreen(ModalScreen[None]):
         Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", id="list.quit"),
         Binding("j,down", "down", "Down", show=False, id="list.down"),
         Binding("k,up", "up", "Up", show=False, id="list.up"),
+        Binding("pagedown,space,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
+        Binding("pageup,ctrl+b", "page(-1)", "A page up", show=False, id="list.page_up"),
+        # Here no prompt opens, so that the first of two presses is there already.
         Binding("g,home", "first", "First line", show=False, id="list.first"),
         Binding("G,end", "last", "Last line", show=False, id="list.last"),
     ]
@@ -35,6 +38,13 @@ class ListScreen(ModalScreen[None]):
     def action_down(self) -> None:
         """Scroll down."""
         self.query_one("#list").scroll_down(animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by as many lines as are in view."""
+        if pages > 0:
+            self.query_one("#list").scroll_page_down(animate=False)
+        else:
+            self.query_one("#list").scroll_page_up(animate=False)
 
     def action_first(self) -> None:
         """Scroll to the first line."""

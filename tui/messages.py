@@ -60,6 +60,15 @@ class TokenPointed(Message):
 
 
 @dataclass
+class ViewActivated(Message):
+    """Another view is the active one; only which it is now matters."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a newer change stand for an older one that has not been handled yet."""
+        return isinstance(message, ViewActivated)
+
+
+@dataclass
 class DistanceChanged(Message):
     """A person wants QK with the key so many tokens farther from the query."""
 
@@ -89,6 +98,7 @@ class PositionMoved(Message):
 
 @dataclass
 class HeadPicked(Message):
-    """A person moved to a line of a table: its head or layer wants to be selected."""
+    """A person moved to a line of a table, or jumped from there: its head or layer wants to be selected."""
 
     name: Head
+    is_jump: bool = False

@@ -47,15 +47,14 @@ class Painted:
     def differences(self, update: ChopsUpdate | LayoutUpdate) -> Iterator[Piece]:
         """Give what an update changes, and remember it."""
         if isinstance(update, LayoutUpdate):
-            self.forget()  # everything is sent: it is how a picture is made good again
-            self._lines = [Strip.join(line) for line in update.strips]
-            for y, line in enumerate(self._lines):
-                yield y, 0, line
-            return
-        width = update.chop_ends[0][-1] if update.chop_ends else 0
-        if len(self._lines) != len(update.chops) or any(line.cell_length != width for line in self._lines[:1]):
-            self._lines = [Strip([Segment(_UNKNOWN * width)], width) for _ in update.chops]
-        for y, x, strip in _pieces(update):
+            pieces = [(y, 0, Strip.join(line)) for y, line in enumerate(update.strips)]
+            width, height = update.region.right, len(pieces)
+        else:
+            pieces = list(_pieces(update))
+            width, height = update.chop_ends[0][-1] if update.chop_ends else 0, len(update.chops)
+        if len(self._lines) != height or any(line.cell_length != width for line in self._lines[:1]):
+            self._lines = [Strip([Segment(_UNKNOWN * width)], width) for _ in range(height)]
+        for y, x, strip in pieces:
             before = self._lines[y]
             end = x + strip.cell_length
             runs = list(_differing(before.crop(x, end), strip))

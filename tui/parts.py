@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.frame import Frame
+from tui.key_line import KeyLine
+from tui.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.tree import HeadTree
 
@@ -22,15 +24,21 @@ class Parts(Frame):
     engine : what answers.
     ascii_only : whether only ASCII characters are drawn.
     tree_widget, sentence_input : where the focus can go from anywhere.
+    key_line : the keys at the foot, in whose place a word can be said.
+    prompt : the question at the foot.
+    keys_pressed : how many keys have been pressed.
     """
 
     engine: Engine
     ascii_only: bool
     tree_widget: HeadTree
     sentence_input: SentenceInput
+    key_line: KeyLine
+    prompt: Prompt
 
     def __init__(self) -> None:
         super().__init__()
+        self.keys_pressed = 0
         self._views: Views | None = None
         self._conductor: Conductor | None = None
 

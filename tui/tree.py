@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -29,6 +29,7 @@ class HeadTree(Tree["Head | None"]):
     Attributes
     ----------
     off : the heads that are switched off, which are struck through.
+    found : the layers and heads that a search has found, which are underlined.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,7 +38,7 @@ class HeadTree(Tree["Head | None"]):
         Binding("enter", "select_cursor", "Open or close a layer; go to a head's view", show=False, id="tree.select"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
-        Binding("g,home", "first", "First line", show=False, id="tree.first"),
+        Binding("gg,home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end", "last", "Last line", show=False, id="tree.last"),
         Binding("o", "switch", "Switch the head off, or on again", show=False, id="tree.switch"),
     ]
@@ -48,6 +49,7 @@ class HeadTree(Tree["Head | None"]):
         self._layers: dict[Head, TreeNode[Head | None]] = {}
         self._awaited: TreeNode[Head | None] | None = None
         self.off: frozenset[Head] = frozenset()
+        self.found: frozenset[Head] = frozenset()
         self.guide_depth = 2
         self.auto_expand = False
 
@@ -74,18 +76,52 @@ class HeadTree(Tree["Head | None"]):
             for head in self._heads[node.data]:
                 node.add_leaf(Text(f"H{head.head}"), data=head)
 
-    def go_to(self, name: Head) -> None:
-        """Move the cursor to a head or layer, opening what hides it."""
-        node = self._layers[name.whole_layer]
+    def _closed_above(self, name: Head) -> list[TreeNode[Head | None]]:
+        """List what is closed and hides the line of a head or layer."""
+        node: TreeNode[Head | None] | None = self._layers[name.whole_layer]
+        above = [] if name.is_layer else [node]
+        while node is not None and (node := node.parent) is not None:
+            above.append(node)
+        return [each for each in above if each is not None and not each.is_expanded]
+
+    def is_open(self, name: Head) -> bool:
+        """Say whether the line of a head or layer is to be seen."""
+        return not self._closed_above(name)
+
+    def close_layer(self, layer: Head) -> None:
+        """Hide a layer's heads again."""
+        self._layers[layer].collapse()
+        if self.cursor_line > self.last_line:  # which numbers the lines anew, and by their numbers the cursor goes
+            self.action_last()
+
+    def mark_found(self, found: Iterable[Head]) -> None:
+        """Underline the layers and heads that a search has found, and no others."""
+        before, self.found = self.found, frozenset(found)
+        for name in before ^ self.found:
+            node = self._layers[name.whole_layer]
+            if name.is_layer:
+                node.refresh()
+            elif node.is_expanded:
+                node.children[name.head].refresh()
+
+    def go_to(self, name: Head | None) -> None:
+        """Move the cursor to a head, a layer, or the model (None), opening what hides it."""
         self._awaited = None
-        if name.is_layer or node.is_expanded:
-            self._move_to(node if name.is_layer else node.children[name.head])
-        else:
+        if name is None:
+            self.action_first()
+            return
+        node, closed = self._layers[name.whole_layer], self._closed_above(name)
+        if not name.is_layer:
             self._add_heads(node)
-            node.expand()
-            # The lines of the heads exist only once the tree has laid itself out again.
-            self._awaited = node.children[name.head]
-            self.call_after_refresh(self._move_to_awaited)
+        target = node if name.is_layer else node.children[name.head]
+        if not closed:
+            self._move_to(target)
+            return
+        for each in closed:
+            each.expand()
+        # The lines of what was closed exist only once the tree has laid itself out again.
+        self._awaited = target
+        self.call_after_refresh(self._move_to_awaited)
 
     def _move_to_awaited(self) -> None:
         """Move the cursor to the line it was sent to, unless it was sent elsewhere since."""
@@ -112,6 +148,9 @@ class HeadTree(Tree["Head | None"]):
     def render_label(self, node: TreeNode[Head | None], base_style: Style, style: Style) -> Text:
         """Put the note beside a head's name."""
         label = super().render_label(node, base_style, style)
+        if node.data in self.found:
+            label = label.copy()
+            label.stylize(Style(bold=True, underline=True), len(label) - len(node.label))
         if node.data is not None and not node.data.is_layer:
             label = label.copy()
             is_off = node.data in self.off

@@ -9,6 +9,7 @@ from textual.containers import Container, Vertical
 from engine.values.view import Scope
 from engine.values.views import VIEWS
 from tui.drawing.levels import Scale
+from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.pane import Pane
@@ -43,6 +44,8 @@ class Views(Container):
 
     def activate(self, pane: Pane) -> None:
         """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
+        if pane is not self.active:
+            self.post_message(ViewActivated())
         self.active = pane
         for each in self.panes:
             each.set_class(each is pane, "-active")
@@ -79,6 +82,12 @@ class Views(Container):
         if takes_focus:
             self.call_after_refresh(self._focus_active)
 
+    def await_row(self, view: str, row: int | None) -> None:
+        """Put the cursor of a table on one of its rows, as they came, when the table is drawn next."""
+        for pane in self.panes:
+            if pane.view == view and isinstance(pane, TablePane):
+                pane.awaited_row = row
+
     def _focus_active(self) -> None:
         """Put the focus on the active view, which may be another one by now."""
         self.active.focus_view()
@@ -90,8 +99,12 @@ class Views(Container):
             self.activate(pane)
 
     def zoom(self) -> None:
-        """Give the active view all the room, or share it again."""
-        self.toggle_class("-zoomed")
+        """Give the active view all the room, the tree's too where only one view is shown, or share it again."""
+        is_zoomed = not self.has_class("-zoomed")
+        if is_zoomed and self.screen.focused is not None and self not in self.screen.focused.ancestors:
+            self.active.focus_view()  # before the tree goes, which else would take the keys with it
+        self.set_class(is_zoomed, "-zoomed")
+        self.screen.set_class(is_zoomed, "-zoomed")
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

@@ -144,6 +144,21 @@ class Weights:
         if self._selected is None:
             self._draw_spectra()
 
+    @property
+    def labels(self) -> Mapping[Head, str]:
+        """What heads are called that clearly do one thing, as far as that is known."""
+        return self._labels
+
+    @property
+    def is_turning(self) -> bool:
+        """Whether what is selected is still being worked out at the distance."""
+        if self._selected is None or self.distance is None:
+            return False
+        try:
+            return self.knowledge.spectra(self._selected, self.distance) is None
+        except EngineError:
+            return False
+
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head: the measure of QK and OV, and its label."""
         rows = self.knowledge.rows([head], self.epsilon)

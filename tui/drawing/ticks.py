@@ -12,10 +12,12 @@ def brief(value: float, digits: int = 2) -> str:
     ['0', '1', '0.25', '0.012', '1e-4', '123', '1e-12', '6e23']
     >>> brief(3.2149, 3), brief(2.04e-5, 3), brief(1e30, 3)
     ('3.21', '2e-5', '1e30')
+    >>> brief(0.001), brief(0.0009999999)  # the form follows from what is written
+    ('0.001', '0.001')
     """
     if value == 0:
         return "0"
-    if 0.001 <= abs(value) < 9999.5:
+    if float(f"{abs(value):.{digits - 1}e}") >= 0.001 and abs(value) < 9999.5:
         return f"{value:.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     mantissa, _, exponent = f"{value:.{max(digits - 2, 0)}e}".partition("e")
     if not exponent:  # nan, inf

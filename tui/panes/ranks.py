@@ -32,7 +32,7 @@ class RanksTable(DataTable[Text]):
         Binding("k,up", "cursor_up", "Previous head or layer", show=False, id="ranks.up"),
         Binding("pagedown", "page_down", "A page down", show=False, id="ranks.page_down"),
         Binding("pageup", "page_up", "A page up", show=False, id="ranks.page_up"),
-        Binding("g,home", "scroll_top", "First line", show=False, id="ranks.first"),
+        Binding("gg,home", "scroll_top", "First line", show=False, id="ranks.first"),
         Binding("G,end", "scroll_bottom", "Last line", show=False, id="ranks.last"),
     ]
 

@@ -35,6 +35,10 @@ class TablePane(Pane):
     Parameters
     ----------
     view : which table.
+
+    Attributes
+    ----------
+    awaited_row : the row, as it came, that the cursor goes to when a table is drawn next; None leaves it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -63,6 +67,7 @@ class TablePane(Pane):
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
+        self.awaited_row: int | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -99,10 +104,12 @@ class TablePane(Pane):
                 self.grid.show_message(VIEWS[self.view].empty)
         self._set_title(f"{title}{self._said}")
         has_moved, self._selected = selected != self._selected, selected
-        follows = not self._begins_at_top or (has_moved and not is_new)
+        follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
         if selected is not None and "head" in self._places and "head" in table.columns and follows:
             place = (selected.stack, selected.layer, selected.label)
             self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
+        self.grid.go_to(self.awaited_row)
+        self.awaited_row = None
         self._read_out()
 
     def show_message(self, title: str, message: str) -> None:
@@ -239,7 +246,8 @@ class TablePane(Pane):
         row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
         layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
         if isinstance(layer, int) and head is not None:
-            self.post_message(HeadPicked(Head(str(row["stack"]), layer, -1 if head == "all" else int(head))))
+            name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))
+            self.post_message(HeadPicked(name, is_jump=True))
         elif "token" in VIEWS[self.view].columns and isinstance(row["token_id"], int):
             self.post_message(TokenPicked(row["token_id"]))
 

@@ -37,7 +37,7 @@ class SpectraView(Widget, can_focus=True):
         Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
         Binding("pageup", "move(-10)", "Ten singular values back", show=False, id="spectra.page_up"),
         Binding("pagedown", "move(10)", "Ten singular values on", show=False, id="spectra.page_down"),
-        Binding("home,g", "edge(False)", "First singular value", show=False, id="spectra.first"),
+        Binding("gg,home", "edge(False)", "First singular value", show=False, id="spectra.first"),
         Binding("end,G", "edge(True)", "Last singular value", show=False, id="spectra.last"),
         Binding("up,k", "select(-1)", "Matrix above", show=False, id="spectra.up"),
         Binding("down,j", "select(1)", "Matrix below", show=False, id="spectra.down"),

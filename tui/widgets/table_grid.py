@@ -44,7 +44,7 @@ class TableGrid(ScrollView, can_focus=True):
         Binding("h,left", "step(0, -1)", "Previous column", show=False, id="table.left"),
         Binding("pagedown", "page(1)", "A page down", show=False, id="table.page_down"),
         Binding("pageup", "page(-1)", "A page up", show=False, id="table.page_up"),
-        Binding("g,ctrl+home", "row_edge(False)", "First row", show=False, id="table.first"),
+        Binding("gg,ctrl+home", "row_edge(False)", "First row", show=False, id="table.first"),
         Binding("G,ctrl+end", "row_edge(True)", "Last row", show=False, id="table.last"),
         Binding("home", "column_edge(False)", "First column", show=False, id="table.first_column"),
         Binding("end", "column_edge(True)", "Last column", show=False, id="table.last_column"),

@@ -1,0 +1,160 @@
+"""What the program says of itself: the help of every widget, the line of keys, the palette, and errors of usage."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import OptionList
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle
+from tui.app import Explorer
+from tui.command_line import command
+from tui.drawing.ticks import brief
+from tui.key_line import LABELS
+from tui.palette_screen import Palette
+
+
+def own_keys(widget: Widget) -> list[tuple[str, str]]:
+    """Give id and description of the bindings that a widget's class itself has, as they are written there."""
+    return [(binding.id or "", binding.description) for _, binding in widget._bindings if binding.id is not None]
+
+
+async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", size=(100, 150)) as (app, pilot):
+        for way in (["t"], ["1"], ["2"], ["3"], ["4"], ["8"]):
+            await pilot.press(*way)
+            await settle(pilot)
+            focused = app.focused
+            assert focused is not None
+            active = {each.binding.id for each in app.screen.active_bindings.values() if each.node is focused}
+            await pilot.press("question_mark")
+            await pilot.pause()
+            lines = screen_text(app).splitlines()
+            first = next(number for number, line in enumerate(lines) if " in the " in line)
+            listed = [line.strip(" │") for line in lines[first + 1 : lines.index(lines[first], first) + 40]]
+            listed = listed[: listed.index("")]
+            wanted = {said for name, said in own_keys(focused) if name in active}
+            assert wanted
+            assert {said for said in wanted if any(line.endswith(said) for line in listed)} == wanted
+            assert len(listed) == len(wanted), listed
+            await pilot.press("escape")
+            await pilot.pause()
+
+
+async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert screen_text(app).splitlines()[0].strip() == "in the tree"
+        seen = set()
+        for key in ("pagedown",) * 20:
+            seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
+            await pilot.press(key)
+        assert {"finding one's way", "views", "sentence", "files and program", "mouse"} <= seen
+        await pilot.press("g", "g", "slash", *"export")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "Export" in text
+        assert "Sentence" not in text
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "way", "wanted"),
+    [
+        (80, ["t"], "/ Search g Go to o Off i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
+        (80, ["3"], ". Zoom f Whole a Mean x Explain / Search g Go to i Sentence ? Keys q Quit"),
+        (80, ["4"], "/ Filter o Sort g Go to i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
+        (40, ["t"], "/ Search g Go to o Off ? Keys q Quit"),
+    ],
+)
+async def test_the_line_of_keys_fits_and_says_what_matters(
+    tiny_model: TinyModel, columns: int, way: list[str], wanted: str
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", size=(columns, 24)) as (app, pilot):
+        await pilot.press(*way)
+        await settle(pilot)
+        line = screen_text(app).splitlines()[-1]
+        assert line.rstrip() == wanted
+        await pilot.resize_terminal(160, 24)
+        await pilot.pause()
+        wide = screen_text(app).splitlines()[-1]
+        assert "^p Commands" in wide
+        assert set(wanted.split()) <= set(wide.split())
+        assert list(LABELS)[-2:] == ["app.help", "app.quit"]
+
+
+async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
+    """Open the palette, type, and give what it offers."""
+    await pilot.press("ctrl+p")
+    await pilot.pause()
+    assert isinstance(app.screen, Palette)
+    await pilot.press(*text)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+    options = app.screen.query_one(OptionList)
+    return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
+
+
+async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "1.2"))[0] == "L1H2"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert (await search(app, pilot, "03"))[0] == "L0H3"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+        assert "Circuits  (4)" in await search(app, pilot, "circuits")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "circuits"
+        await search(app, pilot, "theme nord")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.theme == "nord"
+        assert any(each.startswith("Back to where you were") for each in await search(app, pilot, ""))
+        await pilot.press(*"0.1", "enter")  # without waiting for what is found
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("1", "d", "d", "d")
+        await settle(pilot)
+        assert "Δ = 0" in screen_text(app)
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in screen_text(app).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--foo"], "attn-tui: no such option"),
+        (["export", "demo"], "attn-tui: missing argument 'VIEW'"),
+        (["demo", "--energy", "3"], "attn-tui: invalid value for '--energy'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(said)
+    assert line.endswith("--help")
+
+
+def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it() -> None:
+    below, above = 0.001 - 1e-17, 0.001 + 1e-17
+    assert below < 0.001 < above or below == 0.001
+    assert brief(0.00099999999, 3) == brief(0.001, 3) == brief(0.0010000001, 3) == "0.001"
+    assert brief(0.00094, 2) == "9e-4"

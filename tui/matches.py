@@ -1,0 +1,83 @@
+"""What a search in the tree finds: layers and heads by their names, labels and marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from engine.values.heads import Head
+from engine.values.model import LayerOutline, ModelOutline
+
+_NAME = re.compile(r"(?:(?P<stack>[a-z-]+)[.:])?l?(?P<layer>\d+)(?:[h.](?P<head>\d+)?)?")
+_HEAD = re.compile(r"h(\d+)")
+_TWO_NUMBERS = re.compile(r"(\d+)[\s,]+(\d+)")
+_COMPARISON = re.compile(r"[<>=!]|\bcontains\b")
+
+Lines = tuple[tuple[LayerOutline, Head], ...]
+"""Every layer and head with the outline of its layer; made once, for a large model has thousands."""
+
+Test = Callable[[LayerOutline, Head], bool]
+"""Whether a word is true of a line: of a layer, or of a head in it."""
+
+
+def is_condition(text: str) -> bool:
+    """Say whether a text compares something, which a search does not.
+
+    Examples
+    --------
+    >>> is_condition("ov.energy_rank < 20"), is_condition("induction")
+    (True, False)
+    """
+    return _COMPARISON.search(text) is not None
+
+
+def lines_of(outline: ModelOutline) -> Lines:
+    """List a tree's lines: each layer, then its heads."""
+    return tuple((layer, name) for layer in outline.layers for name in (layer.name, *layer.head_names()))
+
+
+def find(text: str, lines: Lines, labels: Mapping[Head, str]) -> tuple[Head, ...]:
+    """List the layers and heads of which every word of a text is true, in the order of the tree.
+
+    A word is a head (``5.3``, ``L5H3``, ``decoder.L5H3``), a layer (``L5``), a head's number in every layer (``H3``),
+    or a part of a stack's name, of a head's label or of a layer's mark. Beside other words a layer means its heads too.
+
+    Parameters
+    ----------
+    text : what was typed; nothing is found by none.
+    lines : of the tree, see `lines_of`.
+    labels : what heads are called that clearly do one thing.
+    """
+    words = _TWO_NUMBERS.sub(r"\1.\2", text.strip().lower()).split()
+    tests = [_test(word, labels, is_alone=len(words) == 1) for word in words]
+    if not tests:
+        return ()
+    if len(tests) == 1:
+        (test,) = tests
+        return tuple(name for layer, name in lines if test(layer, name))
+    return tuple(name for layer, name in lines if all(test(layer, name) for test in tests))
+
+
+def _test(word: str, labels: Mapping[Head, str], *, is_alone: bool) -> Test:
+    """Make the test that a word is."""
+    if (match := _NAME.fullmatch(word)) is not None:
+        stack, number, head = match["stack"], int(match["layer"]), match["head"]
+
+        def is_named(layer: LayerOutline, name: Head) -> bool:
+            if name.layer != number or (stack is not None and not name.stack.startswith(stack)):
+                return False
+            return name.head == int(head) if head is not None else name.is_layer or not is_alone
+
+        return is_named
+    if (match := _HEAD.fullmatch(word)) is not None:
+        wanted = int(match[1])
+        return lambda layer, name: name.head == wanted
+
+    called = frozenset(head for head, label in labels.items() if word in label)
+
+    def holds(layer: LayerOutline, name: Head) -> bool:
+        if not name.is_layer:
+            return name in called or (not is_alone and word in name.stack)
+        return word in name.stack or any(word in mark.lower() for mark in layer.marks)
+
+    return holds

@@ -1,0 +1,88 @@
+"""The commands of the palette: any head, every view, what every key does, and themes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from rich.text import Text
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.dom import DOMNode
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tui.key_groups import GROUPS, VIEWS
+from tui.matches import is_condition
+from tui.parts import Parts
+from tui.places import parse_place, split_digits
+from tui.ways import Ways
+
+MOST = 40
+"""Heads that are offered at once: more than a screen has room for, and few of the thousands there are."""
+
+OWN = ("command_palette", "jump")
+"""Actions that ask for what the palette is asked."""
+
+Command = tuple[str, Callable[[], object]]
+"""What a command is called, with its keys, and what it does."""
+
+
+class Commands(Provider):
+    """Heads that a text may mean before everything else, then what matches it by its letters."""
+
+    @property
+    def _parts(self) -> Parts:
+        """The application."""
+        assert isinstance(self.app, Parts)
+        return self.app
+
+    async def discover(self) -> Hits:
+        """Offer views first, then the other actions in the order of the help."""
+        for name, command in self._actions():
+            yield DiscoveryHit(Text(name), command, name)
+
+    async def search(self, query: str) -> Hits:
+        """Offer heads, then actions and themes, the best match first."""
+        ways = self._parts.conductor.ways
+        if ways is not None:
+            for place, head in enumerate(_heads(query, ways)):
+                name = f"{head.stack} {head}" if len(ways.outline.stacks) > 1 else str(head)
+                label = ways.labels.get(head, "")
+                shown = f"{name} · {label}" if label else name
+                yield Hit(2.0 - place / 1000, Text(shown), partial(ways.jump, head), shown)
+        matcher = self.matcher(query)
+        for name, command in (*self._actions(), *self._themes()):
+            score = matcher.match(name)
+            if score > 0:
+                yield Hit(score, matcher.highlight(name), command, name)
+
+    def _actions(self) -> Iterator[Command]:
+        """Give what every key does that works now, with the keys."""
+        found: dict[tuple[DOMNode, str], tuple[str, list[str], int]] = {}
+        for each in self.screen.active_bindings.values():
+            binding = each.binding
+            if binding.id is None or binding.action in OWN:
+                continue
+            order = 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)
+            _, keys, _ = found.setdefault((each.node, binding.action), (binding.description, [], order))
+            keys.append(self.app.get_key_display(binding))
+        for (node, action), (description, keys, _) in sorted(found.items(), key=lambda item: item[1][2]):
+            yield f"{description}  ({' '.join(dict.fromkeys(keys))})", partial(self.app.run_action, action, node)
+
+    def _themes(self) -> Iterator[Command]:
+        """Give the themes."""
+        for name in sorted(self.app.available_themes):
+            yield f"theme {name}", partial(setattr, self.app, "theme", name)
+
+
+def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
+    """List the heads and layers that a text may mean, a head or layer by its name first."""
+    try:
+        place = parse_place(query, ways.outline, ways.here, ())
+    except EngineError:
+        named: tuple[Head, ...] = ()
+    else:
+        named = (place,) if isinstance(place, Head) else ()
+    found = () if is_condition(query) else ways.find(query)
+    return tuple(islice(dict.fromkeys((*named, *split_digits(query, ways.outline, ways.here), *found)), MOST))

@@ -1,0 +1,98 @@
+"""Where a person wants to go, as typed: a head, a layer, some layers on or back, or a view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head, parse_head
+from engine.values.model import ModelOutline
+from tui.walk import layer_after
+
+_STEP = re.compile(r"[+-]\d+")
+_HEAD_OF_LAYER = re.compile(r"[hH](\d+)")
+_APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
+"""The gap of ``5 3`` and of ``L5 H3``."""
+
+
+def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequence[str]) -> Head | str:
+    """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name or how it begins.
+
+    Parameters
+    ----------
+    text : what was typed.
+    outline : of the model.
+    here : what is selected; a head without a stack is of this one's, and so is one without a layer.
+    views : the names of the views.
+
+    Raises
+    ------
+    EngineError : when the text is none of these, or the model has no such head or layer.
+    """
+    typed = text.strip()
+    if typed.lower() in views:
+        return typed.lower()
+    if _STEP.fullmatch(typed):
+        return _layer_on(int(typed), outline, here)
+    if match := _HEAD_OF_LAYER.fullmatch(typed):
+        if here is None:
+            raise EngineError(f"{typed} is a head of the selected layer, and none is selected; write it as L5{typed}")
+        return _checked(Head(here.stack, here.layer, int(match[1])), outline)
+    if typed and typed[-1].isdigit():
+        return _checked(_head(typed, outline, here), outline)
+    begun = [view for view in views if typed and view.startswith(typed.lower())]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise EngineError(f"'{typed}' could be {', '.join(begun)}")
+    raise EngineError(f"'{typed}' is no head and no view; write L5H3, 5.3, h3, +1, or a name such as ranks")
+
+
+def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:
+    """Read a head or layer that may leave its stack out."""
+    joined = _APART.sub(r"\1.", typed).replace(".h", "h").replace(".H", "H")
+    if len(outline.stacks) > 1 and (joined[0].isdigit() or joined[0] in "lL"):
+        joined = f"{outline.stacks[0] if here is None else here.stack}.{joined}"
+    return parse_head(joined, outline.stacks)
+
+
+def _checked(head: Head, outline: ModelOutline) -> Head:
+    """Make sure that the model has a head or layer; the line that says so else has little room."""
+    layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
+    if head.layer not in layers:
+        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {min(layers)} to {max(layers)}")
+    if head.head >= layers[head.layer].heads:
+        raise EngineError(f"there is no head {head}: the layer has heads 0 to {layers[head.layer].heads - 1}")
+    return head
+
+
+def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
+    """Find the same head so many layers on."""
+    names = [layer.name for layer in outline.layers]
+    place = (-1 if step > 0 else len(names)) if here is None else names.index(here.whole_layer)
+    if not 0 <= place + step < len(names):
+        end = names[-1] if step > 0 else names[0]
+        raise EngineError(f"there are not so many layers: the {'last' if step > 0 else 'first'} is {end}")
+    return layer_after(outline, here, step) if here is not None else names[place + step]
+
+
+def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[Head, ...]:
+    """List the heads that digits without a mark between them may mean, as far as the model has them.
+
+    Parameters
+    ----------
+    text : what was typed; no heads where it is not digits alone.
+    outline, here : as in `parse_place`.
+    """
+    if not text.isdigit():
+        return ()
+    stack = outline.stacks[0] if here is None else here.stack
+    heads = []
+    for cut in range(1, len(text)):
+        head = Head(stack, int(text[:cut]), int(text[cut:]))
+        try:
+            heads.append(_checked(head, outline))
+        except EngineError:
+            continue
+    return tuple(heads)

@@ -1,0 +1,92 @@
+"""What is asked at the foot: where to go, and what to search in the tree."""
+
+from __future__ import annotations
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tui.matches import is_condition
+from tui.ways import Ways, place_after
+
+
+class WhereTo:
+    """The question where to go."""
+
+    label = "go to:"
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        stacks = ways.outline.stacks
+        self.names = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
+
+    def typed(self, text: str) -> str:
+        """Say what can be typed."""
+        return "" if text else "L5H3  5.3  h3  +1  ranks · g first line · Tab completes"
+
+    def answer(self, text: str) -> None:
+        """Go there; nowhere by nothing."""
+        if text.strip():
+            self._ways.go(text)
+
+    def leave(self) -> None:
+        """Stay."""
+
+
+class Search:
+    """The question what to search in the tree, which is gone to while it is typed."""
+
+    label = "/"
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        self._app = ways.app
+        self._from = ways.here
+        self._opened: Head | None = None
+        labels = dict.fromkeys(ways.labels.values())
+        stacks = ways.outline.stacks if len(ways.outline.stacks) > 1 else ()
+        marks = dict.fromkeys(mark.lower() for layer in ways.outline.layers for mark in layer.marks)
+        self.names = (*labels, *stacks, *marks)
+
+    def typed(self, text: str) -> str:
+        """Go to the first match from where the search began on, and say how many there are."""
+        found = self._ways.find(text)
+        self._app.tree_widget.mark_found(found)
+        if not text.strip():
+            self._go_to(self._from)
+            return "5.3  L5H3  H3  induction · Tab completes"
+        if is_condition(text):
+            return "the table of heads filters by conditions: w twice"
+        if not found:
+            self._go_to(self._from)
+            return "no match" if self._ways.labels else "no match; heads have labels once a sentence is read"
+        place, _ = place_after(found, self._from, self._ways.outline, 1, or_here=True)
+        self._go_to(found[place])
+        return f"{place + 1} of {len(found)}"
+
+    def _go_to(self, head: Head | None) -> None:
+        """Go to a line, and close the layer again that was opened for the one before."""
+        if head == self._ways.here:
+            return
+        tree = self._app.tree_widget
+        if self._opened is not None and (head is None or head.whole_layer != self._opened):
+            tree.close_layer(self._opened)
+            self._opened = None
+        if head is not None and not tree.is_open(head):
+            self._opened = head.whole_layer
+        self._app.conductor.go_to(head)
+
+    def answer(self, text: str) -> None:
+        """Stay at the match.
+
+        Raises
+        ------
+        EngineError : when there is none.
+        """
+        found = self._ways.find(text)
+        if text.strip() and not found:
+            raise EngineError(self.typed(text))
+        self._ways.searched = text.strip()
+
+    def leave(self) -> None:
+        """Go back to where the search began, and show what was found before."""
+        self._go_to(self._from)
+        self._app.tree_widget.mark_found(self._ways.find(self._ways.searched))

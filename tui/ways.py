@@ -1,0 +1,169 @@
+"""Ways through an open model: to a place by its name, from match to match, back and forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from engine.values.view import Scope
+from engine.values.views import VIEWS
+from tui.drawing.text import harmless
+from tui.matches import find, lines_of
+from tui.panes.table import TablePane
+from tui.places import parse_place
+from tui.visited import Place, Visited
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.weights import Weights
+
+OF_WEIGHTS = ("spectra", "ranks", "attention")
+"""The views that are no tables of `engine.values.views.VIEWS`."""
+
+
+class Ways:
+    """Ways through one open model.
+
+    Parameters
+    ----------
+    app : whose tree and views are moved in.
+    outline : of the model.
+    weights : who knows what heads are called.
+
+    Attributes
+    ----------
+    app, outline : as given.
+    searched : what was searched last; empty before that.
+    """
+
+    def __init__(self, app: Explorer, outline: ModelOutline, weights: Weights) -> None:
+        self.outline = outline
+        self.searched = ""
+        self.app = app
+        self._weights = weights
+        self._history = Visited()
+        self._lines = lines_of(outline)
+        self._is_restoring = False
+
+    @property
+    def here(self) -> Head | None:
+        """What is selected."""
+        return self.app.conductor.selected
+
+    @property
+    def labels(self) -> Mapping[Head, str]:
+        """What heads are called that clearly do one thing."""
+        return self._weights.labels
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of the views that one can go to by themselves, in the order of their keys."""
+        tables = (
+            view.name
+            for view in VIEWS.values()
+            if view.name != "rollout" and view.scope is not Scope.CELL
+            and ("vs" not in view.needs or self.app.engine.is_comparing)
+        )  # fmt: skip
+        return (*OF_WEIGHTS, *tables)
+
+    def find(self, text: str) -> tuple[Head, ...]:
+        """List the layers and heads that a text finds, in the order of the tree."""
+        return find(text, self._lines, self.labels)
+
+    def go(self, text: str) -> None:
+        """Go to the place that a text names.
+
+        Raises
+        ------
+        EngineError : when there is no such place.
+        """
+        place = parse_place(text, self.outline, self.here, self.views)
+        if isinstance(place, Head):
+            self.jump(place)
+        else:
+            self._history.leave(*self._looks(), is_jump=True)
+            self.app.conductor.show_view(place)
+
+    def jump(self, head: Head) -> None:
+        """Go to a head from a place that counts as visited."""
+        self.leave(is_jump=True)
+        self.app.conductor.go_to(head)
+
+    def go_on(self, step: int) -> str:
+        """Go to the next match of the search, or to the one before, and say which it is."""
+        if not self.searched:
+            return "nothing has been searched yet: / searches in the tree"
+        found = self.find(self.searched)
+        if not found:
+            return f"no match for {harmless(self.searched)}"
+        place, is_round = place_after(found, self.here, self.outline, step)
+        self.app.tree_widget.mark_found(found)
+        self.app.conductor.go_to(found[place])
+        end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
+        return f"/{harmless(self.searched)}  {place + 1} of {len(found)}{end if is_round else ''}"
+
+    def leave(self, *, is_jump: bool = False) -> None:
+        """Remember what the place here looks like, before something else is selected."""
+        if not self._is_restoring:
+            self._history.leave(*self._looks(), is_jump=is_jump)
+
+    def _looks(self) -> tuple[int | None, bool]:
+        """Say on which row a table's cursor is, and whether the keys go to the tree."""
+        pane = self.app.views.active
+        row = pane.grid.place if isinstance(pane, TablePane) else None
+        return row, self.app.tree_widget.has_focus
+
+    def arrive(self) -> None:
+        """Take notice of what is selected and looked at now."""
+        if not self._is_restoring:
+            in_tree = self.app.tree_widget.has_focus
+            self._history.move(Place(self.here, self.app.views.active.view, in_tree=in_tree))
+
+    def step(self, step: int) -> bool:
+        """Go back or forward; False where there is nothing."""
+        self.leave()
+        place = self._history.step(step)
+        if place is None:
+            return False
+        self._is_restoring = True
+        try:
+            self._restore(place)
+        finally:
+            self._is_restoring = False
+        return True
+
+    def _restore(self, place: Place) -> None:
+        """Show a head in a view again, with the cursor of a table on its row, and the keys where they went."""
+        app = self.app
+        app.views.await_row(place.view, place.row)
+        app.conductor.go_to(place.head)
+        app.conductor.show_view(place.view)
+        if place.in_tree:
+            app.action_tree()
+
+
+def place_after(
+    found: tuple[Head, ...], here: Head | None, outline: ModelOutline, step: int, *, or_here: bool = False
+) -> tuple[int, bool]:
+    """Find which match follows, or precedes, a line of the tree, and whether the tree's end is in between.
+
+    Parameters
+    ----------
+    found : the matches in the order of the tree, at least one.
+    here : the line; None is the model's own, the first.
+    outline : of the model.
+    step : 1 or -1.
+    or_here : whether the line itself will do.
+    """
+    if here is None:
+        return (0, False) if step > 0 else (len(found) - 1, True)
+    order = {layer.name: place for place, layer in enumerate(outline.layers)}
+    at = (order[here.whole_layer], here.head)
+    places = [(order[head.whole_layer], head.head) for head in found]
+    if step > 0:
+        after = [n for n, place in enumerate(places) if place > at or (or_here and place == at)]
+        return (after[0], False) if after else (0, True)
+    before = [n for n, place in enumerate(places) if place < at]
+    return (before[-1], False) if before else (len(found) - 1, True)
