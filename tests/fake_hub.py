@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,11 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from huggingface_hub import close_session, constants
+
+from engine.models import download
+
+STEP = 4096
+"""Bytes of a file that are sent at a time."""
 
 
 @dataclass
@@ -68,6 +74,9 @@ class FakeHub:
     repositories : by model id.
     requests : all there were.
     cut_after : by file name, how many bytes to send before the connection breaks; each only once.
+    held_at : how many bytes of a file are sent until this is None again; None: all.
+    pause : seconds between two pieces of a file.
+    ignores_ranges : whether whole files are sent to whoever asks for a part.
     dies_of_cuts : whether such a break takes the whole network away.
     dead : whether the network is away: connections are closed without an answer.
     hanging : parts of paths that are never answered.
@@ -78,6 +87,9 @@ class FakeHub:
         self.repositories: dict[str, Repository] = {}
         self.requests: list[Request] = []
         self.cut_after: dict[str, int] = {}
+        self.held_at: int | None = None
+        self.pause = 0.0
+        self.ignores_ranges = False
         self.dies_of_cuts = False
         self.dead = False
         self.hanging: tuple[str, ...] = ()
@@ -196,7 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, name: str, files: Mapping[str, bytes]) -> None:
         """Send a file, or the rest of it, or only so much of it that the connection breaks in the middle."""
         content = files[name]
-        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", "")) if not self.hub.ignores_ranges else None
         start = int(wanted[1]) if wanted else 0
         self.send_response(206 if wanted else 200)
         if wanted:
@@ -209,7 +221,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         cut = self.hub.cut_after.pop(name, None)
-        self.wfile.write(content[start:] if cut is None else content[start:cut])
+        for place in range(start, len(content) if cut is None else cut, STEP):
+            self.wfile.write(content[place : min(place + STEP, len(content) if cut is None else cut)])
+            time.sleep(self.hub.pause)
+            while self.hub.held_at is not None and place >= self.hub.held_at:
+                time.sleep(0.01)
         if cut is not None:
             self.hub.dead = self.hub.dies_of_cuts
             self.close_connection = True
@@ -220,5 +236,5 @@ def point_at(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 4096)
+    monkeypatch.setattr(download, "REPORT_SECONDS", 0.005)
     close_session()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from huggingface_hub import constants, file_download
 from safetensors.torch import load_file
 
+from engine.models import download
 from engine.models.hub import find_in_cache
 from engine.models.locate import locate
+from engine.models.pace import Pace
+from engine.models.transfer import Transfer
 from engine.values.errors import Superseded
 from engine.values.progress import Progress
 from tests.conftest import TinyModel
@@ -25,7 +28,8 @@ NAME = "somebody/tiny"
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the Hub's client not wait between its attempts."""
+    """Let nobody wait between attempts."""
+    monkeypatch.setattr(download, "WAITS", (0.0,) * download.TRIES)
     monkeypatch.setattr(file_download, "time", SimpleNamespace(sleep=lambda seconds: None, time=time.time))
 
 
@@ -49,8 +53,10 @@ def test_a_model_is_downloaded_once_and_then_found_without_asking(hub: FakeHub, 
 
 def test_progress_rises_to_the_total(hub: FakeHub, tiny_model: TinyModel) -> None:
     repository = hub.add(NAME, tiny_model("gpt2"))
+    hub.pause = 0.01
     seen: list[Progress] = []
     locate(NAME, report=seen.append)
+    seen = [progress for progress in seen if progress.total]  # before, the Hub is asked what there is
     done = [progress.done for progress in seen]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, sum(map(len, repository.files.values())))
@@ -58,36 +64,6 @@ def test_progress_rises_to_the_total(hub: FakeHub, tiny_model: TinyModel) -> Non
     assert {progress.total for progress in seen} == {done[-1]}
     assert {(progress.activity, progress.unit) for progress in seen} == {(f"downloading {NAME}", "bytes")}
     assert [progress.finished for progress in seen].count(True) < 4
-
-
-def test_progress_counts_bytes_once_where_the_hub_reports_them_twice(
-    hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The Hub's newer storage reports what came over the network and what was put together, on two bars of one class.
-    reporting = pytest.importorskip("huggingface_hub.utils._xet_progress_reporting")
-    repository = hub.add(NAME, tiny_model("gpt2"))
-    seen: list[Progress] = []
-    halfway: dict[int, int] = {}
-
-    def in_two_steps(url: str, temp_file: Any, *, tqdm_class: type, expected_size: int, **rest: Any) -> None:
-        content = repository.files[url.rpartition("/")[2]]
-        reporter: Any = reporting.XetDownloadProgressReporter(
-            reconstruction_desc="", total=expected_size, log_level=30, tqdm_class=tqdm_class
-        )
-        with reporter:
-            for part in (len(content) // 2, len(content)):
-                report = SimpleNamespace(
-                    total_bytes=len(content), total_bytes_completed=part, total_transfer_bytes_completed=part,
-                    total_bytes_completion_rate=1.0, total_transfer_bytes_completion_rate=1.0,
-                )  # fmt: skip
-                reporter.update_progress(report)
-                halfway.setdefault(len(content), seen[-1].done)
-        temp_file.write(content)
-
-    monkeypatch.setattr(file_download, "http_get", in_two_steps)
-    locate(NAME, report=seen.append)
-    largest = max(halfway)
-    assert halfway[largest] == seen[-1].total - largest + largest // 2
 
 
 UNNEEDED = {
@@ -148,9 +124,10 @@ def test_a_connection_cut_in_the_middle_is_taken_up_where_it_broke(
     ranges = [each.range for each in hub.requests if each.path.endswith("model.safetensors") and each.method == "GET"]
     assert ranges[0] == ""
     assert 0 < int(ranges[1].removeprefix("bytes=").removesuffix("-")) <= 30_000
-    done = [progress.done for progress in seen]
+    done = [progress.done for progress in seen if progress.total]
     assert done == sorted(done)
     assert done[-1] == seen[-1].total
+    assert any("trying again (1 of" in progress.note for progress in seen)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
@@ -165,7 +142,7 @@ def test_a_network_lost_in_the_middle_is_said_and_the_next_try_completes_the_mod
     hub.cut_after, hub.dies_of_cuts = {name: 100}, True
     line = not_found(NAME)
     assert NAME in line
-    assert "demo" in line or "again" in line
+    assert "demo" in line or "open it again to go on" in line
     hub.dead = False
     fetched_before = set(hub.fetched()) - {name}
     hub.requests.clear()
@@ -176,16 +153,85 @@ def test_a_network_lost_in_the_middle_is_said_and_the_next_try_completes_the_mod
 
 def test_a_download_that_is_given_up_leaves_nothing_that_looks_complete(hub: FakeHub, tiny_model: TinyModel) -> None:
     original = tiny_model("gpt2")
-    hub.add(NAME, original)
+    size = len(hub.add(NAME, original).files["model.safetensors"])
+    hub.pause = 0.01
 
     def give_up(progress: Progress) -> None:
-        if progress.done > progress.total * 0.7:
+        if progress.total and progress.done > progress.total * 0.7:
             raise Superseded("replaced by a newer request")
 
     with pytest.raises(Superseded):
         locate(NAME, report=give_up)
     assert find_in_cache(NAME, None) is None
+    hub.requests.clear()
+    hub.pause = 0.0
+    seen: list[Progress] = []
+    assert_is(locate(NAME, report=seen.append).directory, original)
+    assert hub.fetched() == ["model.safetensors"], "what is whole is not fetched again"
+    (start,) = [int(each.range.removeprefix("bytes=").removesuffix("-")) for each in hub.requests if each.range]
+    assert size * 0.5 < start < size
+    begun = next(progress.done for progress in seen if progress.total)
+    assert begun > 0, "what is there is counted from the beginning"
+
+
+def test_a_server_that_sends_the_whole_file_again_does_no_harm(hub: FakeHub, tiny_model: TinyModel) -> None:
+    original = tiny_model("gpt2")
+    hub.add(NAME, original)
+    hub.pause = 0.01
+
+    def give_up(progress: Progress) -> None:
+        if progress.total and progress.done > progress.total * 0.5:
+            raise Superseded("replaced by a newer request")
+
+    with pytest.raises(Superseded):
+        locate(NAME, report=give_up)
+    hub.pause, hub.ignores_ranges = 0.0, True
     assert_is(locate(NAME).directory, original)
+    assert any(each.range for each in hub.requests)
+
+
+def test_a_part_that_is_too_long_is_thrown_away(hub: FakeHub, tiny_model: TinyModel) -> None:
+    original = tiny_model("gpt2")
+    content = hub.add(NAME, original).files["model.safetensors"]
+    blobs = Path(constants.HF_HUB_CACHE) / "models--somebody--tiny" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{hashlib.sha256(content).hexdigest()}.incomplete").write_bytes(content + b"more")
+    assert_is(locate(NAME).directory, original)
+
+
+def test_a_disk_without_room_is_said_before_anything_is_fetched(
+    hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(NAME, tiny_model("gpt2"))
+    monkeypatch.setattr(download, "disk_usage", lambda place: SimpleNamespace(free=1000))
+    line = not_found(NAME)
+    assert "no room" in line
+    assert "1.0 kB are free" in line
+    assert "HF_HOME" in line
+    assert hub.fetched() == []
+
+
+def test_the_time_left_follows_from_the_mean_rate_of_the_last_seconds() -> None:
+    pace = Pace()
+    assert pace.rate(0.0, 0) is None
+    assert pace.rate(0.5, 100) is None, "too early to tell"
+    assert pace.rate(2.0, 400) == 200
+    for second in range(3, 100):
+        rate = pace.rate(float(second), 400 + 50 * (second - 2))
+    assert rate == 50, "what was long ago does not count"
+    assert Progress("", 1000, 2000, "bytes", rate).remaining == 20
+    assert Progress("", 1000, 2000, "bytes").remaining is None
+    assert pace.rate(130.0, 400 + 50 * 97) is None, "nothing comes any more"
+
+
+def test_what_an_earlier_try_left_does_not_count_as_speed(hub: FakeHub, tiny_model: TinyModel) -> None:
+    content = hub.add(NAME, tiny_model("gpt2")).files["model.safetensors"]
+    blobs = Path(constants.HF_HUB_CACHE) / "models--somebody--tiny" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{hashlib.sha256(content).hexdigest()}.incomplete").write_bytes(content[:-100])
+    transfer = Transfer(NAME, commit(hub.repositories[NAME].files), "model.safetensors", len(content))
+    transfer.run()
+    assert (transfer.fetched, transfer.received) == (100, len(content))
 
 
 def test_a_model_that_is_not_there_is_said_to_be_missing_or_private(hub: FakeHub) -> None:

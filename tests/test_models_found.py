@@ -114,5 +114,12 @@ def test_the_models_of_the_cache_are_listed_last_used_first(
             os.utime(file.resolve(), (used, used))
             if name == "somebody/half" and file.name == "model.safetensors":
                 file.unlink()
-    code = "from engine.models.hub import cached_models; print(*(model.name for model in cached_models()))"
-    assert run_apart(code, HF_HUB_CACHE=str(tmp_path / "cache")).split() == ["somebody/new", "somebody/old"]
+    code = """
+from engine.models.catalogue import cached_models
+for each in cached_models(): print(each.name, each.model_type, each.layers, each.heads, each.missing or "nothing")
+"""
+    assert run_apart(code, HF_HUB_CACHE=str(tmp_path / "cache")).splitlines() == [
+        "somebody/half gpt2 2 4 weights",
+        "somebody/new gpt2 2 4 nothing",
+        "somebody/old gpt2 2 4 nothing",
+    ]

@@ -12,11 +12,12 @@ from tui.copy_actions import CopyActions
 from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEWS
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
+from tui.opening import ModelActions
 from tui.sentence_actions import SentenceActions
 from tui.way_actions import WayActions
 
 
-class Actions(CopyActions, LookActions, SentenceActions, WayActions, KeyWatch):
+class Actions(CopyActions, LookActions, ModelActions, SentenceActions, WayActions, KeyWatch):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -86,7 +86,7 @@ class Explorer(Actions):
         self.key_line = KeyLine()
         self.prompt = Prompt(lambda: self.keys_pressed)
         self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", ascii_only=ascii_only)
-        self._start = start
+        self.start = start
         self.ascii_only = ascii_only
         if ascii_only:
             self.draw_ascii_only()
@@ -111,8 +111,8 @@ class Explorer(Actions):
         for name in (signal.SIGTERM, signal.SIGHUP):
             # Without this the process would end at once and leave the terminal in its other state.
             loop.add_signal_handler(name, self._hang_up, name)
-        if self._start.model is not None:
-            self.model_line.show(f"opening {self._start.model} …")
+        if self.start.model is not None:
+            self.model_line.show(f"opening {self.start.model} …")
         self.tree_widget.focus()
         self.call_after_refresh(self._begin)
 
@@ -127,35 +127,29 @@ class Explorer(Actions):
 
     async def _begin(self) -> None:
         """Open the model that was named, or let one be chosen, and make the views meanwhile."""
-        named = self._start.model
+        named = self.start.model
         opening = None if named is None else self.engine.open(named, self.report)
+        await self.make_views(self.start)
+        if self.start.config is not None:
+            self.use_config(self.start.config)
+        if opening is not None and named is not None:
+            self.conductor.open(opening)
+            self.engine.remember(named)
+            self.set_timer(PATIENCE, self.do_kept_keys)
+        else:
+            self.screen.add_class("-choosing")
+            self.choose_model(is_first=True)
+            self.do_kept_keys()
+
+    async def make_views(self, start: Start) -> None:
+        """Make the views, and what decides what they show of the model that is opened next."""
         from tui.conductor import Conductor
         from tui.views import Views
 
         views = Views(ascii_only=self.ascii_only)
-        await self.query_one("#body").mount(views)
+        await self.screen_stack[0].query_one("#body").mount(views)
         self._views = views
-        self._conductor = Conductor(self, self._start)
-        if self._start.config is not None:
-            self.use_config(self._start.config)
-        if opening is not None:
-            self._conductor.open(opening)
-            self.set_timer(PATIENCE, self.do_kept_keys)
-            return
-        from tui.chooser import ChooserScreen
-
-        self.screen.add_class("-choosing")
-        await self.push_screen(ChooserScreen(self.engine), self._chosen)
-        self.do_kept_keys()
-
-    def _chosen(self, model: str | None) -> None:
-        """Open the model that was chosen, or leave."""
-        if model is None:
-            self.exit()
-        else:
-            self.screen_stack[0].remove_class("-choosing")
-            self.model_line.show(f"opening {model} …")
-            self.conductor.open(self.engine.open(model, self.report))
+        self._conductor = Conductor(self, start)
 
     def report(self, progress: Progress) -> None:
         """Pass on how far a download is; called on the engine thread."""
@@ -192,7 +186,9 @@ class Explorer(Actions):
 
     @on(HeadPicked)
     def _head_picked(self, event: HeadPicked) -> None:
-        """Show the head or layer of a row."""
+        """Show the head or layer of a row, unless it is of a model that has been put away."""
+        if not self.is_ready or not self.conductor.has(event.name):
+            return
         if event.is_jump and self.conductor.ways is not None:
             self.conductor.ways.jump(event.name)
         else:
@@ -201,18 +197,20 @@ class Explorer(Actions):
     @on(HeadSwitched)
     def _head_switched(self, event: HeadSwitched) -> None:
         """Switch a head off or on."""
-        if self.is_ready:
+        if self.is_ready and self.conductor.has(event.head):
             self.conductor.switch(event.head)
 
     @on(TokenPicked)
     def _token_picked(self, event: TokenPicked) -> None:
         """Show what the logit of another token is made of; switching heads off is of that token from then on too."""
-        self.conductor.choose_token(event.number)
+        if self.is_ready:
+            self.conductor.choose_token(event.number)
 
     @on(PositionMoved)
     def _position_moved(self, event: PositionMoved) -> None:
         """Predict at another token."""
-        self.conductor.step_position(event.step)
+        if self.is_ready:
+            self.conductor.step_position(event.step)
 
     @on(Input.Submitted)
     def _sentence_submitted(self, event: Input.Submitted) -> None:
@@ -230,7 +228,8 @@ class Explorer(Actions):
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
         """Show QK at another distance."""
-        self.conductor.change_distance(event.step)
+        if self.is_ready:
+            self.conductor.change_distance(event.step)
 
     @on(CellMoved)
     def _cell_moved(self) -> None:
@@ -245,7 +244,9 @@ class Explorer(Actions):
 
     @on(GroupReady)
     def _group_ready(self, event: GroupReady) -> None:
-        """Keep what the sweep has found."""
+        """Keep what the sweep has found, unless that is of a model that has been put away."""
+        if not self.is_ready or event.engine is not self.engine:
+            return
         self.conductor.learn(event.layer, event.whole_layer, event.group)
         done = event.progress.finished and event.whole_layer
         self.progress_line.show("" if done else describe(event.progress))

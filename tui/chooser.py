@@ -1,8 +1,12 @@
-"""The models that are already on this machine, when none was named."""
+"""The opening screen: the models on this machine, a field for any other, and the download of what is not here."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -10,57 +14,293 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Label, OptionList
-from textual.widgets.option_list import Option
+from textual.widgets import Input, OptionList, Static
 
 from engine.service.engine import Engine
-from engine.values.memory import size
+from engine.values.errors import EngineError, Superseded
+from engine.values.found import FoundModel, Place
+from engine.values.model import ModelOutline
+from engine.values.progress import Progress
+from tui.drawing.text import harmless
+from tui.found_list import NOT_HERE, FoundList
+from tui.messages import Advanced
+from tui.model_field import ModelField
+from tui.panes.line import Line
+from tui.status_line import describe
+
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+"""What can be the id of a model on the Hub."""
+
+STOPPED = "stopped; what has come is kept, Enter goes on from there"
 
 
-class ChooserScreen(ModalScreen[str | None]):
-    """A list of the demo and the models of the local Hub cache."""
+@dataclass(frozen=True)
+class Opened:
+    """A model that has been opened: its name as it was asked for, its engine and what is known of it."""
+
+    name: str
+    engine: Engine
+    outline: ModelOutline
+
+
+class ChooserScreen(ModalScreen[Opened | None]):
+    """Opens a model, beside the one that is open already where there is one; its result is None when it is left.
+
+    Parameters
+    ----------
+    engine : of the model that is open, or one with none.
+    is_first : whether the program is left with this screen.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,ctrl+c", "leave", "Quit", id="chooser.quit"),
-        Binding("j", "move(1)", "Down", show=False, id="chooser.down"),
-        Binding("k", "move(-1)", "Up", show=False, id="chooser.up"),
+        Binding("escape", "leave", "Leave, or stop", id="chooser.leave"),
+        Binding("q", "leave", "Leave", show=False, id="chooser.quit"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
+        Binding("slash,i", "field", "To the field", show=False, id="chooser.field"),
+        Binding(
+            "tab", "complete", "Complete the path, or to the list", show=False, id="chooser.complete", priority=True
+        ),
+        Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
+        Binding("enter", "open", "Open", id="chooser.open", priority=True),
+        Binding("down", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
+        Binding("up", "move('cursor_up')", "Model before", show=False, id="chooser.up", priority=True),
+        Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
+        Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
     ]
 
-    def __init__(self, engine: Engine) -> None:
+    class Found(Message):
+        """Models have been found; sent from the engine thread."""
+
+        def __init__(self, models: tuple[FoundModel, ...]) -> None:
+            self.models = models
+            super().__init__()
+
+    def __init__(self, engine: Engine, *, is_first: bool) -> None:
         super().__init__()
         self._engine = engine
-        self._list = OptionList(Option(Text("demo  shipped with attn-tui"), id="demo"), markup=False)
+        self._is_first = is_first
+        self._opening: Engine | None = None
+        self._is_downloading = False
+        self._refused = ""
+        self._place: Place | None = None
+        self.field = ModelField()
+        self.list = FoundList()
+        self.heading_line = Line(classes="chooser-heading")
+        self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
-        """Show the list."""
+        """Stack the field, the list, what Enter would do, and the keys."""
+        leave = "esc leave" if self._is_first else "esc back"
         with Vertical(id="chooser"):
-            yield Label("models on this machine; others: attn-tui MODEL", markup=False)
-            yield self._list
-            yield Label("enter opens · j k or arrows move · q or esc leaves", markup=False)
+            yield Static("open a model: search, Hub id or path", markup=False, classes="chooser-title")
+            yield self.field
+            yield self.heading_line
+            yield self.list
+            yield self.state
+            yield Static(f"enter open · tab complete · {leave}", markup=False, classes="chooser-keys")
 
     def on_mount(self) -> None:
-        """Look into the cache."""
-        self._list.focus()
-        self.run_worker(self._look())
+        """Look for models."""
+        self.set_focus(self.field)
+        self.run_worker(self._look(), group="models")
+
+    def on_resize(self) -> None:
+        """Name the columns that there is room for."""
+        self.call_after_refresh(lambda: self.heading_line.show(self.list.heading()))
 
     async def _look(self) -> None:
-        """Add the cached models."""
-        for model in await asyncio.wrap_future(self._engine.cached_models()):
-            self._list.add_option(Option(Text(f"{model.name}  {size(model.size)}"), id=model.name))
+        """List what the engine finds, as it comes."""
+        try:
+            await asyncio.wrap_future(
+                self._engine.choices.found_models(lambda some: self.post_message(self.Found(some)))
+            )
+        except Superseded:
+            return
+        except EngineError as error:
+            self._say(str(error), "error")
+            return
+        self.call_later(self._finish)
+
+    def _finish(self) -> None:
+        """Say of what was opened before that it is gone, now that all is found."""
+        self.list.finish()
+        self._explain()
+
+    def on_chooser_screen_found(self, message: Found) -> None:
+        """List more models."""
+        self.list.add(message.models)
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Filter at once; find out what a path leads to."""
+        event.stop()
+        self._place, self._refused = None, ""
+        self.list.narrow(event.value)
+        self._explain()
+        if event.value.strip():
+            self.run_worker(self._look_up(event.value.strip()), group="path", exclusive=True)
+
+    async def _look_up(self, text: str) -> None:
+        """Learn what is at a path, while it is still the one that is typed."""
+        try:
+            place = await asyncio.wrap_future(self._engine.choices.look_up(text))
+        except EngineError:
+            return
+        if self.field.value.strip() == text:
+            self._place = place
+            if self._opening is None:
+                self._explain()
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self) -> None:
+        """Say what Enter would do with another model."""
+        if self._opening is None:
+            self._explain()
 
     @on(OptionList.OptionSelected)
-    def _choose(self, event: OptionList.OptionSelected) -> None:
-        """Take what was chosen."""
-        self.dismiss(event.option_id)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        """Open the model that was clicked."""
+        event.stop()
+        self.action_open()
+
+    def _explain(self) -> None:
+        """Say what Enter would do."""
+        model, name = self.list.chosen, self.list.name_chosen
+        if name and name == self._refused:
+            return  # what is wrong with it stays until another is looked at
+        self._refused = ""
+        if model is not None and model.missing == NOT_HERE:
+            self._say(f"{name} is {NOT_HERE}: Enter downloads it")
+        elif model is not None and model.missing:
+            goes_on = "Enter tries it" if name.startswith("/") else "Enter downloads what is missing"
+            self._say(f"{harmless(name)} is not complete: {model.missing}; {goes_on}")
+        elif model is not None:
+            self._say(f"Enter opens {harmless(name)}")
+        elif name:
+            self._say(self._of_text(name))
+        else:
+            self._say("looking for models …")
+
+    def _of_text(self, text: str) -> str:
+        """Say what Enter would do with what is typed."""
+        shown = harmless(text)
+        if self._place is not None and self._place.kind:
+            return f"Enter opens the {self._place.kind} {shown}"
+        if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
+            more = self._place.completions if self._place is not None else ()
+            listed = "  ".join(harmless(each.rstrip("/").rpartition("/")[2]) for each in more[:8])
+            return f"tab completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+            return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
+        return f"{shown} is {NOT_HERE}: Enter downloads it from the Hub"
+
+    def _say(self, text: str, kind: str = "") -> None:
+        """Write below the list."""
+        self.state.set_class(kind == "error", "-error")
+        self.state.update(Text(text))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave letters to the field while it is typed into, and everything but leaving alone while a model opens."""
+        if self._opening is not None:
+            return action in ("leave", "app.quit", "quit")
+        return True
+
+    def action_field(self) -> None:
+        """Go to the field."""
+        self.set_focus(self.field)
+
+    def action_move(self, way: str) -> None:
+        """Move the list's cursor, wherever the focus is."""
+        getattr(self.list, f"action_{way}")()
+
+    async def action_complete(self) -> None:
+        """Complete the path that is typed; where it is none, go to the list, or back."""
+        text = self.field.value.strip()
+        if self.focused is not self.field:
+            self.set_focus(self.field)
+        elif not text:
+            self.set_focus(self.list)
+        else:
+            self.run_worker(self._complete(text), group="complete", exclusive=True)
+
+    async def _complete(self, text: str) -> None:
+        """Put into the field what all completions have in common."""
+        try:
+            place = await asyncio.wrap_future(self._engine.choices.look_up(text))
+        except EngineError:
+            return
+        common = _beginning(place.completions)
+        if self.field.value.strip() != text:
+            return
+        if len(common) > len(text):
+            self.field.value = common
+            self.field.cursor_position = len(common)
+        elif not place.completions and "/" not in text:
+            self.set_focus(self.list)
+
+    def action_open(self) -> None:
+        """Open what the list's cursor is on."""
+        name = self.list.name_chosen
+        if name:
+            self._opening = self._engine.another(name)
+            self._wait_for_it(True)
+            self._say(f"opening {harmless(name)} …")
+            self.run_worker(self._open(name, self._opening), group="open", exclusive=True)
+
+    async def _open(self, name: str, engine: Engine) -> None:
+        """Open a model; where that fails, say why and stay."""
+        try:
+            outline = await asyncio.wrap_future(engine.open(name, self._report))
+        except Superseded:
+            return  # it has been stopped, or the program is being left
+        except EngineError as error:
+            engine.close()
+            if self._opening is engine:
+                self._stay(str(error))
+        else:
+            if self._opening is engine:
+                self.dismiss(Opened(name, engine, outline))
+
+    def _stay(self, said: str) -> None:
+        """Let another model be chosen."""
+        self._opening = None
+        self._is_downloading = False
+        self._refused = self.list.name_chosen
+        self._wait_for_it(False)
+        self._say(" ".join(said.split()), "error")
+
+    def _wait_for_it(self, waits: bool) -> None:
+        """Take no other choice while a model opens, and begin with the field again when it does not."""
+        self.field.disabled = self.list.disabled = waits
+        if not waits:
+            self.set_focus(self.field)
+
+    def _report(self, progress: Progress) -> None:
+        """Pass on how far a download is; called on the engine thread."""
+        self.post_message(Advanced(progress))
+
+    @on(Advanced)
+    def _advanced(self, event: Advanced) -> None:
+        """Show how far a download is, unless it has been stopped."""
+        event.stop()
+        if self._opening is not None:
+            self._is_downloading |= event.progress.unit == "bytes"
+            stops = "esc stops, and keeps what has come" if self._is_downloading else "esc stops"
+            self._say(f"{describe(event.progress)}\n{stops}")
 
     def action_leave(self) -> None:
-        """Choose none."""
-        self.dismiss(None)
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor."""
-        if step > 0:
-            self._list.action_cursor_down()
+        """Stop opening a model; or leave."""
+        if self._opening is not None:
+            self._opening.close()
+            self._stay(STOPPED if self._is_downloading else "stopped")
         else:
-            self._list.action_cursor_up()
+            self.dismiss(None)
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Give what all of some texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:place]

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+from dataclasses import replace
 from types import FrameType
 from typing import IO, Any
 
@@ -132,6 +133,7 @@ def command() -> None:
 @click.option("--ascii/--no-ascii", "ascii_only", default=False, help="Draw with ASCII characters alone.")
 @click.option("--log-scale/--linear-scale", default=None, help="Begin on this scale.")
 @click.option("--restore/--fresh", default=True, help="Begin where the model was left, or at its beginning.")
+@click.option("--no-recent", is_flag=True, help="Neither list models opened before nor remember this one.")
 @comparing_options
 @engine_options
 @one_line_errors
@@ -145,10 +147,11 @@ def explore(
     ascii_only: bool,
     log_scale: bool | None,
     restore: bool,
+    no_recent: bool,
     **arguments: Any,
 ) -> None:
     """Open the explorer."""
-    options = take_options(arguments)
+    options = replace(take_options(arguments), keep_recent=not no_recent)
     from tui.launch import launch
     from tui.start import Start
 

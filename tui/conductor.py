@@ -8,6 +8,9 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakSet
+
+from textual.worker import Worker
 
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
@@ -64,9 +67,35 @@ class Conductor:
         self._is_labelled = False
         self._is_turning = False
         self._writing = Writing(app)
-        self.sentences = Sentences(app, keeps=start.keeps_history)
+        self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
+        app.sentences = self.sentences  # they are of the person, and stay when another model is opened
         self.coloured = Coloured(app)
         self.restoring = Restoring(app, start)
+        self._engine = app.engine
+        self._workers: WeakSet[Worker[None]] = WeakSet()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a model is open."""
+        return self._weights is not None
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of the energy rank."""
+        return self.restoring.epsilon if self._weights is None else self._weights.epsilon
+
+    def has(self, name: Head) -> bool:
+        """Say whether the open model has a head or layer."""
+        try:
+            return self._weights is not None and bool(self._weights.knowledge.outline.layer(name))
+        except EngineError:
+            return False
+
+    def close(self) -> None:
+        """Wait for nothing any more: another model takes the place of this one."""
+        self.restoring.close()
+        for worker in list(self._workers):
+            worker.cancel()
 
     @property
     def is_idle(self) -> bool:
@@ -165,7 +194,8 @@ class Conductor:
 
     def _do_the_rest(self) -> None:
         """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
-        self._app.started()
+        started, self._app.started = self._app.started, lambda: None  # with the first model alone
+        started()
         if self.selected is not None and self._weights is not None:
             self._weights.ask(self.selected, not self.selected.is_layer)
         if self._first_text is not None:
@@ -202,7 +232,7 @@ class Conductor:
 
     def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
         """Pass on what the sweep has found; called on the engine thread."""
-        self._app.post_message(GroupReady(layer, whole_layer, group, progress))
+        self._app.post_message(GroupReady(self._engine, layer, whole_layer, group, progress))
 
     def _run(self, work: Awaitable[None], group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
@@ -213,7 +243,7 @@ class Conductor:
             except Superseded:
                 return
 
-        self._app.run_worker(quietly(), group=group, exclusive=True)
+        self._workers.add(self._app.run_worker(quietly(), group=group, exclusive=True))
 
     def _report(self, progress: Progress) -> None:
         """Say how far something has come that was asked for."""

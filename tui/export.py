@@ -26,6 +26,7 @@ from engine.values.spectra import Spectrum
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, View
 from engine.values.views import VIEWS
+from tui.headless import open_headless
 from tui.request import Request
 from tui.selection import Selection, select
 from tui.status_line import StatusLine
@@ -42,7 +43,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     request.check()
     engine = Engine(options)
     with StatusLine(sys.stderr) as status:
-        outline = engine.open(model, status.show).result()
+        outline = open_headless(engine, model, status)
         selection = select(outline, request)
         comparison = engine.compare(status.show).result() if request.vs else None
         export = Export(engine, outline, request, selection, status, comparison)

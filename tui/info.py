@@ -26,6 +26,7 @@ def lines() -> Iterator[str]:
         ("settings", config_file()),
         ("last looked at", state_directory()),
         ("typed sentences", history_file()),
+        ("opened before", state_directory() / "recent.json"),
         ("cache of spectra", cache_directory()),
         ("cache of models", models_directory()),
         ("log", log_file()),

@@ -10,6 +10,7 @@ from engine.service.engine import Engine
 from engine.service.loading import rest_collector, wake_collector
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
+from tui.headless import open_headless
 from tui.start import Start
 from tui.status_line import StatusLine
 
@@ -84,5 +85,5 @@ def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:
     """Say what is wrong with the model, if anything is, and else that the explorer needs a terminal."""
     if model is not None:
         with StatusLine(sys.stderr) as status:
-            Engine(options).open(model, status.show).result()
+            open_headless(Engine(options), model, status)
     raise EngineError(NO_TERMINAL)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from engine.service.engine import Engine
     from engine.values.errors import EngineError
     from engine.values.heads import Head
     from engine.values.progress import Progress
@@ -27,8 +28,9 @@ class Advanced(Message):
 
 @dataclass
 class GroupReady(Message):
-    """The sweep has computed spectra, or found out why there are none."""
+    """The sweep of an engine's model has computed spectra, or found out why there are none."""
 
+    engine: Engine
     layer: Head
     whole_layer: bool
     group: SpectraGroup | EngineError

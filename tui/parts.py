@@ -8,11 +8,13 @@ from tui.frame import Frame
 from tui.key_line import KeyLine
 from tui.prompt import Prompt
 from tui.sentence_input import SentenceInput
+from tui.start import Start
 from tui.tree import HeadTree
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from tui.conductor import Conductor
+    from tui.sentences import Sentences
     from tui.views import Views
 
 
@@ -27,6 +29,8 @@ class Parts(Frame):
     key_line : the keys at the foot, in whose place a word can be said.
     prompt : the question at the foot.
     keys_pressed : how many keys have been pressed.
+    start : what was asked for on the command line.
+    sentences : what was typed in this run and before, once the first frame is painted.
     """
 
     engine: Engine
@@ -35,12 +39,14 @@ class Parts(Frame):
     sentence_input: SentenceInput
     key_line: KeyLine
     prompt: Prompt
+    start: Start
 
     def __init__(self) -> None:
         super().__init__()
         self.keys_pressed = 0
         self._views: Views | None = None
         self._conductor: Conductor | None = None
+        self.sentences: Sentences | None = None
 
     @property
     def views(self) -> Views:
@@ -58,3 +64,7 @@ class Parts(Frame):
     def is_ready(self) -> bool:
         """Whether the views are there."""
         return self._conductor is not None
+
+    async def make_views(self, start: Start) -> None:
+        """Make the views, and what decides what they show of the model that is opened next."""
+        raise NotImplementedError

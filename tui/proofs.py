@@ -16,6 +16,7 @@ from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof
+from tui.headless import open_headless
 from tui.status_line import StatusLine
 
 
@@ -59,7 +60,7 @@ def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
             proofs.append(proof)
             status.show(progress)
 
-        engine.open(model, status.show).result()
+        open_headless(engine, model, status)
         engine.check(deliver).result()
     rows = [describe_proof(proof) for proof in proofs]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]

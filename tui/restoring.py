@@ -43,8 +43,7 @@ class Restoring:
         self._last = Remembered()
         self._kept = Remembered()
         self._writer: threading.Thread | None = None
-        if start.is_restoring:
-            app.set_interval(CALM, self.keep)
+        self._timer = app.set_interval(CALM, self.keep) if start.is_restoring else None
 
     async def recall(self, outline: ModelOutline) -> None:
         """Learn how a model was left."""
@@ -117,6 +116,13 @@ class Restoring:
         self._kept = now
         self._writer = threading.Thread(target=remember, args=(self._key, now), daemon=True)
         self._writer.start()
+
+    def close(self) -> None:
+        """Keep the last of a model that another one takes the place of, and nothing after that."""
+        if self._timer is not None:
+            self._timer.stop()
+        self.keep()
+        self._key = ""
 
     def finish(self) -> None:
         """Keep the last of it before the program ends."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import time
 from typing import TYPE_CHECKING, Self, TextIO
+
+from engine.values.memory import size
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -14,11 +18,32 @@ INTERVAL = 0.1
 """Seconds between two writes; more would only scroll by."""
 
 
+def duration(seconds: float) -> str:
+    """Write how long something takes, no finer than it can be foreseen.
+
+    Examples
+    --------
+    >>> duration(8.2), duration(48), duration(190), duration(7500)
+    ('9 s', '50 s', '4 min', '2 h 5 min')
+    """
+    if seconds <= 10:
+        return f"{math.ceil(seconds)} s"
+    if seconds <= 90:
+        return f"{math.ceil(seconds / 5) * 5} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def describe(progress: Progress) -> str:
-    """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB``."""
+    """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``."""
+    if not progress.total:
+        return " · ".join(filter(None, (f"{progress.activity} …", progress.note)))
     if progress.unit == "bytes":
         done, total = f"{progress.done / 1e6:.1f}", f"{progress.total / 1e6:.1f}"
-        return f"{progress.activity} {done:>{len(total)}} / {total} MB"
+        amount = f"{progress.activity} {done:>{len(total)}} / {total} MB"
+        speed = "" if progress.rate is None else f"{size(int(progress.rate))}/s"
+        left = "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
+        return " · ".join(filter(None, (amount, speed, left, progress.note)))
     done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
     return f"{progress.activity} {done} / {progress.total} {progress.unit}"
 
@@ -49,6 +74,8 @@ class StatusLine:
     def _write(self, text: str) -> None:
         """Replace what the line says."""
         if self._is_shown:
+            room = shutil.get_terminal_size().columns - 1  # of more each write would take a line of its own
+            text = text[: max(room, 0)]
             self._stream.write(f"\r{text:<{self._width}}" + ("" if text else "\r"))
             self._stream.flush()
             self._width = len(text)

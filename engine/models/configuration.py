@@ -25,6 +25,11 @@ HEAD_DIM_KEYS = (
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 """What configurations call the longest sentence."""
 
+LAYER_COUNT_KEYS = (
+    "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers", "encoder_layers",
+)  # fmt: skip
+"""What configurations call the number of layers."""
+
 OFFSET_POSITION_TYPES = frozenset({
     "roberta", "camembert", "xlm-roberta", "xlm-roberta-xl", "longformer", "mpnet", "roberta-prelayernorm",
     "data2vec-text", "xmod", "ibert", "esm", "luke",
@@ -116,3 +121,25 @@ def context(config: Mapping[str, Any], model_type: str) -> int | None:
                 length -= int(config.get("pad_token_id") or 0) + 1
             return length
     return None
+
+
+def settings_of(directory: Path) -> tuple[str, int, int]:
+    """Read a model's type and how many layers and heads it has from its ``config.json``; what is not there is empty."""
+    try:
+        config = read_config(directory)
+    except EngineError:
+        return "", 0, 0
+    return str(config.get("model_type") or ""), _layers(config), _heads(config)
+
+
+def _layers(config: Mapping[str, Any]) -> int:
+    """Read the number of layers."""
+    return next((config[key] for key in LAYER_COUNT_KEYS if isinstance(config.get(key), int)), 0)
+
+
+def _heads(config: Mapping[str, Any]) -> int:
+    """Read the number of the first layer's heads."""
+    try:
+        return head_count(config, Head("decoder", 0))
+    except (EngineError, TypeError, ValueError):
+        return 0

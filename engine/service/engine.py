@@ -12,15 +12,15 @@ from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
 from engine.values.comparison import HOW_TO_COMPARE
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from engine.models.hub import CachedModel
     from engine.models.source import Source
+    from engine.service.choices import Choices
     from engine.service.session import Session
     from engine.service.two_models import TwoModels
     from engine.service.worked_out import WorkedOut
@@ -40,16 +40,24 @@ Answer = TypeVar("Answer")
 
 
 class Engine:
-    """One open model, and the thread that works on it.
+    """One open model, and the thread that works on it and on those that are opened after it.
 
     Every request returns at once with a future. Its error is an `EngineError` for what a person can mend, or
-    `Superseded` when a newer request for the same view came in.
+    `Superseded` when a newer request for the same view came in, or the model has been put away.
     """
 
-    def __init__(self, options: EngineOptions | None = None, source: Callable[[], Source] | None = None) -> None:
+    def __init__(
+        self,
+        options: EngineOptions | None = None,
+        source: Callable[[], Source] | None = None,
+        first: Engine | None = None,
+    ) -> None:
         self._options = options or EngineOptions()
         self._source = source
-        self._thread = EngineThread()
+        self._first = first or self
+        self._thread: EngineThread = EngineThread() if first is None else first._thread
+        self._named: str | None = None
+        self._is_closed = False
         self._session: Session | None = None
         self._models: TwoModels | None = None
         self._is_pairing = False
@@ -59,6 +67,39 @@ class Engine:
     def listen(self, listener: Callable[[str], None]) -> None:
         """Have what goes another way than was asked for told, in a sentence; called on the engine thread."""
         self._listener = listener
+
+    def another(self, name: str) -> Engine:
+        """Make an engine for another model on the same thread; this one goes on until it is closed.
+
+        The options that were given hold for the first model that is opened, and whenever that is opened again.
+        """
+        first = self._first
+        is_first = first._named in (None, name)
+        options = first._options if is_first else first._options.for_another_model()
+        made = Engine(options, first._source if is_first else None, first)
+        made._listener = self._listener
+        return made
+
+    def close(self) -> None:
+        """Put the model away: nobody is answered any more, and its memory is free as soon as its work has ended."""
+        self._is_closed = True
+
+        def put_away(breathe: Breathe) -> None:
+            models = (self._session, self._models.other if self._models is not None else None)
+            self._session = self._models = self._tables = None
+            for each in models:
+                if each is not None:
+                    each.close()
+
+        self._thread.submit(put_away, Urgency.SELECTED)
+
+    @property
+    def choices(self) -> Choices:
+        """What can be opened, by `another`; those who look for it get along without an open model."""
+        from engine.service.choices import Choices
+
+        first = self._first
+        return Choices(self._thread, first._options, first._named, is_in_memory=first._source is not None)
 
     @classmethod
     def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
@@ -84,19 +125,25 @@ class Engine:
             from engine.service.session import Session
 
             def reporting(progress: Progress) -> None:
+                self._check_open()
                 breathe()
                 report(progress)
 
+            self._check_open()
             if self._source is not None:
-                self._session = Session(self._source(), self._options)
+                session = Session(self._source(), self._options)
             else:
-                self._session = Session.open(name, self._options, reporting)
-            self._session.notify = self._tell
-            if may_be_kept and not self._session.is_kept:
+                session = Session.open(name, self._options, reporting)
+            self._check_open()
+            session.notify = self._tell
+            self._session = session
+            self._first._named = self._first._named or name
+            if may_be_kept and not session.is_kept:
                 preload_torch()
-            return self._session.outline
+            return session.outline
 
-        return self._thread.submit(work, Urgency.OPENING, "open")
+        # Whoever opens another model waits for that, and for nothing that is done for the present one.
+        return self._thread.submit(work, Urgency.OPENING if self._first is self else Urgency.SELECTED, "open")
 
     @property
     def revision(self) -> str | None:
@@ -164,7 +211,7 @@ class Engine:
 
     def _tell(self, notice: str) -> None:
         """Hand a notice to whoever listens."""
-        if self._listener is not None:
+        if self._listener is not None and not self._is_closed:
             self._listener(notice)
 
     @property
@@ -274,15 +321,16 @@ class Engine:
             self._tables = WorkedOut(session, self._models)
         return self._tables
 
-    def cached_models(self) -> Future[tuple[CachedModel, ...]]:
-        """Ask for the models of the local Hub cache."""
+    def remember(self, name: str) -> Future[None]:
+        """Put the open model at the head of those that were opened before, unless that is switched off."""
 
-        def work(breathe: Breathe) -> tuple[CachedModel, ...]:
-            from engine.models.hub import cached_models
+        def work(session: Session, breathe: Breathe) -> None:
+            if self._options.keep_recent and self._source is None:
+                from engine.service.recent import remember
 
-            return cached_models()
+                remember(name, session.outline)
 
-        return self._thread.submit(work, Urgency.OPENING)
+        return self._ask(work, Urgency.OPENING)
 
     def memory(self) -> Future[MemoryReport]:
         """Ask what browsing reads, and what a sentence would take against what is free now."""
@@ -386,8 +434,18 @@ class Engine:
         """Queue work on the open model."""
 
         def with_session(breathe: Breathe) -> Answer:
+            def going_on() -> None:
+                breathe()
+                self._check_open()
+
+            self._check_open()
             if self._session is None:
                 raise EngineError("no model is open")
-            return work(self._session, breathe)
+            return work(self._session, going_on)
 
         return self._thread.submit(with_session, urgency, view)
+
+    def _check_open(self) -> None:
+        """Stop work on a model that has been put away."""
+        if self._is_closed:
+            raise Superseded("another model has been opened")

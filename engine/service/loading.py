@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 _LIBRARIES = ("libtorch_global_deps", "libtorch_cpu")
 """In the order in which ``import torch`` loads them; the first makes its symbols known to all that follow."""
@@ -81,6 +81,11 @@ def collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
+def _nothing_more() -> Any:
+    """Stand for what made a thing that has been let go of."""
+    raise RuntimeError("this has been put away")
+
+
 class Beside(Generic[Made]):
     """Something slow that is made once, on a thread of its own, while the one that needs it does more urgent work.
 
@@ -112,6 +117,11 @@ class Beside(Generic[Made]):
     def is_made(self) -> bool:
         """Whether the thing is there."""
         return bool(self._made)
+
+    def forget(self) -> None:
+        """Let go of the thing; nobody may wait for it again."""
+        self._made.clear()
+        self._make = _nothing_more
 
     def wait(self, breathe: Callable[[], None]) -> Made:
         """Wait for the thing.

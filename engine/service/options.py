@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_config_path, user_log_path, user_state_path
@@ -26,6 +26,7 @@ class EngineOptions:
     other : a second model to be seen beside the one that is opened; None where there is none, unless
         ``other_revision`` names another revision of the same.
     other_revision : branch, tag or commit of the second model.
+    keep_recent : whether models that are opened are remembered, and those of earlier runs listed.
     layout : a file that describes the heads of a bare state dict; None where the model describes itself.
     """
 
@@ -38,6 +39,11 @@ class EngineOptions:
     layout: Path | None = None
     other: str | None = None
     other_revision: str | None = None
+    keep_recent: bool = True
+
+    def for_another_model(self) -> EngineOptions:
+        """Leave out what is meant of the one model that these were given for."""
+        return replace(self, revision=None, base=None, layout=None, other=None, other_revision=None)
 
     @property
     def is_comparing(self) -> bool:
@@ -56,7 +62,7 @@ def config_directory() -> Path:
 
 
 def state_directory() -> Path:
-    """Say where what a person did before is kept: sentences typed, what was looked at last."""
+    """Say where what is remembered from one start to the next is."""
     return user_state_path(APPLICATION)
 
 

@@ -169,6 +169,12 @@ class Session:
         self._layers.forget()
         self._turned = None
 
+    def close(self) -> None:
+        """Let go of what takes memory, even where something still holds this."""
+        self.forget()
+        self._large_maps = LargeMaps()
+        self._whole_model.close()
+
     def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
         """Take arrays from the cache on disk, or None where they are not there whole."""
         values = self._cache.load(file) if self._cache is not None else None

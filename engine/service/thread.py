@@ -144,10 +144,25 @@ class EngineThread:
         except EngineError as error:
             if writes("debug") and not isinstance(error, Superseded):
                 note("debug", "".join(traceback.format_exception(error)))
-            job.future.set_exception(error)
+            job.future.set_exception(_without_values(error))
         except BaseException as error:  # the thread outlives whatever a job does
             unforeseen = EngineError(write_log(error))
-            unforeseen.__cause__ = error
+            unforeseen.__cause__ = _without_values(error)
             job.future.set_exception(unforeseen)
         else:
             job.future.set_result(answer)
+
+
+def _without_values(error: BaseException) -> BaseException:
+    """Let an error that is kept say where it was raised, without keeping what the functions there were working on.
+
+    Else a screen that remembers why there is no table would hold the model's weights.
+    """
+    each: BaseException | None = error
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        traceback.clear_frames(each.__traceback__)
+        each = each.__cause__ or each.__context__
+    own = error.__traceback__
+    return error.with_traceback(None if own is None else own.tb_next)  # the first frame, of the job, is still at work

@@ -94,6 +94,10 @@ class WholeModel:
             self._device = self._choose_device()
         return self._loading.wait(breathe)
 
+    def close(self) -> None:
+        """Let go of the model."""
+        self._loading.forget()
+
     def _load(self) -> MapReader:
         """Load the model, on a thread beside this one."""
         with collector_at_rest():

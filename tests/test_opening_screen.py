@@ -1,0 +1,298 @@
+"""Opening a model from the opening screen: what is listed, what Enter would do, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.service.paths import look_up
+from engine.service.recent import KEPT, recent_file, recent_models, remember
+from engine.values.found import Origin
+from engine.values.model import LayerOutline, ModelOutline
+from tests.conftest import TinyModel
+from tests.explorer import screen_text, settle
+from tests.fake_hub import FakeHub
+from tui.app import Explorer
+from tui.chooser import ChooserScreen
+from tui.found_list import ago
+from tui.start import Start
+from tui.status_line import describe, duration
+
+NAME = "somebody/tiny"
+
+
+@asynccontextmanager
+async def opening_screen(
+    size: tuple[int, int] = (80, 24), options: EngineOptions | None = None, start: Start | None = None
+) -> AsyncIterator[tuple[Explorer, Pilot[None], ChooserScreen]]:
+    """Start without a model, and wait until all is listed."""
+    app = Explorer(Engine(options or EngineOptions(use_cache=False)), start or Start(None))
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
+        await pilot.pause()
+        yield app, pilot, screen
+    app.engine.stop()
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end, screen_text(pilot.app)  # type: ignore[arg-type]
+        await pilot.pause(0.02)
+
+
+def words(app: Explorer) -> str:
+    """Give what is on screen with its lines joined."""
+    return " ".join(screen_text(app).split())
+
+
+def outline(name: str) -> ModelOutline:
+    """Make up what is known of a model."""
+    layer = LayerOutline("decoder", 0, 4, 4, 8, 8, 8, 8, 2, 2, "")
+    return ModelOutline(name, name, "gpt2", (layer,), "float32", 1, 4, None)
+
+
+async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_lack(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    from engine.models.locate import locate
+
+    for name in (NAME, "somebody/half", "somebody/empty"):
+        hub.add(name, tiny_model("gpt2"))
+        locate(name)
+    half = tmp_path / "cache" / "models--somebody--half"
+    (half / "blobs" / f"{'0' * 64}.incomplete").write_bytes(b"0" * 2000)
+    next(half.glob("snapshots/*/model.safetensors")).unlink()
+    next((tmp_path / "cache" / "models--somebody--empty").glob("snapshots/*/model.safetensors")).unlink()
+    (tmp_path / "cache" / "models--somebody--broken").mkdir()
+    (tmp_path / "cache" / "datasets--somebody--words" / "snapshots").mkdir(parents=True)
+    async with opening_screen() as (app, pilot, screen):
+        found = screen.list.models
+        assert (found["demo"].model_type, found["demo"].layers, found["demo"].heads) == ("llama", 4, 8)
+        assert found[NAME].missing == ""
+        assert found["somebody/half"].missing == "weights, 2.0 kB begun"
+        assert found["somebody/broken"].missing == "no files"
+        assert found["somebody/empty"].missing == "weights"
+        assert not any("words" in name for name in found)
+        row = next(line for line in screen_text(app).splitlines() if NAME in line)
+        assert re.search(r"\d+ kB +gpt2 +2 × 4 +just now", row)
+        screen.field.value = "half"
+        await pilot.pause()
+        assert "somebody/half is not complete: weights, 2.0 kB begun; Enter downloads" in screen_text(app)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
+async def test_typing_filters_and_enter_opens(size: tuple[int, int], hub: FakeHub, tiny_model: TinyModel) -> None:
+    from engine.models.locate import locate
+
+    hub.add(NAME, tiny_model("gpt2"))
+    locate(NAME)
+    async with opening_screen(size) as (app, pilot, screen):
+        assert "demo" in screen_text(app)
+        await pilot.press(*"tin")
+        screen.field.value = "tiny gpt"
+        await pilot.pause()
+        text = screen_text(app)
+        assert "somebody/tiny" in text
+        assert "demo" not in text
+        assert screen.list.name_chosen == NAME
+        await pilot.press("enter")
+        await settle(pilot)
+        assert not isinstance(app.screen, ChooserScreen)
+        assert "tiny" in screen_text(app)
+        assert app.conductor.is_open
+
+
+async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_model: TinyModel) -> None:
+    from engine.models.locate import locate
+
+    for number in range(3):
+        hub.add(f"{NAME}{number}", tiny_model("gpt2"))
+        locate(f"{NAME}{number}")
+    async with opening_screen() as (app, pilot, screen):
+        assert screen.list.name_chosen == "demo"
+        await pilot.press("down", "down", "up")
+        first = screen.list.name_chosen
+        assert first.startswith(NAME)
+        await pilot.press("tab", "j", "j")
+        last = screen.list.name_chosen
+        await pilot.press("g")
+        assert screen.list.name_chosen == "demo"
+        await pilot.press("G", "k", "j")
+        assert screen.list.name_chosen == last != first
+        await pilot.press("slash", *"2")
+        assert screen.list.name_chosen == f"{NAME}2"
+        await pilot.press("backspace")
+        row = next(n for n, line in enumerate(screen_text(app).splitlines()) if f"{NAME}1" in line)
+        await pilot.click(offset=(5, row))
+        await settle(pilot)
+        assert app.conductor.is_open
+        assert "tiny1" in screen_text(app)
+
+
+@pytest.mark.parametrize("keys", [("escape",), ("tab", "q")])
+async def test_without_a_choice_the_program_is_left(keys: tuple[str, ...]) -> None:
+    async with opening_screen() as (app, pilot, _):
+        await pilot.press(*keys)
+        await until(pilot, lambda: not app.is_running or app._exit)
+        assert app.return_code == 0
+        assert app.failure == ""
+
+
+async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen(
+    tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("gpt2")
+    (folder.parent / "another").mkdir()
+    monkeypatch.chdir(folder.parent)
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = "./an"
+        await pilot.press("tab")
+        await until(pilot, lambda: screen.field.value == "./another/")
+        await until(pilot, lambda: "Enter opens the folder ./another/" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "give a folder written by save_pretrained" in words(app))
+        assert screen.focused is screen.field
+        screen.field.value = "./nowhere/at/all"
+        await until(pilot, lambda: "there is no ./nowhere" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "there is no folder" in words(app))
+        screen.field.value = "./gp"
+        await pilot.press("tab")
+        await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    assert [(model.name, model.layers, model.heads) for model in recent_models()] == [(str(folder), 2, 4)]
+
+
+async def test_a_download_says_how_far_it_is_is_stopped_and_goes_on(
+    hub: FakeHub, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.models.pace.ENOUGH", 0.0)
+    size = len(hub.add(NAME, tiny_model("gpt2")).files["model.safetensors"])
+    hub.held_at = size // 2
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = NAME
+        await until(pilot, lambda: f"{NAME} is not on this machine: Enter downloads it" in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "left" in screen_text(app))
+        await until(pilot, lambda: "0.1 / 0.2 MB" in screen_text(app))
+        assert re.search(r"downloading somebody/tiny 0\.1 / 0\.2 MB · [\d.]+ [kM]?B/s · \d+ s left", screen_text(app))
+        assert "esc stops, and keeps what has come" in screen_text(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: "stopped; what has come is kept" in words(app))
+        assert isinstance(app.screen, ChooserScreen)
+        hub.requests.clear()
+        hub.held_at = None
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    starts = [int(each.range.removeprefix("bytes=").rstrip("-")) for each in hub.requests if each.range]
+    assert len(starts) == 1
+    assert 0 < starts[0] < size
+
+
+async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> None:
+    hub.hanging = ("/api/",)
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = "no/where"
+        await pilot.press("enter")
+        await until(pilot, lambda: "asking the Hub for no/where" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.field.disabled)
+        screen.field.value = "demo"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+
+
+async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    for name in (str(tmp_path / "gone"), "somebody/deleted", str(tiny_model("gpt2"))):
+        remember(name, outline(name))
+    async with opening_screen() as (_, _, screen):
+        recent = {name: each.missing for name, each in screen.list.models.items() if each.origin is Origin.RECENT}
+    assert recent == {
+        str(tiny_model("gpt2")): "", "somebody/deleted": "not on this machine", str(tmp_path / "gone"): "it is gone"
+    }  # fmt: skip
+    async with opening_screen(options=EngineOptions(keep_recent=False)) as (app, pilot, screen):
+        assert list(screen.list.models) == ["demo"]
+        before = recent_file().read_bytes()
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.is_open
+    assert recent_file().read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1, {}, null]", '{"name": 1}', '[{"name": 3}, {"name": " "}]', "[" * 100_000, "\0"]
+)
+def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> None:
+    recent_file().parent.mkdir(parents=True)
+    recent_file().write_text(content)
+    assert recent_models() == ()
+    remember("a", outline("a"))
+    assert [model.name for model in recent_models()] == ["a"]
+
+
+def test_the_list_is_short_has_every_model_once_and_takes_what_it_understands() -> None:
+    for number in range(KEPT + 5):
+        remember(f"m{number}", outline("m"))
+    remember("m20", outline("m"))
+    names = [model.name for model in recent_models()]
+    assert names[:3] == ["m20", "m34", "m33"]
+    assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
+    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": 3}]')
+    (model,) = recent_models()
+    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")
+def test_a_place_that_cannot_be_written_to_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
+    remember("a", outline("a"))
+    assert recent_models() == ()
+
+
+def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("models", ".hidden"):
+        (tmp_path / name).mkdir()
+    for name in ("mine.gguf", "mine.txt", "m.safetensors", "m.pt"):
+        (tmp_path / name).touch()
+    assert look_up("m").completions == ("m.pt", "m.safetensors", "mine.gguf", "models/")
+    assert look_up("./mo").completions == ("./models/",)
+    assert look_up(".h").completions == (".hidden/",)
+    assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
+    assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
+
+
+def test_times_are_written_no_finer_than_they_are_known() -> None:
+    assert [duration(seconds) for seconds in (0.2, 9.2, 11, 88, 91, 3540, 3601, 7500)] == [
+        "1 s", "10 s", "15 s", "90 s", "2 min", "59 min", "1 h 1 min", "2 h 5 min"
+    ]  # fmt: skip
+    assert [ago(seconds) for seconds in (3, 61, 7300, 86_400, 200_000)] == [
+        "just now", "1 min ago", "2 h ago", "1 day ago", "2 days ago"
+    ]  # fmt: skip
+    from engine.values.progress import Progress
+
+    assert describe(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
+        "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
+    )
+    assert describe(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"

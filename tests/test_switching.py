@@ -1,0 +1,222 @@
+"""One model after the other in one explorer: everything is of the new one, and the old one's memory is free."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from engine.values.progress import Progress
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.chooser import ChooserScreen
+from tui.messages import GroupReady, HeadPicked, HeadSwitched
+
+PATIENCE = 60.0
+TEXT = "the cat sat on the mat"
+
+
+def quietly(progress: Progress) -> None:
+    """Report to nobody."""
+
+
+def answer(future: Future[Any]) -> Any:
+    """Wait for an answer."""
+    return future.result(PATIENCE)
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Session]]:
+    """Remember every session that is made, without keeping one."""
+    made: list[weakref.ref[Session]] = []
+    original: Callable[..., None] = Session.__init__
+
+    def remembering(self: Session, *arguments: Any) -> None:
+        original(self, *arguments)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(Session, "__init__", remembering)
+    return made
+
+
+async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> None:
+    """Open another model with the keys that a person would use."""
+    await pilot.press("B")
+    screen = app.screen
+    assert isinstance(screen, ChooserScreen)
+    screen.field.value = str(model)
+    await pilot.pause()
+    await pilot.press("enter")
+    await settle(pilot)
+
+
+def open_outline(app: Explorer) -> ModelOutline:
+    """Give what is known of the open model."""
+    assert app.conductor._weights is not None
+    return app.conductor._weights.knowledge.outline
+
+
+async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
+    first, second = tiny_model("llama"), tiny_model("bert")
+    async with explorer(first, text=TEXT, size=(160, 50)) as (app, pilot):
+        await pilot.press("o", "4", "right_square_bracket")
+        await settle(pilot)
+        assert "circuits" in screen_text(app)
+        old = app.views
+        await change_to(app, pilot, second)
+        assert open_outline(app).model_type == "bert"
+        assert app.views is not old
+        assert app.conductor.selected == Head("encoder", 0, 0)
+        assert app.views.active.view == "circuits", "the view that was looked at is looked at again"
+        assert app.sentence_input.value == TEXT
+        assert app.views.attention.shown is not None, "the same sentence is read again"
+        assert app.views.attention.shown.query_tokens[0] == "[CLS]"
+        assert app.tree_widget.off == frozenset()
+        text = screen_text(app)
+        assert first.name not in text
+        assert " off" not in text
+        await pilot.press("1", "right_curly_bracket")
+        await settle(pilot)
+        assert "L1H0" in shown(app.views.spectra.title_line)
+
+
+async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await pilot.press("j", "3")
+        await settle(pilot)
+        before, conductor, views = screen_text(app), app.conductor, app.views
+        await pilot.press("B")
+        assert isinstance(app.screen, ChooserScreen)
+        app.screen.field.value = str(tmp_path)
+        await pilot.pause()
+        await pilot.press("enter")
+        for _ in range(100):
+            await pilot.pause(0.05)
+            if "has no config.json" in " ".join(screen_text(app).split()):
+                break
+        assert "has no config.json" in " ".join(screen_text(app).split())
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen_text(app) == before
+        assert (app.conductor, app.views) == (conductor, views)
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert "L0H2" in shown(app.views.attention.title_line)
+
+
+async def test_twenty_changes_with_keys_in_between_leave_nothing_behind(
+    tiny_model: TinyModel, sessions: list[weakref.ref[Session]]
+) -> None:
+    models = {"llama": tiny_model("llama"), "gpt2": tiny_model("gpt2")}
+    keys = ("j", "right_curly_bracket", "3", "5", "o", "right_square_bracket", "2", "m", "t", "G", "4", "d", "a", "O")
+    async with explorer(models["gpt2"], text=TEXT, size=(50, 14)) as (app, pilot):
+        for number in range(20):
+            model_type = ("llama", "gpt2")[number % 2]
+            await pilot.press(keys[number % len(keys)], "B")
+            screen = app.screen
+            assert isinstance(screen, ChooserScreen)
+            screen.field.value = str(models[model_type])
+            late = ("j", "4", "enter", "right_square_bracket") if number % 5 == 0 else ("j",)
+            await pilot.press("enter", *late)  # some come too early, some too late
+            for _ in range(400):
+                await pilot.pause(0.01)
+                if not isinstance(app.screen, ChooserScreen) and app.is_ready and app.conductor.is_open:
+                    break
+            assert open_outline(app).model_type == model_type
+        await settle(pilot)
+        assert not app.failure
+        await pilot.press("t", "1", "right_curly_bracket")
+        await settle(pilot)
+        assert "rank 8/8" in screen_text(app)
+        assert app.views.attention.shown is not None
+        assert len(sessions) == 21
+        gc.collect()
+        alive = [session for each in sessions if (session := each()) is not None]
+        loaded = [each for each in alive if each._whole_model._loading._made]
+        assert len(loaded) == 1, "of models that were put away none is kept"
+
+
+async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_model: TinyModel) -> None:
+    large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
+    async with explorer(large) as (app, pilot):
+        engine = app.engine
+        assert app.conductor._weights is not None
+        group = answer(engine.spectra(Head("decoder", 5), False))
+        await change_to(app, pilot, small)
+        before = screen_text(app)
+        app.post_message(GroupReady(engine, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads")))
+        app.post_message(HeadPicked(Head("decoder", 5, 1)))
+        app.post_message(HeadSwitched(Head("decoder", 5, 1)))
+        await settle(pilot)
+        assert screen_text(app) == before
+
+
+def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_are_free_at_once(
+    tiny_model: TinyModel,
+) -> None:
+    first = Engine(EngineOptions(device="cpu", use_cache=False))
+    answer(first.open(str(tiny_model("llama")), quietly))
+    answer(first.attention(TEXT, "decoder", 0))
+    assert first._session is not None
+    reader: Any = first._session._whole_model._loading._made[0]
+    weights = [weakref.ref(each) for each in reader.model.parameters()]
+    del reader
+    second = first.another("second")
+    gc.collect()
+    gc.disable()
+    try:
+        answer(second.open(str(tiny_model("gpt2")), quietly))
+        with pytest.raises(EngineError):
+            answer(first.attention(TEXT, "decoder", 9))  # an error remembers where it was raised
+        error = first.attention(TEXT, "decoder", 9).exception(PATIENCE)
+        first.close()
+        with pytest.raises(Superseded):
+            answer(first.spectra(Head("decoder", 0), False))
+        assert len(answer(second.spectra(Head("decoder", 0), False)).spectra) == 4
+        assert error is not None
+        assert [each() for each in weights if each() is not None] == []
+    finally:
+        gc.enable()
+        second.stop()
+
+
+def test_work_of_a_model_that_is_put_away_ends_at_its_next_step(tiny_model: TinyModel) -> None:
+    first = Engine(EngineOptions(device="cpu", use_cache=False))
+    answer(first.open(str(tiny_model("gpt2")), quietly))
+    seen: list[Head] = []
+
+    def deliver(layer: Head, whole_layer: bool, group: object, progress: Progress) -> None:
+        seen.append(layer)
+        first.close()
+
+    with pytest.raises(Superseded):
+        answer(first.sweep(deliver))
+    assert len(seen) == 1
+    first.stop()
+
+
+def test_what_was_asked_for_one_model_holds_for_that_one_alone(tiny_model: TinyModel) -> None:
+    name, other = str(tiny_model("gpt2")), str(tiny_model("llama"))
+    first = Engine(EngineOptions(device="cpu", use_cache=False, revision="v2", other=name))
+    assert first.another(other)._options.revision == "v2", "before one is open, they are meant of the one to come"
+    answer(first.open(name, quietly))
+    second = first.another(other)
+    assert (second._options.revision, second.is_comparing) == (None, False)
+    assert (second._options.device, second._options.use_cache) == ("cpu", False)
+    assert second.another(name)._options == first._options
+    first.stop()

@@ -1,0 +1,15 @@
+"""The field that a model's name, Hub id or path is typed into."""
+
+from __future__ import annotations
+
+from textual.widgets import Input
+
+
+class ModelField(Input):
+    """One line, whose cursor does not blink: that would be written again and again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            placeholder="gpt2, somebody/model, ./folder", compact=True, select_on_focus=False, id="chooser-field"
+        )
+        self.cursor_blink = False

@@ -1,0 +1,107 @@
+"""Opening another model in the running explorer: the present one stays until the other is there."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from engine.values.errors import EngineError
+from engine.values.views import VIEWS
+from tui.parts import Parts
+from tui.start import Start
+
+if TYPE_CHECKING:
+    from engine.values.model import ModelOutline
+    from tui.chooser import Opened
+    from tui.views import Views
+
+
+class ModelActions(Parts):
+    """An application in which another model can be opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("B", "models", "Open another model", show=False, id="app.models"),
+    ]
+
+    def action_models(self) -> None:
+        """Let another model be chosen, over the present one."""
+        if self.conductor.is_open:
+            self.choose_model(is_first=False)
+
+    def choose_model(self, *, is_first: bool) -> None:
+        """Show the opening screen; what is chosen there is opened there, too."""
+        from tui.chooser import ChooserScreen
+
+        self.clear_notifications()
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first), self._chosen)
+
+    def _chosen(self, opened: Opened | None) -> None:
+        """Put the model that was opened in the place of the present one; without one, leave where there is none."""
+        if opened is not None:
+            self.run_worker(self._change_to(opened), group="change model")
+        elif not self.conductor.is_open:
+            self.exit()
+
+    async def _change_to(self, opened: Opened) -> None:
+        """Put the present model away with everything that shows it, and begin with another.
+
+        Views and what decides about them are made anew, so that nothing of the old model can be left in them.
+        """
+        start = self._start_with(opened)
+        view, is_zoomed = self.views.active.view, self.views.has_class("-zoomed")
+        is_in_tree = self.tree_widget.has_focus
+        self.conductor.close()
+        self._conductor = None  # keys that need the views wait for the new ones
+        self.engine.close()
+        self.engine = opened.engine
+        self.tree_widget.off = frozenset()
+        self.tree_widget.focus()
+        self.sentence_input.value = ""
+        self.screen_stack[0].remove_class("-choosing")
+        with self.batch_update():
+            await self.views.remove()
+            await self.make_views(start)
+        self.views.set_class(is_zoomed, "-zoomed")
+        opening: Future[ModelOutline] = Future()
+        opening.set_result(opened.outline)
+        self.conductor.open(opening)
+        self._return_to(view, self.views, is_in_tree)
+        self.refresh_bindings()
+        await self._remember(opened)
+
+    def _return_to(self, view: str, views: Views, is_in_tree: bool) -> None:
+        """Look at the view that was looked at before, where the model has it."""
+        pane = next((each for each in views.panes if each.view == view), None)
+        needs_two = view in VIEWS and "vs" in VIEWS[view].needs and not self.engine.is_comparing
+        if pane is not None and is_in_tree:
+            views.activate(pane)
+        elif pane is not None or (view in VIEWS and not needs_two):
+            self.conductor.look_at(view)
+
+    async def _remember(self, opened: Opened) -> None:
+        """Have the model listed among those that were opened before."""
+        try:
+            await asyncio.wrap_future(opened.engine.remember(opened.name))
+        except EngineError:
+            return  # the list is a convenience
+
+    def _start_with(self, opened: Opened) -> Start:
+        """Say how to begin: as the command line asked where it named no model, else with the present sentence."""
+        if self.conductor.is_open:
+            present = self.conductor
+            return replace(self.start, model=opened.name, text=present.text, head=None, epsilon=present.epsilon)
+        start = replace(self.start, model=opened.name)
+        if start.head is None:
+            return start
+        from engine.values.heads import parse_head
+
+        try:
+            opened.outline.layer(parse_head(start.head, opened.outline.stacks))
+        except EngineError as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return replace(start, head=None)
+        return start
