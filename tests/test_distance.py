@@ -67,7 +67,7 @@ def title_of_table(app: Explorer) -> str:
     return shown(app.views.active.title_line)
 
 
-async def test_arrows_move_the_distance_and_e_writes_what_is_shown(
+async def test_arrows_move_the_distance_and_what_is_shown_is_written(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -79,14 +79,14 @@ async def test_arrows_move_the_distance_and_e_writes_what_is_shown(
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come
         await settle(pilot)
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 3")
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         at_three = written(tmp_path, "*L1H2-distance3-spectrum.csv")
         assert at_three == exported(model, "spectrum", "--head", "L1H2", "--distance", "3")
         await pilot.press("2")
         await settle(pilot)
         assert "Δ = 3" in shown(app.views.ranks.title_line)
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         ranks = written(tmp_path, "*L1-distance3-ranks.csv")
         assert ranks == exported(model, "ranks", "--layer", "1", "--distance", "3")
@@ -96,7 +96,7 @@ async def test_arrows_move_the_distance_and_e_writes_what_is_shown(
         await pilot.press("6", "shift+left", "shift+left", "]")
         await settle(pilot)
         assert title_of_table(app) == "directions L1H3 Δ = 2"
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         directions = written(tmp_path, "*L1H3-distance2-directions.csv")
         assert directions == exported(model, "directions", "--head", "L1H3", "--distance", "2")

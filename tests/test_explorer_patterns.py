@@ -81,7 +81,7 @@ async def test_a_failure_of_the_labels_disturbs_nothing_and_is_tried_again(
         assert len(asked) == 1
 
 
-async def test_a_reaches_the_rollout_and_e_writes_it(
+async def test_a_reaches_the_rollout_and_it_is_written(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -92,7 +92,7 @@ async def test_a_reaches_the_rollout_and_e_writes_it(
         found = app.views.attention.shown
         assert found is not None
         np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
     (file,) = tmp_path.glob("*-rollout.csv")
     lines = file.read_text(encoding="utf-8").splitlines()

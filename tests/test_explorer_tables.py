@@ -109,14 +109,14 @@ async def test_another_head_has_its_own_table_and_enter_goes_to_the_head_that_fe
         assert app.conductor.selected == Head("decoder", int(str(first[0][4])), int(str(first[0][5])))
 
 
-async def test_e_writes_the_rows_as_they_are_sorted(
+async def test_one_key_writes_the_rows_as_they_are_sorted(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await pilot.press("4", "home", "o")
         await settle(pilot)
-        await pilot.press("home", "o", "e")
+        await pilot.press("home", "o", "E")
         await settle(pilot)
         sorted_rows = [[str(cell) for cell in row] for row in pane(app).table_on_screen()]
         columns = pane(app).table_on_screen().columns
@@ -132,7 +132,7 @@ async def test_what_a_place_has_no_table_of_is_said(tiny_model: TinyModel) -> No
         await pilot.press("6")
         await settle(pilot)
         assert "choose a head" in screen_text(app)
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         assert [each.message for each in app._notifications] == [
             "the directions view shows nothing yet; nothing was written"

@@ -102,7 +102,7 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         pane.heatmap.move_to(0, 0)
         await pilot.pause()
         assert ("+#" if difference > 0 else "-#") in screen_text(app), "the largest difference has the largest sign"
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         (file,) = tmp_path.glob("*attention.csv")
         with file.open(encoding="utf-8", newline="") as stream:

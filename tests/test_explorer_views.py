@@ -157,7 +157,7 @@ async def test_moving_to_another_head_or_layer_moves_the_map(tiny_model: TinyMod
         ("attention", "3", "{}-L1H2-attention.csv", ("attention", "--head", "L1H2", "--text", TEXT)),
     ],
 )
-async def test_e_writes_the_same_table_as_the_export_command(
+async def test_one_key_writes_the_same_table_as_the_export_command(
     tiny_model: TinyModel,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -175,27 +175,28 @@ async def test_e_writes_the_same_table_as_the_export_command(
         again = written.with_name(f"{written.stem}-2.csv")
         await pilot.press(key)
         for path in (written, again):
-            await pilot.press("e")
+            await pilot.press("E")
             await settle(pilot)
             assert app.views.active.view == view
             (notice,) = app._notifications  # the one before has made room
-            assert notice.message.endswith(f" rows in {path}")
+            assert " rows, " in notice.message
+            assert notice.message.endswith(f" in {path}")
     assert written.read_text(encoding="utf-8") == again.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == attn_tui("export", folder, *options).stdout
 
 
-async def test_e_says_so_when_there_is_nothing_to_write(
+async def test_it_says_so_when_there_is_nothing_to_write(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
-        await pilot.press("3", "e")
+        await pilot.press("3", "E")
         await settle(pilot)
         assert [toast.severity for toast in app._notifications] == ["error"]
     assert list(tmp_path.glob("*.csv")) == []
 
 
-async def test_e_says_where_it_cannot_write(
+async def test_it_says_where_it_cannot_write(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
@@ -203,7 +204,7 @@ async def test_e_says_where_it_cannot_write(
     monkeypatch.chdir(gone)
     async with explorer(tiny_model("gpt2")) as (app, pilot):
         gone.rmdir()
-        await pilot.press("1", "e")
+        await pilot.press("1", "E")
         await settle(pilot)
         assert [toast.severity for toast in app._notifications] == ["error"]
         assert app.is_running

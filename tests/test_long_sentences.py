@@ -21,9 +21,10 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import open_reader
 from tests.test_attention import eager_maps, no_hurry
-from tui import writing
+from tui import jobs
 from tui.app import Explorer
-from tui.export_view import Counted, estimated_bytes
+from tui.export_view import estimated_bytes
+from tui.writing import Counted
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520
@@ -113,20 +114,20 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         assert "query 0" in shown(app.views.attention.readout_line)
 
 
-async def test_e_writes_every_weight_of_the_map_that_is_shown_pooled(
+async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
     folder: Path, layers: list[np.ndarray[Any, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(writing, "LONG", 1000)
+    monkeypatch.setattr(jobs, "LONG", 1000)
     async with explorer(folder, text=TEXT, head="L1H3") as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
         notices: list[str] = []
         monkeypatch.setattr(app, "notify", lambda message, **settings: notices.append(message))
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
     assert notices[0].startswith(f"{CONTEXT**2:,} rows, about ")
-    assert notices[1].startswith(f"{CONTEXT**2} rows in ")
+    assert notices[1].startswith(f"{CONTEXT**2:,} rows, ")
     (path,) = tmp_path.glob("*.csv")
     with path.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))

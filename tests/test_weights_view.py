@@ -210,7 +210,7 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
         await pilot.pause()
         assert shown(pane(app).explanation_line).endswith("expected and, or, or the end")
         assert shown(pane(app).title_line) == f"weights 4 of {len(table)}  c_att", "the last good rows stay"
-        await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "e")
+        await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "E")
         await settle(pilot)
         assert focus(app) is pane(app).grid
     (file,) = tmp_path.glob("*-weights.csv")

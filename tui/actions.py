@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from engine.values.errors import EngineError, Superseded
 from engine.values.views import VIEWS as TABLES
 from tui.copy_actions import CopyActions
+from tui.export_actions import ExportActions
 from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEWS
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
@@ -17,7 +17,7 @@ from tui.sentence_actions import SentenceActions
 from tui.way_actions import WayActions
 
 
-class Actions(CopyActions, LookActions, ModelActions, SentenceActions, WayActions, KeyWatch):
+class Actions(CopyActions, ExportActions, LookActions, ModelActions, SentenceActions, WayActions, KeyWatch):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,13 +31,17 @@ class Actions(CopyActions, LookActions, ModelActions, SentenceActions, WayAction
             for view in TABLES.values()
             if view.key
         ),
-        Binding("e", "export", "Export", id="app.export", group=PROGRAM),
         Binding("q", "quit", "Quit", id="app.quit", group=PROGRAM),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
         Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw", group=PROGRAM),
         Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
         Binding(
-            "escape", "leave", "Stop switching heads off; or back to the tree", show=False, id="app.leave", group=MOVING
+            "escape",
+            "leave",
+            "Stop switching heads off, or a file; or back to the tree",
+            show=False,
+            id="app.leave",
+            group=MOVING,
         ),
         Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
         Binding(
@@ -122,7 +126,7 @@ class Actions(CopyActions, LookActions, ModelActions, SentenceActions, WayAction
         self.tree_widget.focus()
 
     def action_leave(self) -> None:
-        """Stop what is worked out head by head, or else go back to the tree."""
+        """Stop what is worked out head by head, or a file that is written, or else go back to the tree."""
         if not (self.is_ready and self.conductor.stop()):
             self.action_tree()
 
@@ -187,19 +191,3 @@ class Actions(CopyActions, LookActions, ModelActions, SentenceActions, WayAction
         self.engine.stop()
         self.keep_state()
         self.exit()
-
-    def action_export(self) -> None:
-        """Write the active view's table to a CSV file, which may take long, and say where it is."""
-        self.clear_notifications()
-        self.run_worker(self._export(self.views.active.view), group="export")
-
-    async def _export(self, view: str) -> None:
-        """Write a view's table to a CSV file and say where it is."""
-        try:
-            path, rows = await self.conductor.export(view)
-        except Superseded:
-            return
-        except EngineError as error:
-            self.notify(str(error), severity="error", markup=False)
-        else:
-            self.notify(f"{rows} rows in {path}", title=f"{view} written", markup=False)

@@ -37,7 +37,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @click.command(
     cls=ConfiguredCommand,
     short_help="Write a table or arrays, without the explorer.",
-    help=f"Write what the explorer shows, as CSV or as NumPy arrays.\n\n\b\n{_LIST}",
+    help=f"Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.\n\n\b\n{_LIST}",
 )
 @click.argument("model")
 @click.argument("view", type=click.Choice(tuple(VIEWS)), metavar="VIEW")
@@ -50,11 +50,16 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @table_options
 @click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@click.option(
+    "--format",
+    type=click.Choice(("csv", "jsonl", "parquet", "npz")),
+    help="How it is written, if not as FILE ends (.csv.gz and .jsonl.gz too).  [default: csv]",
+)
 @comparing_options
 @engine_options
 @one_line_errors
 def export(model: str, view: str, **arguments: Any) -> None:
-    """Write a table as CSV, or maps and matrices as NumPy arrays."""
+    """Write a table, or maps and matrices as NumPy arrays."""
     options = take_options(arguments)
     if view != "ranks" and not is_typed("energy"):
         arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
@@ -69,7 +74,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
 @click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
 @click.argument("model")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found as CSV too."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found too, as FILE ends."
 )
 @engine_options
 @one_line_errors

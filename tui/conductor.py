@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
@@ -22,8 +21,10 @@ from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.view import Scope
 from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS
+from tui.asking import Asking
 from tui.coloured import Coloured
-from tui.export_view import file_stem, subject_of, table_on_screen
+from tui.export_view import subject_of, table_on_screen
+from tui.exporting import Exporting
 from tui.facts import line_of_two, model_line
 from tui.messages import Advanced, GroupReady
 from tui.panes.cell import CellPane
@@ -37,7 +38,6 @@ from tui.tables import Tables
 from tui.walk import head_after, layer_after
 from tui.ways import Ways
 from tui.weights import Weights
-from tui.writing import Writing
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
@@ -66,7 +66,7 @@ class Conductor:
         self._sweep: Future[None] | None = None
         self._is_labelled = False
         self._is_turning = False
-        self._writing = Writing(app)
+        self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
         app.sentences = self.sentences  # they are of the person, and stay when another model is opened
         self.coloured = Coloured(app)
@@ -150,6 +150,8 @@ class Conductor:
         self._reading = Reading(self._app.engine, self._app.views.attention, outline, self._run, self._has_read)
         self.coloured.take(self._reading)
         self.ways = Ways(app, outline, self._weights)
+        asking = Asking(outline, self._app.engine.options, self._app.views, self._weights, self._reading, self._tables)
+        self.exporting.begin(outline, asking)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -284,8 +286,8 @@ class Conductor:
             self._tables.step_position(step, self._reading.tokens)
 
     def stop(self) -> bool:
-        """Stop a table that is being worked out head by head; False where there is none."""
-        return self._tables is not None and self._tables.stop()
+        """Stop a table that is being worked out head by head, or a file that is written; False where there is none."""
+        return (self._tables is not None and self._tables.stop()) or self.exporting.writing.stop()
 
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head."""
@@ -457,20 +459,13 @@ class Conductor:
             view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance
         )
 
-    async def export(self, view: str) -> tuple[Path, int]:
-        """Write the table of a view beside where the program was started; give the path and the number of rows.
+    async def whole_map(self) -> AttentionMap:
+        """Give all weights of the map on screen.
 
         Raises
         ------
-        EngineError : when there is nothing to write, no place to write it to, or a file that is still being written.
+        EngineError : when there is no map on screen, or it cannot be had any more.
         """
-        if self._weights is None or self._reading is None:
+        if self._reading is None:
             raise EngineError("no model is open yet; nothing was written")
-        self._writing.refuse_a_second()
-        attention = await self._reading.whole_map() if view == "attention" else None
-        table, subject = self.table(view, attention)
-        if view == "attention" and self._off.heads:
-            subject += f"-without-{'-'.join(map(str, self._off.heads))}"
-        name = self.selected if attention is None else attention.name
-        stem = file_stem(self._weights.knowledge.outline, None if name is None else name.stack, subject, table.view)
-        return await self._writing.write(table, stem, attention)
+        return await self._reading.whole_map()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import click
@@ -13,7 +16,8 @@ from numpy.typing import NDArray
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectrum_table
 from engine.service.engine import Engine
-from engine.service.files import write_csv, write_npz, write_rows
+from engine.service.files import write_npz
+from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, write_table
 from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
@@ -41,26 +45,39 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     click.UsageError : when its options contradict each other.
     """
     request.check()
+    if request.written_as in FORMATS:
+        check_format(request.written_as, request.output)
     engine = Engine(options)
     with StatusLine(sys.stderr) as status:
         outline = open_headless(engine, model, status)
-        selection = select(outline, request)
-        comparison = engine.compare(status.show).result() if request.vs else None
-        export = Export(engine, outline, request, selection, status, comparison)
-        if request.output is not None and request.output.suffix == ".npz":
-            arrays = export.matrix_arrays() if request.view == "matrices" else export.attention_arrays()
-            write_npz(arrays, request.output)
-        elif request.output is not None:
-            write_csv(export.table(), request.output)
+        export = Export.begin(engine, outline, request, status.show)
+        engine.listen(export.notices.append)
+        if request.output is None:
+            _write_to_standard_output(export.table(), request.written_as)
+        elif request.written_as == "npz":
+            write_npz(export.arrays(), request.output)
         else:
-            _write_to_standard_output(export.table())
+            given = request.given() | ({"where": request.where} if request.where else {})
+            facts = facts_of(outline, options.revision, request.view, given)
+            write_table(export.table(), request.output, request.written_as, facts)
     for notice in export.notices:
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         click.echo(f"attn-tui: wrote {request.output}", err=True)
 
 
-def _write_to_standard_output(table: Table) -> None:
+def facts_of(outline: ModelOutline, revision: str | None, view: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Say what a table is of: the model, its revision where that is known, the view, and the options that shaped it.
+
+    Of a model from the Hub's cache the revision is the commit, by which the cache names its folders.
+    """
+    folder = Path(outline.directory)
+    commit = folder.name if folder.parent.name == "snapshots" else revision
+    facts = {"attn-tui": version("attn-tui"), "model": outline.name, "revision": commit or "", "view": view}
+    return facts | {"options": json.dumps(dict(options), ensure_ascii=False)}
+
+
+def _write_to_standard_output(table: Table, format: str) -> None:
     """Write a table where it can be read on.
 
     Raises
@@ -68,7 +85,7 @@ def _write_to_standard_output(table: Table) -> None:
     EngineError : when there is no room for it.
     """
     try:
-        write_rows(table, sys.stdout)
+        TEXT_WRITERS[format](table, sys.stdout)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -85,19 +102,31 @@ class Export:
         outline: ModelOutline,
         request: Request,
         selection: Selection,
-        status: StatusLine,
+        report: Callable[[Progress], None],
         comparison: Comparison | None = None,
     ) -> None:
         self._engine = engine
         self._outline = outline
         self._request = request
         self._selection = selection
-        self._status = status
+        self._report = report
         self._comparison = comparison
         self.notices: list[str] = list(outline.notes)
         if comparison is not None:
             self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
-        engine.listen(self.notices.append)
+
+    @classmethod
+    def begin(
+        cls, engine: Engine, outline: ModelOutline, request: Request, report: Callable[[Progress], None]
+    ) -> Export:
+        """Find what a request names in a model, and open the second model where it is of two."""
+        selection = select(outline, request)
+        comparison = engine.compare(report).result() if request.vs else None
+        return cls(engine, outline, request, selection, report, comparison)
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Give the arrays that are asked for: the heads' matrices, or a sentence's maps."""
+        return self._matrix_arrays() if self._request.view == "matrices" else self._attention_arrays()
 
     def table(self) -> Table:
         """Give the rows that are asked for of the view's table."""
@@ -119,7 +148,7 @@ class Export:
     def _steps(self, layers: tuple[LayerOutline, ...], activity: str) -> Iterator[LayerOutline]:
         """Go through layers, showing how far it has come."""
         for done, layer in enumerate(layers):
-            self._status.show(Progress(activity, done, len(layers), "layers"))
+            self._report(Progress(activity, done, len(layers), "layers"))
             yield layer
 
     def _rows(self, view: View) -> Iterator[Sequence[Cell]]:
@@ -130,7 +159,7 @@ class Export:
         if view.grows:
             if request.layer is not None and request.layer.isdigit():
                 query = replace(query, layer=Head(self._selection.stacks[0], int(request.layer)))
-            yield from self._engine.growing(view.name, query, lambda _, progress: self._status.show(progress)).result()
+            yield from self._engine.growing(view.name, query, lambda _, progress: self._report(progress)).result()
             return
         if not view.goes_by_layer(query):
             yield from self._engine.table(view.name, query).result()
@@ -187,7 +216,7 @@ class Export:
             else [(layer.stack, layer.layer) for layer in attending]
         )
         for done, (stack, layer) in enumerate(places):
-            self._status.show(Progress("attention", done, len(places), "layers"))
+            self._report(Progress("attention", done, len(places), "layers"))
             if self._request.vs:
                 maps = self._engine.differences(text, stack, layer).result()
             else:
@@ -211,7 +240,7 @@ class Export:
         """Give what keys begin with, where a model has several stacks."""
         return f"{stack}." if len(self._outline.stacks) > 1 else ""
 
-    def attention_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _attention_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield one array per layer, (heads, queries, keys), keyed ``L5``, or ``mean`` for the mean over the layers.
 
         A second model's follow each, keyed ``L5.other``.
@@ -228,7 +257,7 @@ class Export:
                 yield f"{self._prefix(maps.stack)}{name}.other", other
             del maps, weights, other
 
-    def matrix_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+    def _matrix_arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Yield the heads' arrays, keyed ``L5H1.W_Q``."""
         matrix, number = self._request.matrix, self._selection.head
         if number is not None and number < 0:

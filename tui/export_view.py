@@ -1,18 +1,17 @@
-"""What ``e`` writes: the table that the active view draws."""
+"""The table that the active view draws, to be written or copied, and what its file is called."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from engine.mathematics.tabulate import map_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
-from engine.values.tables import RANK_COLUMNS, Cell, Table
+from engine.values.tables import RANK_COLUMNS, Table
 from tui.knowledge import Knowledge
 
 LONG = 5_000_000
@@ -62,35 +61,6 @@ def subject_of(name: Head | None, distance: int | None) -> str:
     """Say in a file's name what a table is of, and at which distance QK is taken if at one."""
     subject = "model" if name is None else str(name)
     return subject if distance is None else f"{subject}-distance{distance}"
-
-
-class Counted:
-    """Rows that are counted, and between which somebody may look up, while they are written.
-
-    Parameters
-    ----------
-    rows : once.
-    breathe : called every few thousand rows; it may raise to give up.
-    report : called then with the number of rows so far.
-    """
-
-    EVERY = 4096
-
-    def __init__(
-        self, rows: Iterable[Sequence[Cell]], breathe: Callable[[], None], report: Callable[[int], None]
-    ) -> None:
-        self.count = 0
-        self._rows = rows
-        self._breathe = breathe
-        self._report = report
-
-    def __iter__(self) -> Iterator[Sequence[Cell]]:
-        for row in self._rows:
-            if self.count % self.EVERY == 0:
-                self._breathe()
-                self._report(self.count)
-            self.count += 1
-            yield row
 
 
 def estimated_bytes(attention: AttentionMap) -> int:

@@ -11,7 +11,7 @@ import click
 
 from engine.mathematics.tabulate import proof_table
 from engine.service.engine import Engine
-from engine.service.files import write_csv
+from engine.service.formats import format_of, write_table
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
@@ -68,6 +68,6 @@ def run_check(model: str, output: Path | None, options: EngineOptions) -> None:
         click.echo(f"{name:<{widths[0]}}  heads write: {written:<{widths[1]}}  heads look: {looked}")
     click.echo(summarise(proofs))
     if output is not None:
-        write_csv(proof_table(proofs), output)
+        write_table(proof_table(proofs), output, format_of(output) or "csv")
     if any(finding.holds is False for proof in proofs for finding in (proof.output, proof.scores)):
         raise EngineError(f"{model}: heads of this type are not cut as the model computes with them; do not trust them")

@@ -67,8 +67,18 @@ class Reading:
 
     @property
     def text(self) -> str | None:
-        """The sentence, if one is read."""
+        """The sentence, if one was asked for."""
         return self._text
+
+    @property
+    def off(self) -> Off:
+        """The heads that are switched off."""
+        return self._off
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether what other maps are different in is shown."""
+        return self._is_difference
 
     @property
     def tokens(self) -> int:

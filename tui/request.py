@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from engine.service.formats import format_of
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import ABLATION, VIEWS, WEIGHTS
@@ -54,6 +55,15 @@ class Request:
     """Further options of tables that are worked out, fields of a `Query`; None where one was not given."""
     vs: bool = False
     """Whether a second model is named."""
+    format: str | None = None
+    """How it is to be written, if not as the file's ending says."""
+
+    @property
+    def written_as(self) -> str:
+        """The format: what was asked for, else what the file's ending says, else CSV."""
+        if self.format is not None or self.output is None:
+            return self.format or "csv"
+        return "npz" if self.output.suffix == ".npz" else format_of(self.output) or "csv"
 
     def given(self) -> dict[str, Any]:
         """Give the options that were given, by name, but for the file."""
@@ -72,15 +82,18 @@ class Request:
                 raise click.UsageError(f"{self.view} needs --{option.replace('_', '-')}, {why}")
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
-        if self.view == "matrices" and self.output is None:
-            raise click.UsageError("matrices are arrays, not text: give -o heads.npz")
+        is_npz = self.written_as == "npz"
+        if self.output is None and (self.view == "matrices" or is_npz):
+            what, name = ("matrices", "heads") if self.view == "matrices" else ("maps", "maps")
+            raise click.UsageError(f"{what} are arrays, not text: give -o {name}.npz")
+        if self.output is None and self.written_as == "parquet":
+            raise click.UsageError("Parquet is no text: give -o FILE.parquet")
         if self.view == "matrices" and self.matrix in ("QK", "OV"):
             raise click.UsageError("the matrices of a head are Q, K, V and O; QK and OV are products of them")
         if self.view in VIEWS and self.matrix not in (None, "QK", "OV"):
             raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
         if self.output is not None and not self.output.name:
             raise click.UsageError("-o needs the name of a file")
-        is_npz = self.output is not None and self.output.suffix == ".npz"
         if is_npz and self.view not in ("attention", "matrices"):
             raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
         if self.where is not None and (is_npz or self.view not in TABLES):
@@ -89,7 +102,7 @@ class Request:
         if kept is not None and self.view == WEIGHTS.name and "norms" not in given and kept.columns & {"norm", "note"}:
             raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
         if self.view == "matrices" and not is_npz:
-            raise click.UsageError(f"matrices are written as .npz, not as {self.output}")
+            raise click.UsageError(f"matrices are written as .npz, not as {self.format or self.output}")
 
     def kept(self) -> Filter | None:
         """Read which rows are asked for; None for all.

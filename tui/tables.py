@@ -67,6 +67,11 @@ class Tables:
         self._complete: set[Key] = set()
         self._following: Key | None = None
 
+    @property
+    def asked(self) -> Query:
+        """What was chosen of the tables: the token, and the position in the sentence."""
+        return self._asked
+
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
         self._text = text

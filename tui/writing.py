@@ -1,24 +1,26 @@
-"""Tables written to files beside the event loop, one file at a time, with word of what takes long."""
+"""Files written beside the event loop, one at a time, with word of what takes long."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from engine.service.files import unused_path, write_csv
-from engine.values.attention import AttentionMap
+from engine.service.thread import Breathe
 from engine.values.errors import EngineError
-from engine.values.memory import size
 from engine.values.progress import Progress
-from engine.values.tables import Table
-from tui.export_view import LONG, Counted, estimated_bytes
+from engine.values.tables import Cell
 from tui.messages import Advanced
 
 if TYPE_CHECKING:
     from tui.app import Explorer
+
+Answer = TypeVar("Answer")
+Report = Callable[[Progress], None]
+
+SAID = "writing, esc stops:"
+"""What stands before how far a file is."""
 
 
 class Writing:
@@ -36,42 +38,71 @@ class Writing:
         EngineError : while one is still being written.
         """
         if self._written is not None:
-            raise EngineError(f"{self._written.name} is still being written; try again when it is done")
+            raise EngineError(
+                f"{self._written.name} is still being written; try again when it is done, or esc stops it"
+            )
 
-    async def write(self, table: Table, stem: str, attention: AttentionMap | None) -> tuple[Path, int]:
-        """Write a table where the program was started; give the path and the number of rows.
+    def stop(self) -> bool:
+        """Give up the file that is being written, of which nothing is left; False where there is none."""
+        if self._written is None:
+            return False
+        self._app.engine.stop_writing()
+        return True
+
+    async def write(self, path: Path, work: Callable[[Breathe, Report], Answer]) -> Answer:
+        """Do the work that writes a file.
 
         Parameters
         ----------
-        table : what is written.
-        stem : what the file's name begins with.
-        attention : the map, where the table is of one.
+        path : of the file.
+        work : called on a thread of its own, with what it calls now and then, which raises when the file is not wanted
+            any more, and with what it may tell how far it is.
 
         Raises
         ------
-        EngineError : when there is no place to write to.
+        Superseded : when the file was given up.
+        EngineError : when it cannot be written.
         """
-        path = unused_path(stem, ".csv")
-        total = 0 if attention is None else attention.weights.size
-        is_long = total > LONG
-        if attention is not None and is_long:
-            estimate = size(estimated_bytes(attention))
-            self._app.notify(f"{total:,} rows, about {estimate}, are written to {path}", title="writing", markup=False)
-        counted: list[Counted] = []
+        has_told = False
 
-        def report(rows: int) -> None:
-            if is_long:
-                self._app.post_message(Advanced(Progress("writing", rows, total, "rows")))
+        def report(progress: Progress) -> None:
+            nonlocal has_told
+            has_told = True
+            self._app.post_message(Advanced(progress))
 
-        def write(breathe: Callable[[], None]) -> Path:
-            counted.append(Counted(table, breathe, report))
-            return write_csv(Table(table.view, table.columns, counted[0]), path)
-
-        future: Future[Path] = self._app.engine.write(write, is_long)
         self._written = path
         try:
-            return await asyncio.wrap_future(future), counted[0].count
+            return await asyncio.wrap_future(self._app.engine.write(lambda breathe: work(breathe, report)))
         finally:
             self._written = None
-            if is_long:
+            if has_told:
                 self._app.post_message(Advanced(Progress("", 1, 1, "")))
+
+
+class Counted:
+    """Rows that are counted, and between which somebody may look up, while they are written.
+
+    Parameters
+    ----------
+    rows : once.
+    breathe : called every few thousand rows; it may raise to give up.
+    report : called then with the number of rows so far.
+    """
+
+    EVERY = 4096
+
+    def __init__(
+        self, rows: Iterable[Sequence[Cell]], breathe: Callable[[], None], report: Callable[[int], None]
+    ) -> None:
+        self.count = 0
+        self._rows = rows
+        self._breathe = breathe
+        self._report = report
+
+    def __iter__(self) -> Iterator[Sequence[Cell]]:
+        for row in self._rows:
+            if self.count % self.EVERY == 0:
+                self._breathe()
+                self._report(self.count)
+            self.count += 1
+            yield row

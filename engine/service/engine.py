@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.service.loading import preload_torch
 from engine.service.options import EngineOptions, cache_directory
 from engine.service.thread import Breathe, EngineThread, Urgency
+from engine.service.writer import Writer
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
 from engine.values.off import NOTHING_OFF, Off
@@ -58,6 +58,7 @@ class Engine:
         self._thread: EngineThread = EngineThread() if first is None else first._thread
         self._named: str | None = None
         self._is_closed = False
+        self._writer = Writer(self._thread.give_up)
         self._session: Session | None = None
         self._models: TwoModels | None = None
         self._is_pairing = False
@@ -149,6 +150,11 @@ class Engine:
     def revision(self) -> str | None:
         """The branch, tag or commit of the model that was asked for, if one was."""
         return self._options.revision
+
+    @property
+    def options(self) -> EngineOptions:
+        """What a person has chosen about how it works."""
+        return self._options
 
     @property
     def is_comparing(self) -> bool:
@@ -408,20 +414,25 @@ class Engine:
 
         return self._ask(work, Urgency.SENTENCE, "check")
 
-    def write(self, work: Callable[[Breathe], Path], is_long: bool = False) -> Future[Path]:
-        """Write a file off the event loop.
+    def write(self, work: Callable[[Breathe], Answer]) -> Future[Answer]:
+        """Write a file on a thread of its own; what the work asks of this engine comes after what is looked at.
 
         Parameters
         ----------
-        work : calls what it is handed between its rows; that raises when the engine is stopped.
-        is_long : whether what is looked at meanwhile is to be done in between.
+        work : calls what it is handed between its rows; that raises when the file is not wanted any more.
         """
-        return self._thread.submit(work, Urgency.OPENING if is_long else Urgency.SELECTED)
+        return self._writer.begin(work)
+
+    def stop_writing(self) -> None:
+        """Give up the file that is being written, if any; nothing of it is left."""
+        self._writer.cancel()
 
     def stop(self, seconds: float = 0.0) -> None:
         """Give up all work; returns at once, or waits so long for a step that is being done."""
         self._thread.stop()
+        self._writer.cancel()
         if seconds:
+            self._writer.join(seconds)
             self._thread.join(seconds)
 
     def _urgency(self, layer: Head, whole_layer: bool) -> Urgency:

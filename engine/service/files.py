@@ -100,18 +100,24 @@ def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
     return path
 
 
-def unused_path(stem: str, suffix: str) -> Path:
-    """Find a name that no file of the current folder has yet: ``stem.csv``, ``stem-2.csv`` and so on.
+def unused_path(stem: str, suffix: str, folder: Path | None = None) -> Path:
+    """Find a name that no file of a folder has yet: ``stem.csv``, ``stem-2.csv`` and so on.
+
+    Parameters
+    ----------
+    stem, suffix : what the name begins and ends with.
+    folder : the current one, unless another is given.
 
     Raises
     ------
     EngineError : when the current folder is gone.
     """
-    try:
-        directory = Path.cwd()
-    except OSError as error:
-        raise EngineError("the current folder is gone; start attn-tui in another one to write files") from error
+    if folder is None:
+        try:
+            folder = Path.cwd()
+        except OSError as error:
+            raise EngineError("the current folder is gone; start attn-tui in another one to write files") from error
     number = 1
-    while (path := directory / f"{stem}{'' if number == 1 else f'-{number}'}{suffix}").exists():
+    while (path := folder / f"{stem}{'' if number == 1 else f'-{number}'}{suffix}").exists():
         number += 1
     return path

@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -24,6 +25,9 @@ Answer = TypeVar("Answer")
 Breathe = Callable[[], None]
 Work = Callable[[Breathe], Answer]
 
+BEHIND: ContextVar[str] = ContextVar("BEHIND", default="")
+"""On a thread that asks for what nobody looks at: the view that its requests are for, so that they can be given up."""
+
 
 class Urgency(IntEnum):
     """How soon work is wanted; smaller is sooner."""
@@ -33,6 +37,14 @@ class Urgency(IntEnum):
     OPENING = 2
     LARGE = 3
     SWEEP = 4
+
+    @property
+    def behind(self) -> Urgency:
+        """How soon the same is wanted by somebody who works behind what is looked at.
+
+        What runs the model waits for others that do, so that no two are in the model at once, and takes its turn.
+        """
+        return self if self is Urgency.SENTENCE else max(self, Urgency.LARGE)
 
 
 @dataclass(order=True)
@@ -69,6 +81,8 @@ class EngineThread:
             fails with `Superseded`. Empty: nothing is replaced.
         """
         future: Future[Answer] = Future()
+        if behind := BEHIND.get():
+            view, urgency = behind, urgency.behind
         job = _Job(int(urgency), next(self._arrivals), work, future)
         with self._changed:
             if view:
@@ -104,10 +118,16 @@ class EngineThread:
         self._thread.join(seconds)
 
     def _give_up(self, view: str) -> None:
-        """Mark the work for a view; the lock is held."""
+        """Mark the work for a view, and answer at once for what has not begun; the lock is held."""
         job = self._latest.pop(view, None)
-        if job is not None:
-            job.given_up = True
+        if job is None:
+            return
+        job.given_up = True
+        if job in self._jobs:
+            self._jobs.remove(job)
+            heapq.heapify(self._jobs)
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(Superseded("replaced by a newer request"))
 
     def _next(self, below: int | None) -> _Job | None:
         """Take the most urgent job; with ``below``, only one more urgent than that, else wait for one."""

@@ -1,0 +1,259 @@
+"""Tables in files hold what the tables hold, in every format, and a file is complete or absent."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.service.engine import Engine
+from engine.service.formats import FORMATS, write_table
+from engine.service.options import EngineOptions
+from engine.service.thread import BEHIND, Breathe, EngineThread, Urgency
+from engine.values.errors import EngineError, Superseded
+from engine.values.model import ModelOutline
+from engine.values.tables import ATTENTION_COLUMNS, Cell, Table
+from engine.values.views import VIEWS
+from tests.exporting import refusal, run
+from tui.export import Export
+from tui.request import NEEDS, Request
+
+TEXT = "Anna has a red ball"
+TEXTS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\\x1b[31m", "NaN"]
+NUMBERS = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, -0.0, 2.0**53 + 2, 3.0, math.nan, math.inf, -math.inf]
+WHOLE = {
+    "layer", "rows", "cols", "energy_rank", "numerical_rank", "index", "query", "key", "parameters", "bytes",
+}  # fmt: skip
+TEXT_COLUMNS = {
+    "stack", "head", "matrix", "query_token", "key_token", "name", "shape", "dtype", "tied_to", "note",
+}  # fmt: skip
+
+
+def same(found: object, cell: Cell) -> bool:
+    """Say whether two values are the same number to the last bit, or the same text."""
+    if isinstance(found, float) and isinstance(cell, float):
+        return struct.pack("d", found) == struct.pack("d", cell)
+    return type(found) is type(cell) and found == cell
+
+
+def parquet(path: Path) -> Any:
+    """Read a Parquet file as anybody would."""
+    return pytest.importorskip("pyarrow.parquet").read_table(path)
+
+
+def objects(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines as anybody would, who refuses what is no JSON."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[tuple[Engine, ModelOutline]]:
+    """Open the demo model once."""
+    engine = Engine(EngineOptions(use_cache=False))
+    yield engine, engine.open("demo", lambda progress: None).result()
+    engine.stop()
+
+
+def table_of(opened: tuple[Engine, ModelOutline], view: str) -> Table:
+    """Work out a table, of layer 1 where it is of layers, and keep its rows."""
+    request = Request(
+        view, None if view in ("predictions", "lens", "contributions", "rollout") else "1",
+        None, None, None, TEXT if "text" in NEEDS.get(view, ()) else None, None, None, None,
+        {"norms": True} if view == "weights" else {},
+    )  # fmt: skip
+    table = Export.begin(*opened, request, lambda progress: None).table()
+    return Table(table.view, table.columns, [tuple(row) for row in table])
+
+
+@pytest.mark.parametrize("view", ["ranks", "spectrum", "attention", *(set(VIEWS) - {"changes"})])
+def test_every_table_reads_back_exactly_from_every_format(
+    opened: tuple[Engine, ModelOutline], view: str, tmp_path: Path
+) -> None:
+    table = table_of(opened, view)
+    rows = list(table)
+    assert rows
+    files = {name: write_table(table, tmp_path / f"table.{name}", name) for name in FORMATS}
+    with files["csv"].open(encoding="utf-8", newline="") as stream:
+        header, *written = csv.reader(stream)
+    assert tuple(header) == table.columns
+    assert written == [[str(cell) for cell in row] for row in rows]
+    packed = parquet(files["parquet"])
+    assert tuple(packed.column_names) == table.columns
+    for found in (objects(files["jsonl"]), packed.to_pylist()):
+        assert len(found) == len(rows)
+        for values, row in zip(found, rows, strict=True):
+            assert tuple(values) == table.columns
+            for (name, value), cell in zip(values.items(), row, strict=True):
+                if cell == "":
+                    assert value is None, name
+                elif name == "layer":
+                    assert str(value) == str(cell)
+                else:
+                    assert same(value, cell), (name, value, cell)
+    types = {name: str(packed.schema.field(name).type) for name in table.columns}
+    if view in ("ranks", "spectrum", "attention", "weights"):
+        assert types == {
+            name: "int64" if name in WHOLE else "string" if name in TEXT_COLUMNS else "double" for name in table.columns
+        }
+
+
+def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> None:
+    pairs = [(text, number) for text in TEXTS for number in NUMBERS]
+    rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number) for text, number in pairs]
+    table = Table("attention", ATTENTION_COLUMNS, rows)
+    found = parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_pylist()
+    assert all(same(each["weight"], number) for each, (_, number) in zip(found, pairs, strict=True))
+    lines = objects(write_table(table, tmp_path / "a.jsonl", "jsonl"))
+    finite = [number if math.isfinite(number) else None for _, number in pairs]
+    assert [each["weight"] for each in lines] == finite
+    for each in (found, lines):
+        assert [(one["query_token"], one["layer"], one["key"]) for one in each] == [
+            (text, 1, 2**62 + 1) for text, _ in pairs
+        ]
+
+
+def test_a_mean_over_layers_makes_a_column_of_text_and_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
+    rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0)]
+    mean = parquet(write_table(Table("attention", ATTENTION_COLUMNS, rows), tmp_path / "a.parquet", "parquet"))
+    assert mean.column("layer").to_pylist() == ["mean"]
+    none = parquet(write_table(Table("attention", ATTENTION_COLUMNS, ()), tmp_path / "b.parquet", "parquet"))
+    assert (none.num_rows, str(none.schema.field("layer").type), str(none.schema.field("weight").type)) == (
+        0, "int64", "double",
+    )  # fmt: skip
+
+
+def test_rows_stream_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.service import parquet as module
+
+    monkeypatch.setattr(module, "ROW_GROUP", 100)
+    monkeypatch.setattr(module, "AT_ONCE", 20)
+    rows: list[Sequence[Cell]] = [("decoder", 0, "0", "Q", number, number / 7, 0.0, 0.0) for number in range(250)]
+    columns = ("stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy")
+    path = write_table(Table("spectrum", columns, iter(rows)), tmp_path / "a.parquet", "parquet")
+    file = pytest.importorskip("pyarrow.parquet").ParquetFile(path)
+    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [100, 100, 50]
+    assert file.read().column("singular_value").to_pylist() == [row[5] for row in rows]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
+def test_what_is_interrupted_leaves_nothing(name: str, tmp_path: Path) -> None:
+    def rows() -> Iterator[Sequence[Cell]]:
+        for number in range(5_000):
+            yield ("decoder", 0, "0", number, 0, "a", "b", 0.5)
+        raise Superseded("not wanted any more")
+
+    folder = tmp_path / "files"
+    folder.mkdir()
+    with pytest.raises(Superseded):
+        write_table(Table("attention", ATTENTION_COLUMNS, rows()), folder / name, name.split(".")[1])
+    assert list(folder.iterdir()) == []
+
+
+def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp_path: Path) -> None:
+    options = ("demo", "ranks", "--head", "L1H0")
+    text = run(*options).stdout
+    plain = [dict(zip(line.keys(), line.values(), strict=True)) for line in csv.DictReader(text.splitlines())]
+    for file, more in (("a.csv", ()), ("b.csv.gz", ()), ("c.txt", ()), ("d.parquet", ("--format", "csv"))):
+        assert run(*options, *more, "-o", tmp_path / file).exit_code == 0
+        data = (tmp_path / file).read_bytes()
+        assert (gzip.decompress(data) if file.endswith(".gz") else data).decode() == text
+    (tmp_path / "e.jsonl").write_text(run(*options, "--format", "jsonl").stdout)
+    run(*options, "-o", tmp_path / "f.ndjson")
+    assert (tmp_path / "e.jsonl").read_bytes() == (tmp_path / "f.ndjson").read_bytes()
+    assert [{name: str(value) for name, value in each.items()} for each in objects(tmp_path / "e.jsonl")] == plain
+    packed = tmp_path / "g.parquet"
+    assert run(*options, "--energy", "0.1", "--where", "matrix = QK", "-o", packed).exit_code == 0
+    facts = parquet(packed).schema.metadata
+    assert (facts[b"model"], facts[b"view"]) == (b"demo", b"ranks")
+    assert json.loads(facts[b"options"]) == {"head": "L1H0", "energy": 0.1, "where": "matrix = QK"}
+
+
+def test_formats_that_cannot_be_are_refused_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.parquet"
+    assert "give -o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
+    assert "a table; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
+    assert "give -o maps.npz" in refusal("demo", "attention", "--text", "a", "--format", "npz", code=2)
+    assert "not as jsonl" in refusal("demo", "matrices", "--format", "jsonl", "-o", file, code=2)
+    assert "call the file a.parquet" in refusal("nowhere", "ranks", "-o", tmp_path / "a.parquet.gz")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'attn-tui[parquet]'" in refusal("nowhere", "ranks", "-o", file)
+    assert list(tmp_path.glob("*.*")) == []
+
+
+def test_a_file_is_given_up_between_its_rows_or_with_the_engine() -> None:
+    for stop in (Engine.stop_writing, Engine.stop):
+        engine, begun = Engine(), threading.Event()
+
+        def work(breathe: Breathe, begun: threading.Event = begun) -> None:
+            while True:
+                begun.set()
+                breathe()
+
+        future = engine.write(work)
+        assert begun.wait(10)
+        stop(engine)
+        with pytest.raises(Superseded):
+            future.result(10)
+        engine.stop()
+
+
+def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
+    engine, held, begun = Engine(), threading.Event(), threading.Event()
+    engine._thread.submit(lambda breathe: held.wait(30), Urgency.SENTENCE)
+
+    def work(breathe: Breathe) -> None:
+        asked = engine.memory()
+        begun.set()
+        asked.result()
+
+    future = engine.write(work)
+    assert begun.wait(10)
+    engine.stop_writing()
+    with pytest.raises(Superseded):
+        future.result(10)
+    held.set()
+    engine.stop()
+
+
+def test_an_error_that_nobody_foresaw_is_the_files_own() -> None:
+    engine = Engine()
+
+    def work(breathe: Breathe) -> None:
+        raise ZeroDivisionError("in the middle")
+
+    with pytest.raises(EngineError, match="in the middle"):
+        engine.write(work).result(10)
+    engine.stop()
+
+
+def test_what_a_file_asks_for_comes_after_what_is_looked_at() -> None:
+    thread, held, order = EngineThread(), threading.Event(), list[str]()
+
+    def named(name: str) -> Callable[[Breathe], None]:
+        return lambda breathe: order.append(name)
+
+    thread.submit(lambda breathe: held.wait(10), Urgency.SELECTED)
+    token = BEHIND.set("writing")
+    last = thread.submit(named("file"), Urgency.SELECTED)
+    BEHIND.reset(token)
+    thread.submit(named("sweep"), Urgency.SWEEP)
+    thread.submit(named("growing"), Urgency.OPENING)
+    held.set()
+    last.result(10)
+    assert order[:2] == ["growing", "file"]
+    thread.stop()

@@ -1,0 +1,223 @@
+"""The menu of what can be written, and the key that writes the last choice again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from textual.events import Key
+
+from engine.values.tables import Table
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import run
+from tui import jobs
+from tui.app import Explorer
+from tui.export_screen import ExportScreen
+
+TEXT = "the cat [bold] sat"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an empty folder and start the program in it."""
+    made = tmp_path / "files"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    return made
+
+
+def names(folder: Path) -> list[str]:
+    """List what is in a folder, hidden files too."""
+    return sorted(each.name for each in folder.iterdir())
+
+
+def notice(app: Explorer) -> str:
+    """Give what was said last."""
+    return [each.message for each in app._notifications][-1]
+
+
+def file_name(app: Explorer) -> str:
+    """Give the name that the menu offers."""
+    assert isinstance(app.screen, ExportScreen)
+    return Path(app.screen._file.value).name
+
+
+def said(app: Explorer) -> str:
+    """Give what the menu says below the name."""
+    assert isinstance(app.screen, ExportScreen)
+    return shown(app.screen._said_line)
+
+
+async def test_the_whole_models_tables_are_those_of_the_command(tiny_model: TinyModel, folder: Path) -> None:
+    model = tiny_model("gpt2")
+    name = model.name
+    async with explorer(model, text=TEXT, head="L1H2") as (app, pilot):
+        for key in ("1", "2", "3", "4"):
+            await pilot.press(key, "e", "w")
+            await settle(pilot)
+            assert f" in {folder / name}-all-" in notice(app)
+        await pilot.press("3", "e", "left", "enter")  # the format before the first is the last
+        await settle(pilot)
+        assert notice(app).startswith("2 arrays, ")
+        await pilot.press("e", "m")
+        await settle(pilot)
+        assert notice(app).startswith("8 arrays, ")
+    for view, options in (("spectrum", ()), ("ranks", ()), ("attention", ("--text", TEXT)), ("circuits", ())):
+        assert (folder / f"{name}-all-{view}.csv").read_bytes() == run(model, view, *options).stdout_bytes
+    maps, matrices = np.load(folder / f"{name}-all-attention.npz"), np.load(folder / f"{name}-L1H2-matrices.npz")
+    assert set(maps) == {"L0", "L1"}
+    run(model, "matrices", "--head", "L1H2", "-o", folder / "heads.npz")
+    expected = np.load(folder / "heads.npz")
+    assert set(matrices) == set(expected)
+    assert all(np.array_equal(matrices[key], expected[key]) for key in expected)
+
+
+async def test_the_menu_goes_by_keys_and_one_key_repeats_the_last_choice(tiny_model: TinyModel, folder: Path) -> None:
+    model = tiny_model("gpt2")
+    table = f"{model.name}-L1-ranks"
+    async with explorer(model, head="L1H2") as (app, pilot):
+        await pilot.press("2", "E")
+        await settle(pilot)
+        assert names(folder) == [f"{table}.csv"], "nothing was chosen yet: what is on screen, as CSV"
+        await pilot.press("e")
+        await pilot.pause()
+        assert file_name(app) == f"{table}-2.csv"
+        await pilot.press("right")
+        await pilot.pause()
+        assert file_name(app) == f"{table}.jsonl"
+        await pilot.press("j", "j", "k")
+        await pilot.pause()
+        assert file_name(app) == f"{model.name}-all-ranks.jsonl"
+        assert said(app) == f"attn-tui export {model} ranks", "the same without the explorer"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, ExportScreen)
+        assert names(folder) == [f"{table}.csv"], "esc writes nothing"
+        await pilot.press("e", "right", "enter")
+        await settle(pilot)
+        await pilot.press("2", "]", "E")
+        await settle(pilot)
+        assert names(folder) == [f"{table}-2.jsonl", f"{table}.csv", f"{table}.jsonl"]
+        assert notice(app).startswith("30 rows, ")
+        await pilot.press("e")
+        await pilot.pause()
+        assert file_name(app) == f"{table}-3.jsonl", "the last choice is offered first"
+        await pilot.press("escape")
+    rows = [json.loads(line) for line in (folder / f"{table}.jsonl").read_text().splitlines()]
+    expected = [
+        json.loads(line) for line in run(model, "ranks", "--layer", "1", "--format", "jsonl").stdout.splitlines()
+    ]
+    assert rows == expected
+
+
+async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over_unasked(
+    tiny_model: TinyModel, folder: Path
+) -> None:
+    other = folder / "other"
+    other.mkdir()
+    (other / "mine.jsonl").write_text("mine")
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("e", "tab", "ctrl+u", *"gone/a.csv", "enter")
+        await pilot.pause()
+        assert f"there is no folder {folder / 'gone'};" in said(app)
+        await pilot.press("ctrl+u", *"other/mine.jsonl", "enter")
+        await pilot.pause()
+        assert "there is such a file already" in said(app)
+        assert (other / "mine.jsonl").read_text() == "mine"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert notice(app).endswith(f" in {other / 'mine.jsonl'}")
+        assert "singular_value" in json.loads((other / "mine.jsonl").read_text().splitlines()[0])
+        await pilot.press("E")
+        await settle(pilot)
+        (second,) = set(names(other)) - {"mine.jsonl"}
+        assert second.endswith("-spectrum.jsonl"), "the folder is remembered, and the format that the name said"
+        await pilot.press("e", "tab", "escape", "escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, ExportScreen), "esc leaves the name first and then the menu"
+    assert names(folder) == ["other"]
+
+
+async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("e")
+        for key in ("tab", *"mnw", "enter"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await settle(pilot)
+    assert [name.partition(".")[2] for name in names(folder)] == ["csvmnw"]
+
+
+async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("e")
+        await pilot.pause()
+        lines = screen_text(app).splitlines()
+        (y,) = (number for number, line in enumerate(lines) if "JSON lines" in line)
+        await pilot.click(offset=(lines[y].index("JSON lines") + 2, y))
+        await pilot.pause()
+        assert file_name(app).endswith("-spectrum.jsonl")
+        (y,) = (number for number, line in enumerate(screen_text(app).splitlines()) if "as on screen" in line)
+        await pilot.click(offset=(20, y))
+        await settle(pilot)
+    assert [name.rpartition("-")[2] for name in names(folder)] == ["spectrum.jsonl"]
+
+
+async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
+    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = jobs._write_counted
+
+    def endlessly(table: Table, *rest: Any) -> int:
+        return write(Table(table.view, table.columns, itertools.cycle(list(table))), *rest)
+
+    monkeypatch.setattr(jobs, "_write_counted", endlessly)
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("2", "E")
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if names(folder):
+                break
+        assert [name.endswith(".part") for name in names(folder)] == [True]
+        await pilot.press("E")
+        await pilot.pause(0.1)
+        assert "is still being written" in notice(app)
+        await pilot.press("]")
+        await pilot.pause(0.3)
+        assert "L0H1" in str(app.conductor.selected), "keys are answered meanwhile"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert notice(app) == "nothing of the file is left"
+        assert names(folder) == []
+
+
+async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        region = app.views.active.region
+        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        whole = screen_text(app)
+        app.notify("a notice over the view", timeout=60)
+        await pilot.press("e", "t")
+        await settle(pilot)
+        app.notify("a notice over the view", timeout=60)
+        await pilot.pause()
+        for key in ("s", "S", "a"):
+            await pilot.press("e", key)
+            await settle(pilot)
+    text = next(folder.glob("*-ranks.txt")).read_text(encoding="utf-8")
+    assert text.splitlines() == [line.rstrip() for line in "\n".join(lines).rstrip().splitlines()]
+    assert "energy rank" in text
+    for pattern, expected in (("*-ranks.svg", "\n".join(lines)), ("*-screen.svg", whole)):
+        root = ElementTree.parse(next(folder.glob(pattern))).getroot()
+        found = "".join("".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text"))
+        assert "".join(found.split()) == "".join(expected.split())
+        assert "http" not in ElementTree.tostring(root, encoding="unicode").replace("http://www.w3.org/2000/svg", "")
+    coloured = next(folder.glob("*-ranks.ans")).read_text(encoding="utf-8")
+    assert "\x1b[" in coloured

@@ -1,0 +1,54 @@
+"""The keys that take things out of the explorer: a menu, and the last choice again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from engine.values.errors import EngineError, Superseded
+from tui.parts import Parts
+
+if TYPE_CHECKING:
+    from tui.choice import Choice
+
+
+class ExportActions(Parts):
+    """Writes files."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "export", "Export", id="app.export"),
+        Binding(
+            "E", "export_again", "Export as last time, at first what is on screen", show=False, id="app.export_again"
+        ),
+    ]
+
+    async def action_export(self) -> None:
+        """Offer what can be written; keys that come at once wait for it."""
+        from tui.export_screen import ExportScreen
+
+        self.clear_notifications()
+        await self.push_screen(ExportScreen(self.conductor.exporting), self._export_chosen)
+
+    def _export_chosen(self, chosen: tuple[Choice, Path] | None) -> None:
+        """Write what was chosen."""
+        if chosen is not None:
+            self.run_worker(self._export(*chosen), group="export")
+
+    def action_export_again(self) -> None:
+        """Write what was chosen last, under a new name."""
+        self.clear_notifications()
+        self.run_worker(self._export(self.conductor.exporting.choice, None), group="export")
+
+    async def _export(self, choice: Choice, path: Path | None) -> None:
+        """Write a file and say what is in it and where it is."""
+        says = self.conductor.exporting.says(choice.what)
+        try:
+            written = await self.conductor.exporting.write(choice, path)
+        except Superseded:
+            self.notify("nothing of the file is left", title="stopped", markup=False)
+        except EngineError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.notify(written, title=f"{says}: written", markup=False)

@@ -1,0 +1,157 @@
+"""What leaves the explorer as files: what there is, what it is called, where it goes, what was chosen last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.service.files import unused_path
+from engine.service.formats import check_format
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tui.choice import Choice, What, formats_for
+from tui.export_view import file_stem, subject_of
+from tui.writing import Writing
+
+if TYPE_CHECKING:
+    from engine.values.model import ModelOutline
+    from tui.app import Explorer
+    from tui.asking import Asking
+    from tui.conductor import Conductor
+
+
+class Exporting:
+    """The files of one explorer.
+
+    Attributes
+    ----------
+    choice : the last one, which is offered first and made again by one key.
+    folder : where files go; None is where the program was started.
+    writing : the file that is being written.
+    """
+
+    def __init__(self, app: Explorer, conductor: Conductor) -> None:
+        self._app = app
+        self._conductor = conductor
+        self._outline: ModelOutline | None = None
+        self._asking: Asking | None = None
+        self.choice = Choice()
+        self.folder: Path | None = None
+        self.writing = Writing(app)
+
+    def begin(self, outline: ModelOutline, asking: Asking) -> None:
+        """Write what there is of a model that has been opened."""
+        self._outline, self._asking = outline, asking
+
+    @property
+    def view(self) -> str:
+        """The active view."""
+        return self._app.views.active.view
+
+    @property
+    def outline(self) -> ModelOutline:
+        """The open model.
+
+        Raises
+        ------
+        EngineError : when none is open.
+        """
+        if self._outline is None:
+            raise EngineError("no model is open yet; nothing was written")
+        return self._outline
+
+    def fitting(self, choice: Choice) -> Choice:
+        """Choose a format that there is of what is chosen, as near as may be."""
+        formats = formats_for(choice.what, self.view)
+        return choice if not formats or choice.format in formats else replace(choice, format="csv")
+
+    def says(self, what: What) -> str:
+        """Say in a few words what would be written."""
+        selected = self._conductor.selected
+        of = "the model" if selected is None else str(selected)
+        return {
+            What.VIEW: f"{self.view} as on screen",
+            What.MODEL: f"{self._table_name()} of the whole model",
+            What.MATRICES: f"matrices of {of}, NPZ",
+            What.SVG: f"picture of {self.view}, SVG",
+            What.SCREEN: "picture of the screen, SVG",
+            What.TEXT: f"picture of {self.view}, plain text",
+            What.ANSI: f"picture of {self.view}, coloured text",
+        }[what]
+
+    def command(self) -> str:
+        """Give the command that writes the whole model's table without the explorer.
+
+        Raises
+        ------
+        EngineError : when the view lacks what the table is of, such as a sentence.
+        """
+        return self._asked.command(self._table_name())
+
+    def suggest(self, choice: Choice) -> Path:
+        """Give a name that is not taken, in the folder that files go to.
+
+        Raises
+        ------
+        EngineError : when there is nothing to write, or no folder.
+        """
+        return unused_path(self._stem(choice.what), choice.ending, self.folder)
+
+    @property
+    def _asked(self) -> Asking:
+        """What turns the state of the explorer into requests."""
+        if self._asking is None:
+            raise EngineError("no model is open yet; nothing was written")
+        return self._asking
+
+    def _table_name(self) -> str:
+        """Name the table of the active view as the command line does."""
+        shown = self._app.views.attention.shown_name
+        if self.view == "attention" and shown is not None and shown.is_rollout:
+            return "rollout"
+        return "spectrum" if self.view == "spectra" else self.view
+
+    def _stem(self, what: What) -> str:
+        """Say what a file's name begins with."""
+        outline, selected = self.outline, self._conductor.selected
+        stack = None if selected is None else selected.stack
+        if what is What.SCREEN:
+            return file_stem(outline, stack, _of(selected), "screen")
+        if what is What.MATRICES:
+            return file_stem(outline, stack, _of(selected), "matrices")
+        if what is What.MODEL:
+            distance = self._asked.distance(self._table_name())
+            return file_stem(outline, None, subject_of(None, distance).replace("model", "all"), self._table_name())
+        if self.view != "attention":
+            table, subject = self._conductor.table(self.view)
+            return file_stem(outline, stack, subject, table.view)
+        shown = self._app.views.attention.shown_name
+        if shown is None:
+            raise EngineError("the attention view shows nothing yet; nothing was written")
+        subject = "" if shown.is_rollout else f"L{shown.layer_label}H{shown.head_label}"
+        return file_stem(outline, shown.stack, f"{subject}{self._asked.without}", self._table_name())
+
+    async def write(self, choice: Choice, path: Path | None = None) -> str:
+        """Write what is chosen, to a file with a new name unless one is given; say what was written, and where.
+
+        Raises
+        ------
+        Superseded : when it was given up.
+        EngineError : when there is nothing to write, no place to write it to, or a file that is still being written.
+        """
+        from tui.jobs import Jobs
+
+        self.writing.refuse_a_second()
+        choice = self.fitting(choice)
+        self.choice = choice
+        path = path or self.suggest(choice)
+        if choice.what.is_table and choice.format != "npz":
+            check_format(choice.format, path)
+        jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
+        return await jobs.write(choice, path, self._table_name())
+
+
+def _of(selected: Head | None) -> str:
+    """Say in a file's name what is selected."""
+    return "all" if selected is None else str(selected)

@@ -1,0 +1,157 @@
+"""The work of writing each thing that a person can choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from engine.service.files import requested_file, write_npz
+from engine.service.formats import write_table
+from engine.service.thread import Breathe
+from engine.values.memory import size
+from engine.values.model import ModelOutline
+from engine.values.progress import Progress
+from engine.values.tables import Table
+from tui.choice import Choice, What
+from tui.export import Export, facts_of
+from tui.export_view import LONG, estimated_bytes
+from tui.pictures import Picture, picture_of, picture_of_screen
+from tui.writing import SAID, Counted, Report, Writing
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.asking import Asking
+    from tui.conductor import Conductor
+    from tui.request import Request
+
+
+class Jobs:
+    """Writes what is chosen, each as it has to be."""
+
+    def __init__(
+        self, app: Explorer, conductor: Conductor, outline: ModelOutline, asking: Asking, writing: Writing
+    ) -> None:
+        self._app = app
+        self._conductor = conductor
+        self._outline = outline
+        self._asking = asking
+        self._writing = writing
+
+    async def write(self, choice: Choice, path: Path, name: str) -> str:
+        """Write what is chosen; say what was written, and where.
+
+        Parameters
+        ----------
+        choice : of what, and as what.
+        path : of the file.
+        name : of the active view's table.
+
+        Raises
+        ------
+        Superseded : when it was given up.
+        EngineError : when there is nothing to write, or it cannot be written.
+        """
+        if choice.what.is_picture:
+            said = await self._write_picture(choice.what, path)
+        elif choice.what is What.MATRICES:
+            said = await self._write_arrays(self._asking.matrices(self._conductor.selected), path)
+        elif choice.what is What.MODEL and choice.format == "npz":
+            said = await self._write_arrays(self._asking.whole(name), path)
+        elif choice.what is What.MODEL:
+            said = await self._write_whole(self._asking.whole(name), path, choice.format)
+        else:
+            said = await self._write_view(path, choice.format)
+        return f"{said}, {size(path.stat().st_size)} in {path}"
+
+    async def _write_view(self, path: Path, format: str) -> str:
+        """Write the table of the active view with the rows that are shown; say how many."""
+        view, attention = self._app.views.active.view, None
+        if view == "attention":
+            attention = await self._conductor.whole_map()
+        table, _ = self._conductor.table(view, attention)
+        total = 0 if attention is None else attention.weights.size
+        if attention is not None and total > LONG:
+            estimate = size(estimated_bytes(attention))
+            about = f", about {estimate} as CSV," if format != "csv" else f", about {estimate},"
+            self._app.notify(f"{total:,} rows{about} are written to {path}", title="writing", markup=False)
+
+        def told(report: Report) -> Callable[[int], None]:
+            return lambda rows: report(Progress(SAID, rows, total, "rows")) if total > LONG else None
+
+        facts = facts_of(self._outline, self._app.engine.options.revision, table.view, {"rows": "as on screen"})
+
+        def work(breathe: Breathe, report: Report) -> int:
+            return _write_counted(table, path, format, facts, breathe, told(report))
+
+        return f"{await self._writing.write(path, work):,} rows"
+
+    async def _write_whole(self, request: Request, path: Path, format: str) -> str:
+        """Write a table of the whole model, a layer at a time; say how many rows."""
+        facts = facts_of(self._outline, self._app.engine.options.revision, request.view, request.given())
+
+        def work(breathe: Breathe, report: Report) -> int:
+            export = self._export(request, breathe, report)
+            return _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
+
+        return f"{await self._writing.write(path, work):,} rows"
+
+    async def _write_arrays(self, request: Request, path: Path) -> str:
+        """Write arrays; say how many."""
+        count = 0
+
+        def work(breathe: Breathe, report: Report) -> Path:
+            def counted() -> Iterator[tuple[str, NDArray[Any]]]:
+                nonlocal count
+                for name, array in self._export(request, breathe, report).arrays():
+                    breathe()
+                    count += 1
+                    yield name, array
+                    del array  # before there is the next one
+
+            return write_npz(counted(), path)
+
+        await self._writing.write(path, work)
+        return f"{count:,} arrays"
+
+    def _export(self, request: Request, breathe: Breathe, report: Report) -> Export:
+        """Begin what ``attn-tui export`` does; between its layers it may be given up."""
+
+        def step(progress: Progress) -> None:
+            breathe()
+            report(Progress(SAID, progress.done, progress.total, progress.unit))
+
+        return Export.begin(self._app.engine, self._outline, request, step)
+
+    async def _write_picture(self, what: What, path: Path) -> str:
+        """Write what the screen shows of a view, or all of it; say how much that is."""
+        is_whole = what is What.SCREEN
+        picture = picture_of_screen(self._app.screen_stack[0]) if is_whole else picture_of(self._app.views.active)
+        title = f"{self._outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
+        colours = self._app.console.color_system
+
+        def work(breathe: Breathe, report: Report) -> None:
+            with requested_file(path) as partial:
+                partial.write_text(_draw(picture, what, title, colours), encoding="utf-8", newline="")
+
+        await self._writing.write(path, work)
+        columns, rows = picture.size
+        return f"{columns} × {rows} cells of {'the screen' if is_whole else self._app.views.active.view}"
+
+
+def _draw(picture: Picture, what: What, title: str, colours: str | None) -> str:
+    """Write a picture as it is chosen."""
+    if what is What.TEXT:
+        return picture.as_text()
+    return picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title)
+
+
+def _write_counted(
+    table: Table, path: Path, format: str, facts: Mapping[str, str], breathe: Breathe, told: Callable[[int], None]
+) -> int:
+    """Write a table and count its rows."""
+    counted = Counted(table, breathe, told)
+    write_table(Table(table.view, table.columns, counted), path, format, facts)
+    return counted.count

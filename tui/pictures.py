@@ -1,0 +1,111 @@
+"""Pictures of a view, or of the whole screen without what lies over it: as SVG, as text, as text with colours."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import COLOR_SYSTEMS, Console
+from rich.segment import Segment, SegmentLines
+from textual._compositor import Compositor
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets._toast import ToastRack
+
+SVG = """\
+<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve"
+ viewBox="{terminal_x} {terminal_y} {terminal_width} {terminal_height}">
+<title>TITLE</title>
+<style>
+.{unique_id}-matrix {{
+font-family: "Fira Code", ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width;
+}}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
+{lines}
+</defs>
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""The cells alone, without a window around them and without a font from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What some cells of the screen show.
+
+    Attributes
+    ----------
+    lines : from above, each as long as the others.
+    """
+
+    lines: tuple[Strip, ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return max((line.cell_length for line in self.lines), default=0), len(self.lines)
+
+    def as_text(self) -> str:
+        """Write the characters, without what is blank at the ends of lines and below."""
+        text = "\n".join(line.text.rstrip() for line in self.lines).rstrip("\n")
+        return f"{text}\n"
+
+    def as_ansi(self, colours: str | None) -> str:
+        """Write the characters with their colours, for a terminal that has so many, in rich's words; None for none."""
+        console = self._console(colours)
+        return "".join(f"{line.render(console)}\n" for line in self.lines)
+
+    def as_svg(self, title: str) -> str:
+        """Draw the cells as SVG."""
+        console = self._console("truecolor")
+        console.print(SegmentLines([list(line) for line in self.lines], new_lines=True))
+        escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
+        return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
+
+    def _console(self, colours: str | None) -> Console:
+        """Make what turns cells into text with colours."""
+        width, height = self.size
+        console = Console(
+            width=width, height=height, file=io.StringIO(), force_terminal=True, record=True, legacy_windows=False
+        )
+        console._color_system = None if colours is None else COLOR_SYSTEMS[colours]
+        return console
+
+
+def picture_of(widget: Widget) -> Picture:
+    """Take a picture of a widget and what it holds, whatever lies over it."""
+    size = widget.outer_size
+    compositor = Compositor()
+    compositor.reflow(widget, size)
+    return Picture(tuple(strip.adjust_cell_length(size.width) for strip in compositor.render_strips(size)))
+
+
+def picture_of_screen(screen: Screen[object]) -> Picture:
+    """Take a picture of a screen, without notices that will pass."""
+    size = screen.size
+    lines = [Strip([Segment(" " * size.width)], size.width) for _ in range(size.height)]
+    for child in screen.children:
+        if child.display and not isinstance(child, ToastRack):
+            _paste(picture_of(child).lines, child.region.x, child.region.y, lines, size)
+    return Picture(tuple(lines))
+
+
+def _paste(strips: Sequence[Strip], x: int, y: int, lines: list[Strip], size: Size) -> None:
+    """Put lines over others."""
+    for number, strip in enumerate(strips, start=y):
+        if 0 <= number < size.height:
+            below = lines[number]
+            joined = Strip.join([below.crop(0, x), strip, below.crop(x + strip.cell_length, size.width)])
+            lines[number] = joined.crop(0, size.width)
