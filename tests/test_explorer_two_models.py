@@ -21,6 +21,7 @@ from engine.values.view import Query
 from engine.values.views import CHANGES
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import exported
 from tui.app import Explorer
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness
@@ -116,6 +117,41 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         await settle(pilot)
         assert not drawn(app).is_signed
         assert "this one" not in shown(pane.title_line)
+
+
+async def test_the_other_models_spectrum_is_drawn_over_this_ones(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, other = pair
+    monkeypatch.chdir(tmp_path)
+    engine = Engine(EngineOptions(other=str(other)))
+    async with explorer(model, head="L1H3", engine=engine, ascii_only=True) as (app, pilot):
+        pane = app.views.spectra
+        assert shown(pane.title_line) == "spectra L1H3 · query/key bias  log scale  o finetuned"
+        await pilot.press("1", "j", "j", "l")
+        await settle(pilot)
+        name = Head("decoder", 1, 3)
+        own, theirs = (
+            ask(name.whole_layer, False).result().spectra[3] for ask in (engine.spectra, engine.other_spectra)
+        )
+        matrix, at = pane.graph.matrix, pane.graph.index - 1
+        assert (matrix, at) == ("QK", 1)
+        ratio = theirs["QK"].singular_values / own["QK"].singular_values
+        np.testing.assert_allclose(ratio, 2.0, rtol=1e-9)  # the copy's queries are twice as large
+        one, two = (each["QK"].singular_values[1] for each in (own, theirs))
+        assert shown(pane.readout_line).startswith(f"QK s2 = {one:.4g} | other {two:.4g}")
+        region = pane.graph.region
+        lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        assert any("o" in line for line in lines)
+        await pilot.press("e")
+        await settle(pilot)
+        (file,) = tmp_path.glob("*spectrum.csv")
+        with file.open(encoding="utf-8", newline="") as stream:
+            written = list(csv.DictReader(stream))
+        assert list(written[0])[-1] == "other_singular_value"
+        expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
+        assert [float(row["other_singular_value"]) for row in written] == expected
+        assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == written
 
 
 async def test_without_a_second_model_its_keys_say_how_to_get_one(tiny_model: TinyModel) -> None:

@@ -13,11 +13,12 @@ from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEW
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
 from tui.opening import ModelActions
+from tui.pin_actions import PinActions
 from tui.sentence_actions import SentenceActions
 from tui.way_actions import WayActions
 
 
-class Actions(CopyActions, ExportActions, LookActions, ModelActions, SentenceActions, WayActions, KeyWatch):
+class Actions(CopyActions, ExportActions, LookActions, ModelActions, PinActions, SentenceActions, WayActions, KeyWatch):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -108,8 +109,9 @@ class Actions(CopyActions, ExportActions, LookActions, ModelActions, SentenceAct
 
     def _view_of_sentences(self) -> str:
         """Name the view that is looked at where it is of the sentence, else the attention."""
-        active = self.views.active.view
-        return active if active in TABLES and "text" in TABLES[active].needs else "attention"
+        pane, active = self.views.active, self.views.active.view
+        is_of_sentence = pane.is_of_sentence or (active in TABLES and "text" in TABLES[active].needs)
+        return active if is_of_sentence else "attention"
 
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""
@@ -160,7 +162,7 @@ class Actions(CopyActions, ExportActions, LookActions, ModelActions, SentenceAct
 
     def action_baseline(self) -> None:
         """Show or hide the baseline."""
-        self.views.spectra.graph.toggle_baseline()
+        self.views.toggle_baseline()
 
     def action_measure(self, step: int) -> None:
         """Show another measure."""

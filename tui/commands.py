@@ -24,7 +24,7 @@ from tui.configured import ConfiguredCommand, current_config, effective, is_type
 
 VIEWS = {
     "ranks": "every measure, for each head and whole layer, and each matrix",
-    "spectrum": "every singular value",
+    "spectrum": "every singular value, with --vs both models'",
     "attention": "every weight of the maps for --text, with --vs both models'",
     "matrices": "the heads' W_Q, W_K, W_V, W_O and biases; -o heads.npz",
     **{view.name: view.says for view in WORKED_OUT.values()},

@@ -23,9 +23,10 @@ from engine.values.view import Scope
 from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS
 from tui.asking import Asking
 from tui.coloured import Coloured
+from tui.comparing import Comparing
 from tui.export_view import subject_of, table_on_screen
 from tui.exporting import Exporting
-from tui.facts import line_of_two, model_line
+from tui.facts import line_of_two, model_line, short_name
 from tui.messages import Advanced, GroupReady
 from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
@@ -66,6 +67,7 @@ class Conductor:
         self._sweep: Future[None] | None = None
         self._is_labelled = False
         self._is_turning = False
+        self.comparing: Comparing | None = None
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
         app.sentences = self.sentences  # they are of the person, and stay when another model is opened
@@ -152,6 +154,7 @@ class Conductor:
         self.ways = Ways(app, outline, self._weights)
         asking = Asking(outline, self._app.engine.options, self._app.views, self._weights, self._reading, self._tables)
         self.exporting.begin(outline, asking)
+        self.comparing = Comparing(self._app, self._weights, outline, self._run)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -176,6 +179,8 @@ class Conductor:
             self._app.fail(str(error))
             return
         self._app.show_model(line_of_two(comparison))
+        if self._weights is not None:
+            self._weights.pair(short_name(comparison.other))
         for note in filter(None, (*comparison.other.notes, comparison.note)):
             self._app.notify(note, severity="warning", markup=False)
 
@@ -227,6 +232,8 @@ class Conductor:
         else:
             if self._weights is not None:
                 self._weights.learn_labels(labels)
+            if self.comparing is not None:
+                self.comparing.draw()
 
     def _advance(self, progress: Progress) -> None:
         """Pass on how far work in the background is; called on the engine thread."""
@@ -271,6 +278,8 @@ class Conductor:
         self._app.tree_widget.refresh_notes()
         if self._reading is not None and self._tables is not None:
             self._reading.switch_off(off if off.heads else NOTHING_OFF)
+            if self.comparing is not None:
+                self.comparing.switch_off(off if off.heads else NOTHING_OFF)
             self._tables.switch_off(off)
 
     def choose_token(self, number: int) -> None:
@@ -330,6 +339,8 @@ class Conductor:
             self._reading.select(name)
         if self.ways is not None:
             self.ways.arrive()
+        if self.comparing is not None:
+            self.comparing.select(name)
 
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""
@@ -411,6 +422,8 @@ class Conductor:
         if self._reading is not None:
             self._reading.select(self.selected)
             self._reading.read(text)
+        if self.comparing is not None:
+            self.comparing.read(text)
         if self._tables is not None:
             self._tables.read(text)
 
@@ -456,8 +469,23 @@ class Conductor:
             return pane.table_on_screen(), subject_of(self.selected, None)
         attention = attention or self._app.views.attention.shown
         return table_on_screen(
-            view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance
-        )
+            view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance,
+            self._weights.other
+        )  # fmt: skip
+
+    @property
+    def name_of_several(self) -> tuple[str, str] | None:
+        """Name the table of the active view and what it is of, where several heads are beside each other in it."""
+        return None if self.comparing is None else self.comparing.named
+
+    async def table_of_several(self) -> Table | None:
+        """Give the table of the active view, where several heads are beside each other in it.
+
+        Raises
+        ------
+        EngineError : when the view shows nothing yet.
+        """
+        return None if self.comparing is None else await self.comparing.table()
 
     async def whole_map(self) -> AttentionMap:
         """Give all weights of the map on screen.

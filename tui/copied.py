@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
-from engine.values.tables import Cell
+from engine.values.tables import Cell, Table
 from tui.panes.attention import AttentionPane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
@@ -155,13 +155,18 @@ def too_large(what: str) -> EngineError:
     )
 
 
-def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> Copied:
+def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
     """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
+
+    Parameters
+    ----------
+    pane, conductor, attention : as for `row_of`.
+    several : the table of a view that shows several heads beside each other.
 
     Raises
     ------
     EngineError : where there is none, or it is too large.
     """
-    table, _ = conductor.table(pane.view, attention)
+    table = several or conductor.table(pane.view, attention)[0]
     text = written(chain([table.columns], table), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")

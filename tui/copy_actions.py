@@ -92,7 +92,8 @@ class CopyActions(Parts):
         from tui.copied import all_of, refuse_large_map
 
         refuse_large_map(self.views.active)
-        return all_of(self.views.active, self.conductor, await self._map())
+        several = await self.conductor.table_of_several()
+        return all_of(self.views.active, self.conductor, await self._map(), several)
 
     async def _map(self) -> AttentionMap | None:
         """Wait for all weights of the map, where the active view is one."""

@@ -14,7 +14,7 @@ import click
 from numpy.typing import NDArray
 
 from engine.mathematics.measures import DEFAULT_EPSILON
-from engine.mathematics.tabulate import attention_table, ranks_table, spectrum_table
+from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
 from engine.service.files import write_npz
 from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, write_table
@@ -139,6 +139,8 @@ class Export:
         if request.view == "ranks":
             return ranks_table(self._spectra(), DEFAULT_EPSILON if request.energy is None else request.energy)
         if request.view == "spectrum":
+            if request.vs:
+                return spectra_of_two_table(zip(self._spectra(), self._spectra(of_other=True), strict=True))
             return spectrum_table(self._spectra())
         if request.view == "attention":
             return attention_table(self._chosen_maps(), request.vs)
@@ -188,14 +190,15 @@ class Export:
             return layers
         return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
-    def _spectra(self) -> Iterator[list[Spectrum]]:
-        """Yield the spectra that are asked for: of each layer its heads', then the whole layer's."""
+    def _spectra(self, of_other: bool = False) -> Iterator[list[Spectrum]]:
+        """Yield the spectra that are asked for, or the second model's: of each layer its heads', then the layer's."""
+        ask = self._engine.other_spectra if of_other else self._engine.spectra
         head, distance = self._selection.head, self._request.asked.get("distance")
-        for layer in self._steps(self._selection.layers, "spectra"):
+        for layer in self._steps(self._comparable(self._selection.layers), "spectra"):
             for whole_layer in (False, True):
                 if head is not None and whole_layer != (head < 0):
                     continue
-                group = self._engine.spectra(layer.name, whole_layer, distance=distance).result()
+                group = ask(layer.name, whole_layer, distance=distance).result()
                 yield [
                     spectrum
                     for number in group.spectra

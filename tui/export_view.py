@@ -6,13 +6,14 @@ import csv
 import io
 import re
 
-from engine.mathematics.tabulate import map_table, spectrum_table
+from engine.mathematics.tabulate import map_table, spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.tables import RANK_COLUMNS, Table
 from tui.knowledge import Knowledge
+from tui.other_spectra import OtherSpectra
 
 LONG = 5_000_000
 """Rows from which on a person is told beforehand how large the file becomes."""
@@ -28,6 +29,7 @@ def table_on_screen(
     epsilon: float,
     attention: AttentionMap | None,
     distance: int | None = None,
+    other: OtherSpectra | None = None,
 ) -> tuple[Table, str]:
     """Give the active view's table, and what it is of, for the file's name.
 
@@ -54,7 +56,9 @@ def table_on_screen(
     spectra = knowledge.spectra(selected, distance)
     if spectra is None:
         raise nothing
-    return spectrum_table([list(spectra.values())]), subject_of(selected, distance)
+    theirs = {} if other is None else other.of(selected, distance)
+    own, subject = list(spectra.values()), subject_of(selected, distance)
+    return spectra_of_two_table([(own, list(theirs.values()))]) if theirs else spectrum_table([own]), subject
 
 
 def subject_of(name: Head | None, distance: int | None) -> str:

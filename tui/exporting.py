@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tui.conductor import Conductor
 
 
+OF_MODEL = {"spectra": "spectrum", "text": "attention", "overview": "heads"}
+"""The table of the whole model that belongs to a view, where that is not called as the view is."""
+
+
 class Exporting:
     """The files of one explorer.
 
@@ -110,7 +114,9 @@ class Exporting:
         shown = self._app.views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        return "spectrum" if self.view == "spectra" else self.view
+        if (several := self._conductor.name_of_several) is not None:
+            return several[0]
+        return OF_MODEL.get(self.view, self.view)
 
     def _stem(self, what: What) -> str:
         """Say what a file's name begins with."""
@@ -123,6 +129,9 @@ class Exporting:
         if what is What.MODEL:
             distance = self._asked.distance(self._table_name())
             return file_stem(outline, None, subject_of(None, distance).replace("model", "all"), self._table_name())
+        if (several := self._conductor.name_of_several) is not None:
+            name, subject = several
+            return file_stem(outline, None, subject, name)
         if self.view != "attention":
             table, subject = self._conductor.table(self.view)
             return file_stem(outline, stack, subject, table.view)

@@ -71,7 +71,9 @@ class Jobs:
         view, attention = self._app.views.active.view, None
         if view == "attention":
             attention = await self._conductor.whole_map()
-        table, _ = self._conductor.table(view, attention)
+        table = await self._conductor.table_of_several()
+        if table is None:
+            table, _ = self._conductor.table(view, attention)
         total = 0 if attention is None else attention.weights.size
         if attention is not None and total > LONG:
             estimate = size(estimated_bytes(attention))

@@ -71,6 +71,15 @@ class ViewActivated(Message):
 
 
 @dataclass
+class RoomChanged(Message):
+    """A view of several heads has got another size; only the size that it has now matters."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a newer change stand for an older one that has not been handled yet."""
+        return isinstance(message, RoomChanged)
+
+
+@dataclass
 class DistanceChanged(Message):
     """A person wants QK with the key so many tokens farther from the query."""
 

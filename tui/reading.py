@@ -126,7 +126,7 @@ class Reading:
 
     def change_averaging(self) -> None:
         """Go on to the next kind of mean that shows another map; a long sentence has no rollout."""
-        before, is_long = self._wanted(), isinstance(self._sentence, Sentence) and _is_long(self._sentence)
+        before, is_long = self._wanted(), isinstance(self._sentence, Sentence) and self._sentence.is_long
         for _ in Averaging:
             self._averaging = self._averaging.next
             wanted = self._wanted()
@@ -177,11 +177,11 @@ class Reading:
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
-        if self._is_difference and _is_long(sentence):
+        if self._is_difference and sentence.is_long:
             longest = f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn"
             self._pane.show_message(title, f"{longest}; export … attention --vs writes those of longer ones")
             return
-        if _is_long(sentence) and not wanted.is_rollout:
+        if sentence.is_long and not wanted.is_rollout:
             if wanted != self._pane.shown_name:
 
                 def ask(window: MapWindow) -> None:
@@ -242,8 +242,3 @@ class Reading:
         if (text, off, is_difference) == (self._text, self._off, self._is_difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()
-
-
-def _is_long(sentence: Sentence) -> bool:
-    """Say whether a sentence's maps stay with the engine, which hands out what is in view."""
-    return len(sentence.tokens) ** 2 > AT_ONCE

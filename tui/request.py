@@ -16,7 +16,7 @@ from engine.values.views import ABLATION, VIEWS, WEIGHTS
 
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
-    "spectrum": {"layer", "head", "stack", "matrix", "distance"},
+    "spectrum": {"layer", "head", "stack", "matrix", "distance", "vs"},
     "attention": {"layer", "head", "stack", "text", "off", "by_mean", "vs"},
     "matrices": {"layer", "head", "stack", "matrix"},
     **{view.name: set(view.options) for view in VIEWS.values()},

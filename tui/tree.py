@@ -30,6 +30,7 @@ class HeadTree(Tree["Head | None"]):
     ----------
     off : the heads that are switched off, which are struck through.
     found : the layers and heads that a search has found, which are underlined.
+    pinned : the heads that are pinned to be compared, which have a star.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,6 +51,7 @@ class HeadTree(Tree["Head | None"]):
         self._awaited: TreeNode[Head | None] | None = None
         self.off: frozenset[Head] = frozenset()
         self.found: frozenset[Head] = frozenset()
+        self.pinned: frozenset[Head] = frozenset()
         self.guide_depth = 2
         self.auto_expand = False
 
@@ -156,6 +158,8 @@ class HeadTree(Tree["Head | None"]):
             is_off = node.data in self.off
             if is_off:
                 label.stylize(Style(strike=True))
+            if node.data in self.pinned:
+                label.append("*", style=Style(bold=True))
             label.append(" off" if is_off else f" {self._note(node.data)}", style=Style(dim=not is_off, bold=is_off))
         return label
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -12,10 +14,14 @@ from tui.drawing.levels import Scale
 from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
+from tui.panes.compare import ComparePane
+from tui.panes.heads import HeadsPane
 from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
+
+PaneKind = TypeVar("PaneKind", bound=Pane)
 
 
 class Views(Container):
@@ -55,6 +61,7 @@ class Views(Container):
             each.set_class(each is self._beside, "-beside")
         self.set_class(self._beside is not None, "-map")
         self.set_class(isinstance(pane, TablePane) and pane is not self._beside, "-tables")
+        self.set_class(isinstance(pane, ComparePane), "-whole")
 
     @property
     def table(self) -> TablePane | None:
@@ -71,8 +78,7 @@ class Views(Container):
             if takes_focus:
                 pane.focus_view()
             return
-        kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        self.add(kind(VIEWS[view], ascii_only=self._ascii_only), takes_focus=takes_focus)
+        self.add(self._make(view), takes_focus=takes_focus)
 
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
@@ -87,6 +93,19 @@ class Views(Container):
         for pane in self.panes:
             if pane.view == view and isinstance(pane, TablePane):
                 pane.awaited_row = row
+
+    def _make(self, view: str) -> Pane:
+        """Make the pane of a view that is looked at for the first time."""
+        if view in (ComparePane.view, HeadsPane.view):
+            return (ComparePane if view == ComparePane.view else HeadsPane)(ascii_only=self._ascii_only)
+        kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
+        return kind(VIEWS[view], ascii_only=self._ascii_only)
+
+    def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
+        """Give the pane of a kind, if it is active or shown beside the active one."""
+        return next(
+            (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
+        )
 
     def _focus_active(self) -> None:
         """Put the focus on the active view, which may be another one by now."""
@@ -114,5 +133,9 @@ class Views(Container):
 
     def toggle_scale(self) -> None:
         """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
-        is_of_map = self.active is self.attention or self.active.view == "text"
-        (self.attention if is_of_map else self.spectra).toggle_scale()
+        is_of_map = self.active.view == "text"
+        (self.active if self.active.has_scale else self.attention if is_of_map else self.spectra).toggle_scale()
+
+    def toggle_baseline(self) -> None:
+        """Show or hide the baseline of chance, in the spectra that are looked at."""
+        (self.active if isinstance(self.active, ComparePane) else self.spectra).graph.toggle_baseline()

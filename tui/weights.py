@@ -16,7 +16,9 @@ from engine.values.tables import RANK_COLUMNS
 from tui.facts import at_distance, model_facts
 from tui.knowledge import Knowledge
 from tui.numbers import short
+from tui.other_spectra import OtherSpectra
 from tui.panes.ranks import next_measure
+from tui.panes.spectra import Beside
 from tui.tree import HeadTree
 from tui.views import Views
 
@@ -69,6 +71,12 @@ class Weights:
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
         self._labels: Mapping[Head, str] = {}
+        self.other: OtherSpectra | None = None
+
+    def pair(self, name: str) -> None:
+        """Draw the spectra of a second model, which is open by now and has this name, over those of this one."""
+        self.other = OtherSpectra(self._engine, name, self._run, self._draw_spectra)
+        self._draw_spectra()
 
     @property
     def measure(self) -> Measure:
@@ -165,8 +173,12 @@ class Weights:
         place = RANK_COLUMNS.index(self._measure.name)
         values = {row[3]: row[place] for row in rows if row[2] == head.label}
         numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
+        return " ".join(filter(None, (*numbers, self.label(head))))
+
+    def label(self, head: Head) -> str:
+        """Say in short what a head is called that clearly does one thing; nothing of others."""
         label = self._labels.get(head, "")
-        return " ".join(filter(None, (*numbers, SHORT_LABELS.get(label, label))))
+        return SHORT_LABELS.get(label, label)
 
     def learn_labels(self, labels: Mapping[Head, str]) -> None:
         """Keep what heads are called that clearly do one thing."""
@@ -246,7 +258,12 @@ class Weights:
         elif spectra is None:
             pane.show_message(title, "computing …")
         else:
-            pane.show(title, spectra, knowledge.baseline(name), self.epsilon)
+            other = None
+            if self.other is not None:
+                self.other.ask(name, self.distance)
+                why_not = self.other.why_not(name, self.distance)
+                other = Beside(why_not or self.other.name, self.other.of(name, self.distance))
+            pane.show(title, spectra, knowledge.baseline(name), self.epsilon, other)
 
     def _title(self, name: Head) -> str:
         """Name what is selected, with the distance and the marks of what changes its circuit."""

@@ -9,16 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
-from engine.values.attention import AttentionMap
-from engine.values.heads import Head
+from engine.values.attention import AttentionMap, PooledMap
+from engine.values.heads import Head, MapName
 from engine.values.proof import LayerProof
 from engine.values.spectra import Spectrum
 from engine.values.tables import (
     ATTENTION_COLUMNS,
+    BLOCK_COLUMNS,
     DIFFERENCE_COLUMNS,
+    DIFFERENCE_OF_HEADS_COLUMNS,
     PROOF_COLUMNS,
     RANK_COLUMNS,
     ROLLOUT_COLUMNS,
+    SPECTRA_OF_TWO_COLUMNS,
     SPECTRUM_COLUMNS,
     Cell,
     Table,
@@ -68,6 +71,20 @@ def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
     return Table("spectrum", SPECTRUM_COLUMNS, rows)
 
 
+def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> Table:
+    """List the same with another model's singular values beside them, a pair of batches at a time.
+
+    The spectra of a pair are of the same heads and matrices, in the same order and of the same sizes.
+    """
+    rows = (
+        (*row, sigma)
+        for own, other in pairs
+        for spectrum, theirs in zip(own, other, strict=True)
+        for row, sigma in zip(_spectrum_rows(spectrum), theirs.singular_values.tolist(), strict=True)
+    )
+    return Table("spectrum", SPECTRA_OF_TWO_COLUMNS, rows)
+
+
 def _attention_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
     """Yield one row per query and key, positions from 0; one query's weights become Python's numbers at a time."""
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
@@ -98,6 +115,27 @@ def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
 def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> Table:
     """List every weight of the maps; of two models' maps with the other one's and the difference."""
     return Table("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, _rows_of_maps(maps))
+
+
+def difference_of_heads_table(attention: AttentionMap, other: MapName) -> Table:
+    """List every weight of a head's map beside another head's of the same model, and by how much that is larger."""
+    place = (other.stack, other.layer_label, other.head_label)
+    return Table("difference", DIFFERENCE_OF_HEADS_COLUMNS, ((*row, *place) for row in _attention_rows(attention)))
+
+
+def block_table(maps: Iterable[PooledMap]) -> Table:
+    """List the blocks of pooled maps, by their first and last query and key, with their largest weight and the mean."""
+    return Table("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
+
+
+def _block_rows(pooled: PooledMap) -> Iterator[tuple[Cell, ...]]:
+    """Yield one row per block that is there."""
+    place = (pooled.name.stack, pooled.name.layer_label, pooled.name.head_label)
+    for row in pooled.window.rows:
+        for column in pooled.window.columns:
+            block = pooled.at(row, column)
+            queries, keys = block.queries, block.keys
+            yield (*place, queries[0], queries[-1], keys[0], keys[-1], block.largest, block.mean)
 
 
 def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:

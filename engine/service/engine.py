@@ -247,6 +247,16 @@ class Engine:
 
         return self._ask(work, Urgency.SELECTED, view)
 
+    def other_spectra(
+        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+    ) -> Future[SpectraGroup]:
+        """Ask for the second model's spectra of all heads of a layer, or of the layer as a whole."""
+
+        def work(session: Session, breathe: Breathe) -> SpectraGroup:
+            return self._both(session, breathe).spectra(layer, whole_layer, distance, breathe)
+
+        return self._ask(work, self._urgency(layer, whole_layer), view)
+
     def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
         """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
         urgency = self._urgency(layer, whole_layer)

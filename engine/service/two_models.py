@@ -14,6 +14,7 @@ from engine.values.heads import Head
 if TYPE_CHECKING:
     from engine.service.session import Session
     from engine.values.attention import AttentionMaps, Sentence
+    from engine.values.spectra import SpectraGroup
 
 Breathe = Callable[[], None]
 
@@ -55,6 +56,18 @@ class TwoModels:
         if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
             raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
         return replace(own, other=theirs.weights)
+
+    def spectra(self, layer: Head, whole_layer: bool, distance: int | None, breathe: Breathe) -> SpectraGroup:
+        """Give the other model's spectra of all heads of a layer, or of the layer as a whole, as `Session` does.
+
+        Raises
+        ------
+        EngineError : when the layers cannot be compared.
+        """
+        self.comparison.check(layer)
+        if distance is None:
+            return self.other.spectra(layer, whole_layer, breathe)
+        return self.other.spectra_at(layer, whole_layer, distance, breathe)
 
     def _check_tokens(self, text: str, breathe: Breathe) -> None:
         """Refuse a sentence that the two models read as different tokens, before either is loaded."""

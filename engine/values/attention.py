@@ -61,6 +61,11 @@ class Sentence:
         return (*begin, *own)[: len(tokens)]
 
     @property
+    def is_long(self) -> bool:
+        """Whether its maps stay with the engine, which hands out what is in view."""
+        return len(self.ids) ** 2 > AT_ONCE
+
+    @property
     def notice(self) -> str:
         """Say that the sentence was shortened, or nothing."""
         if self.full_length == len(self.ids):

@@ -15,12 +15,15 @@ RANK_COLUMNS = (
 SPECTRUM_COLUMNS = (
     "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
 )  # fmt: skip
+SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "other_singular_value")
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
 ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight")
 DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
 TEXT_COLUMNS = (
     "stack", "layer", "head", "query", "key", "position", "token", "kind", "weight_as_key", "weight_as_query",
 )  # fmt: skip
+DIFFERENCE_OF_HEADS_COLUMNS = (*DIFFERENCE_COLUMNS, "other_stack", "other_layer", "other_head")
+BLOCK_COLUMNS = ("stack", "layer", "head", "query", "last_query", "key", "last_key", "max_weight", "mean_weight")
 PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
 
 

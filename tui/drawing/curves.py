@@ -20,6 +20,20 @@ _WIDEST_BAR = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Line:
+    """A further curve in a plot, drawn as a line over what else there is.
+
+    Attributes
+    ----------
+    name : whose values they are.
+    values : as many as the plot's own, not a number where it has none.
+    """
+
+    name: str
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Curve:
     """What one plot draws.
 
@@ -29,12 +43,16 @@ class Curve:
     values : (r,) singular values, largest first.
     baseline : (r,) what chance gives for each of them, or None.
     summary : a few words to stand beside the name.
+    lines : further curves; the number of each in the plot says which sign and colour stand for it.
+    has_bars : whether the values are drawn, as bars; where all are lines, they only say how far the cursor goes.
     """
 
     matrix: str
     values: FloatArray
     baseline: FloatArray | None
     summary: str
+    lines: tuple[Line, ...] = ()
+    has_bars: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +94,8 @@ def span_of(curve: Curve, scale: Scale) -> Span:
     >>> brief(span_of(Curve("Q", np.array([3.0, 0.5, 0.02, 0.0]), None, ""), "log").foot)
     '0.01'
     """
-    shown = _finite(curve.values if curve.baseline is None else np.concatenate([curve.values, curve.baseline]))
+    baseline = () if curve.baseline is None else (curve.baseline,)
+    shown = _finite(np.concatenate([curve.values, *baseline, *(line.values for line in curve.lines)]))
     positive = shown[shown > 0]
     if not positive.size:
         return Span(0.0, 0.0)
@@ -90,19 +109,20 @@ def span_of(curve: Curve, scale: Scale) -> Span:
     return Span(top, decades if decades > 1e-9 else 1.0)
 
 
-def columns_of(count: int, width: int) -> NDArray[np.intp]:
+def columns_of(count: int, width: int, *, has_bars: bool = True) -> NDArray[np.intp]:
     """Choose which value each column of a plot shows, from zero.
 
     With more values than columns they are sampled evenly, the first and the last always among them: nothing is averaged
     away, and in a sorted curve nothing can hide between two samples but steps. With fewer, each takes as many whole
-    columns as there are for all, up to four, so that equal bars look equal; the plot may then end early.
+    columns as there are for all, up to four, so that equal bars look equal; the plot may then end early. Lines without
+    bars always have the whole width.
 
     Examples
     --------
-    >>> columns_of(9, 5).tolist(), columns_of(2, 5).tolist()
-    ([0, 2, 4, 6, 8], [0, 0, 1, 1])
+    >>> columns_of(9, 5).tolist(), columns_of(2, 5).tolist(), columns_of(2, 5, has_bars=False).tolist()
+    ([0, 2, 4, 6, 8], [0, 0, 1, 1], [0, 0, 0, 1, 1])
     """
-    if count > width:
+    if count > width or (count and not has_bars):
         return np.rint(np.linspace(0, count - 1, max(width, 0))).astype(np.intp)
     return np.repeat(np.arange(count), min(width // count, _WIDEST_BAR) if count else 0)
 
@@ -124,6 +144,8 @@ def columns_under(index: int, columns: NDArray[np.intp]) -> range:
 def read_value(curve: Curve, index: int, width: int = 120) -> str:
     """Say everything about the value at ``index`` (from zero): its share of the energy, and what chance gives.
 
+    Of a plot with lines it says their values too; of one that has nothing else, only where the cursor is.
+
     Examples
     --------
     >>> curve = Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.25]), "")
@@ -132,16 +154,20 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     >>> read_value(curve, 1, 50)
     'QK σ2 = 1 · 20.00 % Σ 100.00 % · chance 1.25'
     """
-    name = f"{curve.matrix} σ{index + 1} = {brief(float(curve.values[index]), 4)}"
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
+    if not curve.has_bars:
+        return f"{curve.matrix} σ{index + 1}{chance}"
+    name = f"{curve.matrix} σ{index + 1} = {brief(float(curve.values[index]), 4)}"
+    name += "".join(f" · {line.name} {brief(float(line.values[index]), 4)}" for line in curve.lines)
     values = _finite(curve.values)
     largest = float(np.abs(values).max(initial=0.0))
     if not largest:
         return name + chance
     energy = (values / largest) ** 2  # divided first: the square of 1e200 is no float64
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
-    text = f"{name} · energy {share} · cumulative {so_far}{chance}"
-    return text if len(text) <= width else f"{name} · {share} Σ {so_far}{chance}"
+    long, short, shortest = f"energy {share} · cumulative {so_far}", f"{share} Σ {so_far}", f"Σ {so_far}"
+    said = [f"{name} · {energy}{chance}" for energy in (long, short, *([shortest] if curve.lines else []))]
+    return next((text for text in said if len(text) <= width), said[-1])
 
 
 def _finite(values: FloatArray) -> FloatArray:

@@ -41,6 +41,8 @@ class PlotGlyphs:
     edge : the upper edge of the area low, in the middle and high in a cell of a bar.
     hair : the cursor above a bar.
     bar_under_cursor : a full cell of the bar under the cursor, where colour does not tell.
+    line : a line low, in the middle and high in a cell; empty where colour does not tell lines apart.
+    signs : what tells lines apart without colour, one character for each.
     """
 
     bar: str
@@ -48,11 +50,14 @@ class PlotGlyphs:
     edge: str
     hair: str
     bar_under_cursor: str
+    line: str
+    signs: str
 
 
-COLOUR_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", " ▁▂▃▄▅▆▇█", "_─‾", "│", "█")
-SHADE_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", "    ░░░░░", "_─‾", "│", "▒")
-ASCII_PLOT = PlotGlyphs(" ___===##", "    .....", "---", "|", "@")
+_SIGNS, _ASCII_SIGNS = "●▲■◆○△□◇", "ox+*%&$~"
+COLOUR_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", " ▁▂▃▄▅▆▇█", "_─‾", "│", "█", "_─‾", _SIGNS)
+SHADE_PLOT = PlotGlyphs(" ▁▂▃▄▅▆▇█", "    ░░░░░", "_─‾", "│", "▒", "", _SIGNS)
+ASCII_PLOT = PlotGlyphs(" ___===##", "    .....", "---", "|", "@", "", _ASCII_SIGNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +104,7 @@ def draw_plot(
         eighths = np.maximum(np.rint(heights * rows * 8), heights > 0)
         return np.clip(eighths - 8 * below, 0, 8).astype(np.intp)  # (rows, columns)
 
-    bar = fill(curve.values[columns])
+    bar = fill(curve.values[columns]) if curve.has_bars else np.zeros((rows, len(columns)), dtype=np.intp)
     characters = np.array(list(glyphs.bar))[bar]
     marks = np.where(bar > 0, Mark.BAR, Mark.BLANK).astype(np.uint8)
     if baseline and curve.baseline is not None:
@@ -114,16 +119,17 @@ def draw_plot(
     return Plot(characters, marks)
 
 
-def with_cursor(plot: Plot, columns: range, glyphs: PlotGlyphs) -> Plot:
+def with_cursor(plot: Plot, columns: range, glyphs: PlotGlyphs, *, has_bars: bool = True) -> Plot:
     """Draw the cursor in a plot: down from the top of the bar, in a high plot only around it and at the foot.
 
-    A high plot's whole column would be most of what a move of the cursor writes to the terminal.
+    A high plot's whole column would be most of what a move of the cursor writes to the terminal. Where nothing is drawn
+    as bars it is at the upper edge in place of around a top.
     """
     characters, marks = plot.characters.copy(), plot.marks.copy()
     last = len(marks) - 1
     for column in columns:
         empty = np.isin(marks[:, column], (Mark.BLANK, Mark.CHANCE))
-        top = int(empty.sum())  # a bar stands on the last row, so what is empty is above it
+        top = int(empty.sum()) if has_bars else 0  # a bar stands on the last row, so what is empty is above it
         for row in range(max(top - 1, 0), last + 1):
             if last >= _LONGEST_CURSOR and top + 1 < row < last:
                 continue

@@ -51,6 +51,7 @@ class AttentionPane(Pane):
     """The map in character cells, with a readout under the cursor and a legend."""
 
     view = "attention"
+    has_scale = True
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()

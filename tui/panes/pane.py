@@ -13,16 +13,23 @@ class Pane(Vertical):
     Attributes
     ----------
     view : what the view is called.
-    is_beside_map : whether it follows the map's cursor, so that a large terminal shows it beside the map.
+    has_scale : whether it draws on a scale that can be changed.
+    is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
+    is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
     """
 
     view = ""
+    has_scale = False
     is_beside_map = False
+    is_of_sentence = False
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
         self.title_line = Line(classes="pane-title")
         self.readout_line = Line(classes="pane-readout")
+
+    def toggle_scale(self) -> None:
+        """Change between the linear and the logarithmic scale, where there is one."""
 
     def focus_view(self) -> None:
         """Put the focus on what the pane shows."""

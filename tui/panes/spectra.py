@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rich.text import Text
 from textual import on
@@ -11,22 +12,39 @@ from textual.app import ComposeResult
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
 from engine.values.spectra import Baseline, Spectrum
-from tui.drawing.curves import Curve
+from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
+from tui.drawing.text import harmless
 from tui.numbers import short
 from tui.panes.pane import Pane
 from tui.widgets.spectra import SpectraView
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another model's spectra of the same head.
+
+    Attributes
+    ----------
+    name : of the model, or why there are none.
+    spectra : by matrix; empty where there are none, or none yet.
+    """
+
+    name: str
+    spectra: Mapping[str, Spectrum]
 
 
 class SpectraPane(Pane):
     """Singular values with the baseline of chance, and a readout under the cursor."""
 
     view = "spectra"
+    has_scale = True
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
         self._name_shown = ""
+        self._other: Beside | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title, the graph and the readout."""
@@ -34,8 +52,16 @@ class SpectraPane(Pane):
         yield self.graph
         yield self.readout_line
 
-    def show(self, name: str, spectra: Mapping[str, Spectrum], baseline: Baseline | None, epsilon: float) -> None:
-        """Draw spectra by matrix, with what chance gives where that is known."""
+    def show(
+        self,
+        name: str,
+        spectra: Mapping[str, Spectrum],
+        baseline: Baseline | None,
+        epsilon: float,
+        other: Beside | None = None,
+    ) -> None:
+        """Draw spectra by matrix, with what chance gives and with another model's where those are known."""
+        self._other = other
         self._set_title(name)
         self.graph.show(
             [
@@ -45,6 +71,9 @@ class SpectraPane(Pane):
                     None if baseline is None else chance_curve(matrix, spectra, baseline),
                     f"rank {int(energy_rank(spectrum.singular_values, epsilon))}/{len(spectrum.singular_values)}"
                     f" σ₁ {short(float(spectrum.singular_values[0]))}",
+                    ()
+                    if other is None or matrix not in other.spectra
+                    else (Line("other", other.spectra[matrix].singular_values),),
                 )
                 for matrix, spectrum in spectra.items()
             ]
@@ -64,7 +93,10 @@ class SpectraPane(Pane):
     def _set_title(self, name: str) -> None:
         """Say what is shown, on which scale."""
         self._name_shown = name
-        self.title_line.show(Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim")))
+        title = Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim"))
+        if self._other is not None:
+            title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
+        self.title_line.show(title)
 
     @property
     def scale(self) -> Scale:

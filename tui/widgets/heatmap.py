@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.style import Style
@@ -98,6 +99,8 @@ class Heatmap(Widget, can_focus=True):
         self._large: LargeMap | None = None
         self._lens = Lens()
         self._chosen_scale: Scale | None = None
+        self._top: float | None = None
+        self.largest = 0.0
 
     def compose(self) -> ComposeResult:
         """Put the canvas over the rulers."""
@@ -126,6 +129,19 @@ class Heatmap(Widget, can_focus=True):
         self._begin(len(pooled.query_tokens), len(pooled.key_tokens))
         self._paint(pooled)
         self._ask()
+
+    def share_scale(self, top: float | None) -> None:
+        """Let the linear scale end at another value than at this map's own largest, so that maps can be compared."""
+        if top != self._top:
+            self._top = top
+            if self.pooled is not None and not self.pooled.is_signed:
+                self._paint(self.pooled)
+
+    def follow(self, other: Heatmap) -> None:
+        """Look at the same weight as in another map, in cells of the same size."""
+        if self.pooled is not None and self._lens.look_as(other._lens):
+            self._draw()
+        self.move_to(*other.cursor)
 
     def show_message(self, text: str) -> None:
         """Show a sentence in place of a map."""
@@ -179,14 +195,6 @@ class Heatmap(Widget, can_focus=True):
     def level_styles(self) -> tuple[Style, ...]:
         """The style of each level."""
         return self._canvas.level_styles
-
-    @property
-    def value(self) -> float:
-        """What the cell under the cursor shows, its weight or what stands for several; NaN where nothing is known."""
-        pooled, (row, column) = self.pooled, self._cell
-        if pooled is None or not pooled.holds(row, column):
-            return float("nan")
-        return float(pooled.values[row - pooled.window.rows.start, column - pooled.window.columns.start])
 
     @property
     def scale(self) -> Scale:
@@ -307,6 +315,10 @@ class Heatmap(Widget, can_focus=True):
 
     def _paint(self, pooled: PooledMap) -> None:
         """Paint a map, and say what is under the cursor."""
+        if pooled is not self.pooled:
+            self.largest = pooled.largest
+        if self._top is not None and not pooled.is_signed:
+            pooled = replace(pooled, largest=self._top)
         self._canvas.draw(pooled, "", self.scale, self._lens.cell(pooled.window.block))
         self._tell()
 
@@ -335,6 +347,14 @@ class Heatmap(Widget, can_focus=True):
             query if message.query is None else message.query * block,
             key if message.key is None else message.key * block,
         )
+
+    @property
+    def value(self) -> float:
+        """What stands for the cell under the cursor; not a number where that has not come."""
+        pooled, cell = self.pooled, self._cell
+        if pooled is None or not pooled.holds(*cell):
+            return float("nan")
+        return float(pooled.values[cell[0] - pooled.window.rows.start, cell[1] - pooled.window.columns.start])
 
     def _tell(self) -> None:
         """Tell whoever listens where the cursor is."""

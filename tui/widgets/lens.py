@@ -80,6 +80,12 @@ class Lens:
         self.block, self.is_fitted = min(block, fitting), block >= fitting
         return True
 
+    def look_as(self, other: Lens) -> bool:
+        """Take the cells that another map is looked at with; say whether they were others."""
+        before = self.block, self.pooling
+        self.block, self.pooling, self.is_fitted = other.block, other.pooling, other.is_fitted
+        return before != (self.block, self.pooling)
+
     @property
     def whole(self) -> MapWindow:
         """All of the map, as it is looked at."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
@@ -154,6 +155,10 @@ class SpectraView(Widget, can_focus=True):
         names = [curve.matrix for curve in self._curves]
         if matrix in names:
             self._move(names.index(matrix), index - 1)
+
+    def line_sign(self, number: int) -> tuple[str, Style]:
+        """Give the sign of a plot's line and its style, to explain which is whose."""
+        return self._blocks[0].sign(number), self._blocks[0].line_style(number)
 
     def readout(self, width: int = 120) -> str:
         """Say in plain text what is under the cursor, in fewer words where ``width`` is small."""

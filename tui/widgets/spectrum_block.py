@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from rich.cells import cell_len
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -17,6 +18,7 @@ from textual.widget import Widget
 
 from tui.drawing.curves import Curve, Span, columns_of, columns_under
 from tui.drawing.levels import Ink, choose_ink
+from tui.drawing.lines import LINE, OVER_BAR, OVER_CHANCE, draw_lines, line_colours, with_lines
 from tui.drawing.plots import (
     ASCII_PLOT,
     COLOUR_PLOT,
@@ -88,6 +90,7 @@ class SpectrumBlock(Widget, can_focus=False):
         self._cursor: int | None = None
         self._columns = columns_of(0, 0)
         self._plot: Plot | None = None
+        self._lines: Plot | None = None
         self._frame = NO_FRAME
         self._composed_for: Size | None = None
 
@@ -149,9 +152,14 @@ class SpectrumBlock(Widget, can_focus=False):
         """Choose the characters that this terminal and theme can carry."""
         if self._ascii:
             return ASCII_PLOT
+        return COLOUR_PLOT if self._has_colours else SHADE_PLOT
+
+    @property
+    def _has_colours(self) -> bool:
+        """Whether this terminal and theme tell colours apart that are mixed here."""
         app = self.app
         ink = choose_ink(app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=False)
-        return COLOUR_PLOT if ink is Ink.COLOUR else SHADE_PLOT
+        return ink is Ink.COLOUR
 
     @property
     def _rows(self) -> int:
@@ -189,9 +197,13 @@ class SpectrumBlock(Widget, can_focus=False):
     def _compose_frame(self, curve: Curve) -> Frame:
         """Decide what every cell of the block shows."""
         if self._plot is None:
-            self._columns = columns_of(len(curve.values), self.size.width - self._left - 1)
+            width = self.size.width - self._left - 1
+            self._columns = columns_of(len(curve.values), width, has_bars=curve.has_bars)
             self._plot = draw_plot(
                 curve, self._span, self._columns, self._rows, baseline=self._baseline, glyphs=self._glyphs
+            )
+            self._lines = (
+                draw_lines(curve, self._span, self._columns, self._rows, self._glyphs) if curve.lines else None
             )
         name = f" {self._plain(curve.matrix)} "
         summary = self._plain(curve.summary)
@@ -204,8 +216,11 @@ class SpectrumBlock(Widget, can_focus=False):
             summary = self._plain(f"{foot}…{top} ") + summary
         room = max(self.size.width - cell_len(name) - 2, 0)
         plot = self._plot
-        if self._cursor is not None:
-            plot = with_cursor(plot, columns_under(self._cursor, self._columns), self._glyphs)
+        under = range(0) if self._cursor is None else columns_under(self._cursor, self._columns)
+        if under:
+            plot = with_cursor(plot, under, self._glyphs, has_bars=curve.has_bars)
+        if self._lines is not None:
+            plot = with_lines(plot, self._lines, under)
         return Frame(
             name=name,
             summary=" " + fit(summary, room, ascii_only=self._ascii),
@@ -230,7 +245,24 @@ class SpectrumBlock(Widget, can_focus=False):
             else:
                 styles[Mark.BAR_BEFORE_CHANCE + under] = front
                 styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not self._ascii)
+        if self._lines is not None:
+            for number in range(len(self._glyphs.signs)):
+                line = self.line_style(number)
+                styles[LINE + number] = line
+                styles[LINE + number + UNDER_CURSOR] = line + Style(bold=True, reverse=True)
+                styles[LINE + number + OVER_BAR] = line + Style(bgcolor=bar.color if coloured else None)
+                styles[LINE + number + OVER_CHANCE] = line + Style(bgcolor=chance.color if coloured else None)
         return styles
+
+    def line_style(self, number: int) -> Style:
+        """Give the style of a line, and of its sign wherever that is explained."""
+        if not self._has_colours:
+            return self.get_component_rich_style("spectra--bar-plain")
+        return Style(color=Color.from_rgb(*line_colours(self.background_colors[1].rgb)[number]))
+
+    def sign(self, number: int) -> str:
+        """Give the sign of a line."""
+        return self._glyphs.signs[number]
 
     def _plain(self, text: str) -> str:
         """Make text harmless, and ASCII where that was asked for."""

@@ -1,0 +1,190 @@
+"""The maps of several heads side by side, and the difference of two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+from rich.text import Text
+
+from engine.mathematics.tabulate import attention_table, block_table, difference_of_heads_table
+from engine.service.engine import Engine
+from engine.values.attention import AT_ONCE, AttentionMap, MapWindow, PooledMap, Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import Head, MapName
+from engine.values.off import Off
+from engine.values.tables import Table
+from tui.panes.compare import ComparePane
+from tui.patience import patiently
+from tui.widgets.large_map import LargeMap
+from tui.widgets.map_grid import Titled
+
+NOTHING = "the compare view shows nothing yet; nothing was written"
+
+Read = tuple[str, Off]
+"""A sentence, and the heads that are switched off while it is read."""
+
+
+class ComparedMaps:
+    """What is known of several heads' maps; those of a long sentence stay with the engine.
+
+    Parameters
+    ----------
+    engine : who reads.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    draw : called when more has become known.
+    """
+
+    def __init__(self, engine: Engine, run: Callable[[Awaitable[None], str], None], draw: Callable[[], None]) -> None:
+        self._engine = engine
+        self._run = run
+        self._draw = draw
+        self._read: Read | None = None
+        self._sentence: Sentence | EngineError | None = None
+        self._maps: dict[Head, AttentionMap | LargeMap | EngineError] = {}
+        self._drawn: dict[Head, PooledMap] = {}
+        self._order: tuple[Head, ...] = ()
+
+    def forget(self) -> None:
+        """Let go of everything: another sentence is read, or other heads are switched off."""
+        self._read = self._sentence = None
+        self._maps.clear()
+        self._drawn.clear()
+
+    def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str], text: str, off: Off) -> None:
+        """Draw the heads' maps, or ask for them."""
+        self._order = tuple(heads)
+        if not self._has(pane, heads, (text, off)):
+            return
+        maps = []
+        for number, (head, name) in enumerate(zip(heads, names, strict=True)):
+            found = self._maps[head]
+            title = Text().append(*pane.graph.line_sign(number)).append(f" {name}")
+            maps.append(Titled(title, str(found) if isinstance(found, EngineError) else found))
+        pane.show_maps(f"{len(heads)} heads{_without(off)}", maps)
+
+    def draw_difference(
+        self, pane: ComparePane, pair: tuple[Head, Head], names: tuple[str, str], text: str, off: Off
+    ) -> None:
+        """Draw by how much the second head's weights are larger than the first one's, or say why they are not."""
+        self._order = ()
+        if not self._has(pane, pair, (text, off)):
+            return
+        title = f"{names[1]} less {names[0]}{_without(off)}"
+        try:
+            pane.show_maps(title, [Titled(Text(title, "bold"), self._difference(pair, names))])
+        except EngineError as error:
+            pane.show_message(title, str(error))
+
+    def _difference(self, pair: tuple[Head, Head], names: tuple[str, str]) -> AttentionMap:
+        """Put two heads' maps together.
+
+        Raises
+        ------
+        EngineError : when there is no difference to draw.
+        """
+        base, other = (self._maps.get(head) for head in pair)
+        for found in (base, other):
+            if isinstance(found, EngineError):
+                raise found
+        if not isinstance(base, AttentionMap) or not isinstance(other, AttentionMap):
+            raise EngineError(f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn")
+        if (base.query_tokens, base.key_tokens) != (other.query_tokens, other.key_tokens):
+            raise EngineError(f"the maps of {names[0]} and {names[1]} have other tokens along their sides")
+        return AttentionMap(base.name, base.query_tokens, base.key_tokens, base.weights, other.weights)
+
+    def _has(self, pane: ComparePane, heads: Sequence[Head], read: Read) -> bool:
+        """Say whether the maps of some heads are known; ask for them where they are not."""
+        self._read = read
+        if isinstance(self._sentence, EngineError):
+            pane.show_message("", str(self._sentence))
+            return False
+        if self._sentence is not None and all(head in self._maps for head in heads):
+            return True
+        self._run(self._fetch(pane, heads, read), "compare maps")
+        return False
+
+    async def _fetch(self, pane: ComparePane, heads: Sequence[Head], read: Read) -> None:
+        """Read the sentence, and learn the maps of heads, a layer at a time."""
+        text, off = read
+
+        def waiting() -> None:
+            pane.show_message("", "computing …")
+
+        sentence = await patiently(self._engine.read(text, "compare", off), waiting)
+        found: dict[Head, AttentionMap | LargeMap | EngineError] = {}
+        if isinstance(sentence, Sentence) and sentence.is_long:
+            found = {head: self._maps.get(head) or self._large(pane, head, sentence, read) for head in heads}
+        elif isinstance(sentence, Sentence):
+            found = {head: self._maps[head] for head in heads if head in self._maps}
+            for layer in dict.fromkeys(head.whole_layer for head in heads if head not in found):
+                asked = self._engine.attention(text, layer.stack, layer.layer, "compare", off)
+                answer = await patiently(asked, waiting)
+                for head in heads:
+                    if head.whole_layer == layer:
+                        one = answer if isinstance(answer, EngineError) else _alone(answer.select(head.head))
+                        found[head] = one
+        if read == self._read:
+            self._sentence, self._maps = sentence, found
+            self._draw()
+
+    def _large(self, pane: ComparePane, head: Head, sentence: Sentence, read: Read) -> LargeMap:
+        """Make a map of which only what is in view comes here."""
+        name = MapName(head.stack, head.layer, head.head)
+
+        def ask(window: MapWindow) -> None:
+            self._run(self._fetch_window(pane, head, name, window, read), f"compare {head.stack} {head}")
+
+        return LargeMap(name, sentence.tokens, sentence.tokens, ask)
+
+    async def _fetch_window(self, pane: ComparePane, head: Head, name: MapName, window: MapWindow, read: Read) -> None:
+        """Learn a rectangle of one map of a long sentence."""
+        view = f"compare {head.stack} {head}"
+        pooled = await patiently(self._engine.pooled(read[0], name, window, view, read[1]), lambda: None)
+        if read != self._read or head not in self._order:
+            return
+        if isinstance(pooled, EngineError):
+            pane.maps.show_error(self._order.index(head), str(pooled))
+        else:
+            self._drawn[head] = pooled
+            pane.maps.receive(self._order.index(head), pooled)
+
+    def table(self, heads: Sequence[Head]) -> Table:
+        """List every weight of the heads' maps; of a long sentence's the blocks that are drawn.
+
+        Raises
+        ------
+        EngineError : when nothing is drawn yet.
+        """
+        found = [self._maps.get(head) for head in heads]
+        whole = [each for each in found if isinstance(each, AttentionMap)]
+        if whole:
+            return attention_table(whole)
+        drawn = [self._drawn[head] for head in heads if head in self._drawn]
+        if len(drawn) < len(heads):
+            raise EngineError(NOTHING)
+        return block_table(drawn)
+
+    def difference_table(self, pair: tuple[Head, Head] | None) -> Table:
+        """List the weights of two heads' maps and their differences.
+
+        Raises
+        ------
+        EngineError : when no difference is drawn.
+        """
+        if pair is None or any(head not in self._maps for head in pair):
+            raise EngineError(NOTHING)
+        other = pair[1]
+        return difference_of_heads_table(
+            self._difference(pair, (str(pair[0]), str(other))), MapName(other.stack, other.layer, other.head)
+        )
+
+
+def _alone(attention: AttentionMap) -> AttentionMap:
+    """Copy a map out of its layer's, which are then let go of."""
+    return AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, attention.weights.copy())
+
+
+def _without(off: Off) -> str:
+    """Say which heads are switched off, in a title."""
+    return f" · with {off}" if off.heads else ""

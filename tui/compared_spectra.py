@@ -1,0 +1,140 @@
+"""The spectra of several heads in one plot for each matrix."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import numpy as np
+
+from engine.mathematics.chance import chance_curve
+from engine.mathematics.tabulate import spectrum_table
+from engine.service.engine import Engine
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import MATRICES, Head
+from engine.values.spectra import FloatArray, Spectrum
+from engine.values.tables import Table
+from tui.drawing.curves import Curve, Line
+from tui.panes.compare import ComparePane
+from tui.weights import Weights
+
+
+class ComparedSpectra:
+    """What is drawn of several heads' spectra.
+
+    Parameters
+    ----------
+    engine : who computes.
+    weights : what is known of the model's spectra.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    draw : called when more has become known.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        weights: Weights,
+        run: Callable[[Awaitable[None], str], None],
+        draw: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._weights = weights
+        self._run = run
+        self._draw = draw
+        self._has_baseline: set[Head] = set()
+
+    def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str], selected: Head | None) -> None:
+        """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
+        front = selected if selected in heads else heads[-1]
+        assert front is not None
+        knowledge = self._weights.knowledge
+        unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not knowledge.has(head, False)))
+        wants_baseline = knowledge.baseline(front) is None and front.whole_layer not in self._has_baseline
+        if unknown or wants_baseline:
+            self._run(self._fetch(unknown, front.whole_layer if wants_baseline else None), "compare spectra")
+        found = [self._of(head) for head in heads]
+        if not any(found):
+            pane.show_message("", self._why_not(heads))
+            return
+        chance = f"  chance of {names[list(heads).index(front)]}"
+        curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
+        pane.show_spectra(f"{len(heads)} heads{chance}", names, curves)
+
+    def _of(self, head: Head) -> Mapping[str, Spectrum]:
+        """Give a head's spectra; none where they are not known, or cannot be had."""
+        try:
+            return self._weights.knowledge.spectra(head) or {}
+        except EngineError:
+            return {}
+
+    def _why_not(self, heads: Sequence[Head]) -> str:
+        """Say why there is nothing to draw."""
+        try:
+            for head in heads:
+                self._weights.knowledge.spectra(head)
+        except EngineError as error:
+            return str(error)
+        return "computing …"
+
+    def _curve(
+        self,
+        matrix: str,
+        names: Sequence[str],
+        found: Sequence[Mapping[str, Spectrum]],
+        front: Head,
+        of_front: Mapping[str, Spectrum],
+    ) -> Curve:
+        """Put one matrix's singular values of all heads together."""
+        values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
+        count = max(len(each) for each in values)
+        baseline = self._weights.knowledge.baseline(front)
+        chance = None if baseline is None or not of_front else chance_curve(matrix, of_front, baseline)
+        lines = tuple(Line(name, _padded(each, count)) for name, each in zip(names, values, strict=True))
+        longest = max(values, key=len)
+        return Curve(matrix, longest, None if chance is None else _padded(chance, count), "", lines, has_bars=False)
+
+    async def _fetch(self, layers: Sequence[Head], of_chance: Head | None) -> None:
+        """Learn the spectra of layers' heads, and what chance gives in one layer."""
+        for layer in layers:
+            try:
+                answer = await asyncio.wrap_future(self._engine.spectra(layer, False, "compare spectra"))
+            except Superseded:
+                raise
+            except EngineError as error:
+                self._weights.learn(layer, False, error)
+            else:
+                self._weights.learn(layer, False, answer)
+            self._draw()
+        if of_chance is not None:
+            await self._fetch_chance(of_chance)
+
+    async def _fetch_chance(self, layer: Head) -> None:
+        """Learn what chance gives for a layer's shapes, which for changes of weights is nothing."""
+        knowledge = self._weights.knowledge
+        try:
+            baseline = await asyncio.wrap_future(self._engine.baseline(layer, False, "compare spectra"))
+        except Superseded:
+            raise
+        except EngineError:
+            baseline = None
+        self._has_baseline.add(layer)
+        if baseline is not None:
+            knowledge.learn_baseline(knowledge.outline.layer(layer), False, baseline)
+        self._draw()
+
+    def table(self, heads: Sequence[Head]) -> Table:
+        """List every singular value of the heads that are drawn.
+
+        Raises
+        ------
+        EngineError : when nothing is drawn yet.
+        """
+        found = [list(each.values()) for each in map(self._of, heads) if each]
+        if not found:
+            raise EngineError("the compare view shows nothing yet; nothing was written")
+        return spectrum_table(found)
+
+
+def _padded(values: FloatArray, count: int) -> FloatArray:
+    """Bring values to a number of them, with what is not a number where there are none."""
+    return np.concatenate([values, np.full(count - len(values), np.nan)])

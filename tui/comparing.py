@@ -1,0 +1,186 @@
+"""Heads beside each other: which are pinned, what of them is looked at, and which pane shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from engine.values.off import NOTHING_OFF, Off
+from engine.values.tables import Table
+from tui.compared_maps import ComparedMaps
+from tui.compared_spectra import ComparedSpectra
+from tui.heads_of_layer import HeadsOfLayer
+from tui.panes.compare import ComparePane, Side
+from tui.panes.heads import HeadsPane
+from tui.pins import HOW_TO_PIN, Pins
+from tui.weights import Weights
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+
+
+PATIENCE = 20
+"""Times that the screen is drawn at most until a view that was just made has its place on it."""
+
+
+class Comparing:
+    """One open model's pinned heads, and the views that show several heads at once.
+
+    Parameters
+    ----------
+    app : whose tree and views these are.
+    weights : what is known of the model's spectra.
+    outline : of the model.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+
+    Attributes
+    ----------
+    pins : the pinned heads.
+    """
+
+    def __init__(
+        self,
+        app: Explorer,
+        weights: Weights,
+        outline: ModelOutline,
+        run: Callable[[Awaitable[None], str], None],
+    ) -> None:
+        self.pins = Pins()
+        self._app = app
+        self._weights = weights
+        self._outline = outline
+        self._selected: Head | None = None
+        self._text: str | None = None
+        self._off = NOTHING_OFF
+        self._spectra = ComparedSpectra(app.engine, weights, run, self.draw)
+        self._maps = ComparedMaps(app.engine, run, self.draw)
+        self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer)
+        app.tree_widget.pinned = frozenset()
+
+    def select(self, name: Head | None) -> None:
+        """Take note of what is selected, and show it where heads are beside each other."""
+        self._selected = name
+        self.draw()
+
+    def read(self, text: str) -> None:
+        """Show maps of another sentence."""
+        self._text = text
+        self._forget()
+
+    def switch_off(self, off: Off) -> None:
+        """Show maps with other heads switched off."""
+        self._off = off
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of maps that are of another sentence."""
+        self._maps.forget()
+        self._heads.forget()
+        self.draw()
+
+    def pin(self) -> None:
+        """Pin the selected head, or unpin it; the tree shows which are."""
+        if refusal := self.pins.toggle(self._selected):
+            self._app.notify(refusal, markup=False)
+            return
+        self._app.tree_widget.pinned = frozenset(self.pins.heads)
+        self._app.tree_widget.refresh_notes()
+        self.draw()
+
+    def compare(self) -> None:
+        """Show the pinned heads beside each other; where they are shown, the next thing of them."""
+        pane = self._app.views.active
+        if not self.pins.heads:
+            self._app.notify(HOW_TO_PIN, markup=False)
+        elif isinstance(pane, ComparePane):
+            pane.turn(pane.side.next)
+            self.draw()
+        else:
+            self._go_to(ComparePane.view)
+
+    def show_heads(self) -> None:
+        """Show all heads of the selected layer as small maps."""
+        self._go_to(HeadsPane.view)
+
+    def _go_to(self, view: str) -> None:
+        """Go to a view."""
+        self._app.views.go_to(view)
+        self._draw_once_laid_out(PATIENCE)
+
+    def _draw_once_laid_out(self, patience: int) -> None:
+        """Draw the active view; one that is made for this has no size before the screen has been laid out."""
+        self.draw()
+        if patience and not self._app.views.active.size:
+            self._app.call_after_refresh(self._draw_once_laid_out, patience - 1)
+
+    def _name(self, head: Head) -> str:
+        """Name a head, with its stack where there are several."""
+        return f"{head.stack} {head}" if len(self._outline.stacks) > 1 else str(head)
+
+    def _name_in_layer(self, head: Head) -> str:
+        """Name a head within its layer, with its label and the star of a pinned one."""
+        label = self._weights.label(head)
+        return f"H{head.head}{'*' if head in self.pins.heads else ''}{f' {label}' if label else ''}"
+
+    def draw(self) -> None:
+        """Draw what is in view of several heads."""
+        views = self._app.views
+        if (compare := views.in_view(ComparePane)) is not None and compare.size:
+            self._draw_compared(compare)
+        if (heads := views.in_view(HeadsPane)) is not None and heads.maps.size:
+            self._heads.draw(heads, self._selected, self._text, self._off)
+
+    def _draw_compared(self, pane: ComparePane) -> None:
+        """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
+        heads = self.pins.beside(self._selected)
+        names = [self._name(head) for head in heads]
+        if not self.pins.heads:
+            pane.show_message("", HOW_TO_PIN)
+        elif pane.side is Side.SPECTRA:
+            self._spectra.draw(pane, heads, names, self._selected)
+        elif self._text is None:
+            pane.show_message("", "press i and type a sentence")
+        elif pane.side is Side.MAPS:
+            self._maps.draw(pane, heads, names, self._text, self._off)
+        elif (pair := self.pins.pair(self._selected)) is None:
+            pane.show_message(
+                "", f"a difference is of two heads, and {names[0]} is alone: go to another one, or pin it"
+            )
+        else:
+            self._maps.draw_difference(pane, pair, (self._name(pair[0]), self._name(pair[1])), self._text, self._off)
+
+    @property
+    def named(self) -> tuple[str, str] | None:
+        """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
+        pane = self._app.views.active
+        if isinstance(pane, HeadsPane):
+            return "attention", f"{self._selected and self._selected.whole_layer}-heads"
+        if not isinstance(pane, ComparePane):
+            return None
+        if pane.side is Side.DIFFERENCE:
+            return "attention", self._subject(reversed(self.pins.pair(self._selected) or ()), "-less-")
+        name = "spectrum" if pane.side is Side.SPECTRA else "attention"
+        return name, self._subject(self.pins.beside(self._selected))
+
+    async def table(self) -> Table | None:
+        """Give the table that the active view draws; None where it is not of several heads.
+
+        Raises
+        ------
+        EngineError : when the view shows nothing yet.
+        """
+        pane = self._app.views.active
+        if isinstance(pane, HeadsPane):
+            return await self._heads.table()
+        if not isinstance(pane, ComparePane):
+            return None
+        if pane.side is Side.DIFFERENCE:
+            return self._maps.difference_table(self.pins.pair(self._selected))
+        heads = self.pins.beside(self._selected)
+        return self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
+
+    def _subject(self, heads: Iterable[Head], between: str = "-") -> str:
+        """Name heads as a part of a file's name."""
+        return between.join(self._name(head).replace(" ", ".") for head in heads)

@@ -1,0 +1,42 @@
+"""The keys with which heads are compared."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+
+from tui.messages import RoomChanged
+from tui.parts import Parts
+
+
+class PinActions(Parts):
+    """An application in which heads can be pinned and seen beside each other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("P", "pin", "Pin the head to compare it, or unpin it", show=False, id="app.pin"),
+        Binding("C", "compare", "Compare pinned heads: spectra, maps, difference", show=False, id="app.compare"),
+        Binding("A", "maps", "All heads of the layer as small maps", show=False, id="app.maps"),
+    ]
+
+    @on(RoomChanged)
+    def _room_changed(self) -> None:
+        """Draw several heads with the detail that there is room for now."""
+        if self.is_ready and self.conductor.comparing is not None:
+            self.conductor.comparing.draw()
+
+    def action_pin(self) -> None:
+        """Pin the selected head, or unpin it."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.pin()
+
+    def action_compare(self) -> None:
+        """Show the pinned heads beside each other, or the next thing of them."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.compare()
+
+    def action_maps(self) -> None:
+        """Show all heads of the selected layer as small maps."""
+        if self.conductor.comparing is not None:
+            self.conductor.comparing.show_heads()

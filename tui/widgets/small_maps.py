@@ -1,0 +1,298 @@
+"""Small maps of many heads on one scale, with a cursor that goes from head to head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from engine.values.attention import PooledMap
+from tui.drawing.legend import legend
+from tui.drawing.levels import NOT_FINITE, Ink, Scale, choose_ink, levels_of
+from tui.drawing.ramps import ramp
+from tui.drawing.text import centred, fit, in_ascii
+from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
+from tui.messages import RoomChanged
+from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+
+Pair = tuple[int, int]
+"""Levels of the upper and the lower half of a character."""
+
+
+class SmallMaps(ScrollView, can_focus=True):
+    """Shows a small map of each head, and moves a cursor over the heads."""
+
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l,right", "step(1, 0)", "Next head", show=False, id="heads.next"),
+        Binding("h,left", "step(-1, 0)", "Previous head", show=False, id="heads.previous"),
+        Binding("j,down", "step(0, 1)", "Head below", show=False, id="heads.down"),
+        Binding("k,up", "step(0, -1)", "Head above", show=False, id="heads.up"),
+        Binding("g,home", "edge(False)", "First head", show=False, id="heads.first"),
+        Binding("G,end", "edge(True)", "Last head", show=False, id="heads.last"),
+        Binding("enter", "app.view('attention')", "The head's map in large", show=False, id="heads.open"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
+    DEFAULT_CSS = """
+    SmallMaps {
+        width: 1fr; height: 1fr; scrollbar-size: 1 1;
+        & > .small--name { color: $text-muted; }
+        & > .small--name-cursor { color: $success; text-style: bold reverse; }
+        & > .small--cell { color: $text; }
+        & > .small--message { color: $text-muted; }
+    }
+    """
+
+    class Picked(Message):
+        """A person went to a head.
+
+        Attributes
+        ----------
+        number : of the head, from zero.
+        """
+
+        def __init__(self, number: int) -> None:
+            self.number = number
+            super().__init__()
+
+    class Opened(Message):
+        """A person clicked on a head, whose map is wanted in large."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__(name="small maps")
+        self._ascii = ascii_only
+        self._tiles = Tiles(0, 1, 0, 0, 1, 1)
+        self._names: tuple[str, ...] = ()
+        self._maps: Mapping[int, PooledMap] = {}
+        self._levels: dict[int, NDArray[np.uint8]] = {}
+        self._message = ""
+        self._picked: int | None = None
+        self.cursor: int | None = None
+        self.scale: Scale = "linear"
+
+    def on_mount(self) -> None:
+        """Take the scrollbars' renderer for these two bars only, as Textual documents it."""
+        renderer = AsciiScrollBarRender if self._ascii else MergedScrollBarRender
+        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
+            bar.renderer = renderer  # type: ignore[misc]
+
+    def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
+        """Choose how so many maps of a size share this pane."""
+        return lay_out_tiles(count, queries, keys, *self.size, self._rows_per_line)
+
+    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap]) -> None:
+        """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
+        is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, self.scale) and not self._message
+        old = self._levels if is_same else {}
+        self._tiles, self._names, self._maps, self._message = tiles, tuple(names), dict(maps), ""
+        across, down = tiles.pitch
+        self.virtual_size = Size(tiles.columns * across - GAP, tiles.rows * down)
+        self._sort()
+        if not is_same:
+            self.refresh()
+        elif changed := [n for n, levels in self._levels.items() if not np.array_equal(levels, old.get(n, ()))]:
+            self.refresh(*(self._on_screen(number) for number in changed))
+
+    def show_message(self, message: str, count: int = 0) -> None:
+        """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
+        self._tiles = replace(self._tiles, count=count)
+        if message != self._message:
+            self._message = in_ascii(message) if self._ascii else message
+            self._maps, self._levels = {}, {}
+            self.virtual_size = Size(0, 0)
+            self.refresh()
+
+    def rename(self, names: Sequence[str]) -> None:
+        """Write other names over the maps."""
+        before, self._names = self._names, tuple(names)
+        for number, (old, new) in enumerate(zip(before, self._names, strict=False)):
+            if old != new:
+                self.refresh(self._on_screen(number, only_name=True))
+
+    def select(self, number: int | None) -> None:
+        """Put the cursor on a head, unless a person has gone on to another one since."""
+        if self._picked is None or number is None or number == self._picked:
+            self._picked = None
+            self._move(number)
+
+    @property
+    def largest(self) -> float:
+        """The upper end of the linear scale: the largest weight of all maps."""
+        return max((each.largest for each in self._maps.values()), default=0.0)
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether maps are shown, and not a sentence in their place."""
+        return bool(self._maps)
+
+    @property
+    def pooled(self) -> PooledMap | None:
+        """The map under the cursor."""
+        return None if self.cursor is None else self._maps.get(self.cursor)
+
+    def toggle_scale(self) -> None:
+        """Change between the linear scale, to the largest weight of all maps, and the logarithmic one."""
+        self.scale = "log" if self.scale == "linear" else "linear"
+        self._sort()
+        self.refresh()
+
+    def legend(self, width: int) -> Text:
+        """Explain the levels in a line."""
+        block, sign = self._tiles.block, "x" if self._ascii else "×"
+        colours = [Style(bgcolor=colour) for colour in self._colours]
+        pooled = f"max of {block}{sign}{block}" if block > 1 else ""
+        return legend(self.scale, self.largest, self._ink, colours, width, pooled)
+
+    def action_step(self, columns: int, rows: int) -> None:
+        """Go to another head, so many tiles away; past the end of a row to the next one."""
+        if self._tiles.count:
+            here = -1 if self.cursor is None else self.cursor
+            self._pick(here + columns + rows * self._tiles.columns if self.cursor is not None else 0)
+
+    def action_edge(self, last: bool) -> None:
+        """Go to the first or the last head."""
+        if self._tiles.count:
+            self._pick(self._tiles.count - 1 if last else 0)
+
+    def _pick(self, number: int) -> None:
+        """Go to a head, if there is one, and tell so."""
+        if number != self.cursor and 0 <= number < self._tiles.count:
+            self._picked = number
+            self._move(number)
+            self.post_message(self.Picked(number))
+
+    def _move(self, number: int | None) -> None:
+        """Draw the cursor over another head, and scroll until that is in view."""
+        before, self.cursor = self.cursor, number
+        if before == number:
+            return
+        for each in (before, number):
+            if each is not None and each < self._tiles.count:
+                self.refresh(self._on_screen(each, only_name=True))
+        if number is not None and number < self._tiles.count and self._maps:
+            x, y = self._tiles.origin(number)
+            self.scroll_to_region(Region(x, y, *self._tiles.pitch), animate=False, immediate=True)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Go to the head that the mouse points at."""
+        self._point(event)
+
+    def on_click(self, event: events.Click) -> None:
+        """Show the map that was clicked in large."""
+        if self._point(event):
+            self.post_message(self.Opened())
+
+    def _point(self, event: events.MouseEvent) -> bool:
+        """Go to where the mouse is; say whether a head is there."""
+        offset = event.get_content_offset(self)
+        if offset is None or not self._maps:
+            return False
+        number = self._tiles.at(offset.x, offset.y + self.scroll_offset.y)
+        if number is not None:
+            self._pick(number)
+        return number is not None
+
+    def on_resize(self) -> None:
+        """Have maps pooled for the new size."""
+        self.post_message(RoomChanged())
+
+    @property
+    def _ink(self) -> Ink:
+        """What tells the levels apart on this terminal, under this theme."""
+        app = self.app
+        return choose_ink(
+            app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=self._ascii
+        )
+
+    @property
+    def _rows_per_line(self) -> int:
+        """Two where the halves of a character can have colours of their own, which takes one that is not ASCII."""
+        return 2 if self._ink is Ink.COLOUR and not self._ascii else 1
+
+    @property
+    def _colours(self) -> tuple[Color, ...]:
+        """The colour of each level."""
+        return ramp(self.background_colors[1].rgb, str(self.app.console.color_system)) if self._has_colours else ()
+
+    @property
+    def _has_colours(self) -> bool:
+        """Whether levels are told apart by colour."""
+        return self._ink is Ink.COLOUR
+
+    def _sort(self) -> None:
+        """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
+        zoom, largest, count = self._tiles.zoom, self.largest, self._ink.levels
+        self._levels = {
+            number: levels_of(each.values, self.scale, largest, count).repeat(zoom, axis=0).repeat(zoom, axis=1)
+            for number, each in self._maps.items()
+        }
+
+    def _on_screen(self, number: int, only_name: bool = False) -> Region:
+        """Find the region of a tile, or of the name above its map."""
+        (x, y), (width, height) = self._tiles.origin(number), self._tiles.pitch
+        return Region(x, y - self.scroll_offset.y, width, 1 if only_name else height)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint a line: of names, of maps, or of the message."""
+        width, height = self.size
+        blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
+        if self._message or not self._names:
+            text = centred(self._message, width, height)[y]
+            return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
+        row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
+        segments: list[Segment] = []
+        for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
+            segments += self._label(number) if inner == 0 else self._line_of_map(number, inner - 1, blank)
+            segments.append(Segment(" " * GAP, blank))
+        return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
+
+    def _label(self, number: int) -> Iterator[Segment]:
+        """Write the name over a map."""
+        style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
+        yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self._ascii), style)
+
+    def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
+        """Paint one line of a map, equal neighbours as one segment."""
+        levels, per_line = self._levels.get(number), self._rows_per_line
+        width = self._tiles.width
+        if levels is None or line * per_line >= len(levels):
+            yield Segment(" " * width, blank)
+            return
+        upper = levels[line * per_line].astype(int)[:width]
+        lower = levels[line * per_line + 1].astype(int)[:width] if line * per_line + 1 < len(levels) else upper * 0
+        keys = upper * 256 + (lower if per_line == 2 else upper)
+        bounds = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
+        colours, plain = self._colours, self.get_component_rich_style("small--cell")
+        for start, end in pairwise(bounds):
+            pair = (int(keys[start]) // 256, int(keys[start]) % 256)
+            count = end - start
+            if NOT_FINITE in pair:
+                yield Segment("?" * count, plain)
+            elif not colours:
+                yield Segment(self._ink.cells[pair[0]][-1] * count, plain)
+            elif pair[0] == pair[1]:
+                yield Segment(" " * count, _cell_style(colours[pair[0]], colours[pair[0]]))
+            else:
+                yield Segment("▀" * count, _cell_style(colours[pair[0]], colours[pair[1]]))
+        yield Segment(" " * (width - len(keys)), blank)
+
+
+@lru_cache(maxsize=2048)
+def _cell_style(upper: Color, lower: Color) -> Style:
+    """Make the style of a character with two colours, the same object every time, so that its codes are cached."""
+    return Style(bgcolor=lower) if upper == lower else Style(color=upper, bgcolor=lower)
