@@ -12,8 +12,8 @@ from tests.explorer import explorer, screen_text, settle, shown
 TEXT = "the cat sat on the mat"
 
 
-async def test_the_tree_opens_at_the_first_head_with_its_spectra(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, _):
+async def test_a_head_that_is_named_opens_with_its_spectra(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, _):
         assert app.conductor.selected == Head("decoder", 0, 0)
         assert "L0H0" in shown(app.views.spectra.title_line)
         text = screen_text(app)
@@ -57,7 +57,7 @@ async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_mod
 
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(100, 24)) as (app, pilot):
+    async with explorer(tiny_model("llama"), size=(100, 24), head="L0H0") as (app, pilot):
         await pilot.press("t", "g", "g")
         await settle(pilot)
         text = screen_text(app)
@@ -95,7 +95,7 @@ async def test_a_narrow_terminal_shows_one_view_and_number_keys_choose_it(tiny_m
 
 
 async def test_a_wide_terminal_shows_all_views_until_one_is_zoomed(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+    async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (app, pilot):
         panes = (app.views.spectra, app.views.ranks, app.views.attention)
         assert all(each.region.width > 40 and each.region.height > 15 for each in panes)
         regions = [each.region for each in panes]
@@ -207,7 +207,7 @@ async def test_a_layer_that_cannot_be_read_says_so_and_the_others_work(tiny_copy
     tensors = load_file(file)
     tensors[next(name for name in tensors if name.endswith("layers.0.self_attn.v_proj.weight"))][1, 1] = torch.inf
     save_file(tensors, file, metadata={"format": "pt"})
-    async with explorer(file.parent) as (app, pilot):
+    async with explorer(file.parent, head="L0H0") as (app, pilot):
         assert "v_proj.weight holds 1 NaN or infinite" in " ".join(screen_text(app).split())
         await pilot.press("right_curly_bracket")
         await settle(pilot)

@@ -140,7 +140,7 @@ async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "free_memory", lambda: 1000)
-    async with explorer(folder, text=TEXT, size=(120, 40)) as (app, _):
+    async with explorer(folder, text=TEXT, head="L0H0", size=(120, 40)) as (app, _):
         text = " ".join(screen_text(app).split())
         assert "one layer's maps of 520 tokens" in text.replace("│", "")
         assert "σ₁" in text

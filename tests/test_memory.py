@@ -120,7 +120,7 @@ async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    async with explorer(tiny_model("llama"), text=SENTENCE, size=(160, 50)) as (app, pilot):
+    async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
         assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention._message
         assert "its spectra work all the same" in app.views.attention._message
         for word in ("(float32),", "1.0", "--dtype", "bfloat16", "σ₁"):  # lines end where the folder's name lets them

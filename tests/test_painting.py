@@ -101,7 +101,10 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
     return made
 
 
-WALK = (*"jm3jas1lbzt2zj", "right_square_bracket", "right_curly_bracket", "minus", "question_mark", "escape", *"tGgix")
+WALK = (
+    *"wljms", "full_stop", *"1tjm3jas1lbzt2zj", "right_square_bracket", "right_curly_bracket", "minus",
+    "question_mark", "escape", *"tGgix",
+)  # fmt: skip
 """Keys that change everything there is to change."""
 
 
@@ -129,7 +132,7 @@ async def test_where_the_focus_goes_the_whole_screen_is_not_painted_again(
             areas.append(sum(x2 - x1 for _, x1, x2 in getattr(renderable._update, "spans", ())))
 
     monkeypatch.setattr(App, "_display", display)
-    async with explorer(tiny_model("llama"), size=(154, 50)) as (_, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0", size=(154, 50)) as (_, pilot):
         areas.clear()
         await pilot.press("1")
         await pilot.pause(0.1)

@@ -46,7 +46,7 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
 
 def test_it_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""
@@ -95,7 +95,7 @@ class CountingCells(dict[tuple[int, int], tuple[str, str]]):
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 def test_no_key_makes_the_screen_blink(size: tuple[int, int]) -> None:
     with Terminal(COMMAND, "demo", columns=size[0], rows=size[1]) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("3")
         terminal.wait_for("query 0")  # the sentence has been read
         terminal.settle(1.0)  # and the model been swept
@@ -117,7 +117,7 @@ def test_no_key_makes_the_screen_blink(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_end_restores_the_terminal(tiny_model: TinyModel, name: signal.Signals) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         os.kill(terminal.process, name)
         assert terminal.exit_code() is not None
         assert_restored(terminal)
@@ -130,7 +130,7 @@ def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model:
         "tui.app.Explorer.action_measure = broken"
     )
     with scripted(broken, tiny_model("llama")) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("m")
         assert terminal.exit_code() == 1
         line = assert_restored(terminal)
@@ -147,7 +147,7 @@ def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives
         "s.Session.read = broken"
     )
     with scripted(broken, tiny_model("llama"), "--text", "the cat") as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("3")
         terminal.wait_for("ZeroDivisionError")
         terminal.send("1")
@@ -232,7 +232,7 @@ def test_a_signal_to_end_an_export_leaves_nothing_behind(tiny_model: TinyModel, 
 
 def test_a_pasted_text_becomes_one_line(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama")), columns=160, rows=50) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("i")
         terminal.settle()
         since = len(terminal.output)
@@ -242,7 +242,7 @@ def test_a_pasted_text_becomes_one_line(tiny_model: TinyModel) -> None:
 
 def test_keys_typed_after_enter_are_no_part_of_the_sentence(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("gpt2"))) as terminal:
-        terminal.wait_for("σ1 =")
+        terminal.wait_for("place ")
         terminal.send("i")
         terminal.wait_for("Read it")
         terminal.send("the cat sat on the mat\rjjl")
@@ -257,7 +257,7 @@ def test_a_closed_terminal_while_a_long_map_is_written_leaves_nothing_behind(
     folder = tiny_model("llama", max_position_embeddings=2600)
     text = " ".join(["cat dog"] * 1280)
     there = ("sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path))
-    with Terminal(*there, COMMAND, str(folder), "--text", text, columns=160, rows=40) as terminal:
+    with Terminal(*there, COMMAND, str(folder), "--text", text, "--head", "L0H0", columns=160, rows=40) as terminal:
         terminal.wait_for("max of", 60.0)
         terminal.send("3")
         terminal.settle()

@@ -121,8 +121,8 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
         yield from parts(source, name)
 
     monkeypatch.setattr(FolderSource, "parts", counting)
-    monkeypatch.setattr("engine.service.weights_table.EVERY", 0.0)
-    monkeypatch.setattr("engine.service.weights_table.SHARE", 0)
+    monkeypatch.setattr("engine.service.pace.EVERY", 0.0)
+    monkeypatch.setattr("engine.service.pace.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
     ours = tables(folder)
     states = ours.growing("weights", NORMS, nothing)

@@ -13,12 +13,23 @@ from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEW
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
 from tui.opening import ModelActions
+from tui.overview_actions import OverviewActions
 from tui.pin_actions import PinActions
 from tui.sentence_actions import SentenceActions
 from tui.way_actions import WayActions
 
 
-class Actions(CopyActions, ExportActions, LookActions, ModelActions, PinActions, SentenceActions, WayActions, KeyWatch):
+class Actions(
+    CopyActions,
+    ExportActions,
+    LookActions,
+    ModelActions,
+    OverviewActions,
+    PinActions,
+    SentenceActions,
+    WayActions,
+    KeyWatch,
+):
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -158,7 +169,10 @@ class Actions(CopyActions, ExportActions, LookActions, ModelActions, PinActions,
 
     def action_scale(self) -> None:
         """Change the scale of the active view."""
-        self.views.toggle_scale()
+        if self.conductor.overview.is_active:
+            self.conductor.overview.toggle_scale()
+        else:
+            self.views.toggle_scale()
 
     def action_baseline(self) -> None:
         """Show or hide the baseline."""

@@ -146,7 +146,7 @@ class Explorer(Actions):
         from tui.conductor import Conductor
         from tui.views import Views
 
-        views = Views(ascii_only=self.ascii_only)
+        views = Views(ascii_only=self.ascii_only, first=start.view)
         await self.screen_stack[0].query_one("#body").mount(views)
         self._views = views
         self._conductor = Conductor(self, start)
@@ -181,8 +181,8 @@ class Explorer(Actions):
         """Open or close a layer on Enter; go from a head to its view."""
         if event.node.allow_expand:
             event.node.toggle()
-        elif self.is_ready:
-            self.views.active.focus_view()
+        elif self.is_ready and event.node.data is not None:
+            self.conductor.overview.enter(event.node.data)
 
     @on(HeadPicked)
     def _head_picked(self, event: HeadPicked) -> None:

@@ -46,7 +46,9 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
 @click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence.")
-@click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks).  [default: 0.01]")
+@click.option(
+    "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
+)
 @table_options
 @click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")

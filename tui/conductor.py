@@ -20,7 +20,7 @@ from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.view import Scope
-from engine.values.views import CONTRIBUTIONS, FURTHER, VIEWS
+from engine.values.views import CONTRIBUTIONS, VIEWS, view_after
 from tui.asking import Asking
 from tui.coloured import Coloured
 from tui.comparing import Comparing
@@ -28,6 +28,7 @@ from tui.export_view import subject_of, table_on_screen
 from tui.exporting import Exporting
 from tui.facts import line_of_two, model_line, short_name
 from tui.messages import Advanced, GroupReady
+from tui.overview import Overview
 from tui.panes.cell import CellPane
 from tui.panes.table import TablePane
 from tui.panes.text import TextPane
@@ -68,6 +69,7 @@ class Conductor:
         self._is_labelled = False
         self._is_turning = False
         self.comparing: Comparing | None = None
+        self.overview = Overview(app.engine, app.views, self._run, self._report, self.go_to)
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
         app.sentences = self.sentences  # they are of the person, and stay when another model is opened
@@ -155,6 +157,7 @@ class Conductor:
         asking = Asking(outline, self._app.engine.options, self._app.views, self._weights, self._reading, self._tables)
         self.exporting.begin(outline, asking)
         self.comparing = Comparing(self._app, self._weights, outline, self._run)
+        self.overview.open(outline, self._weights)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
@@ -232,6 +235,7 @@ class Conductor:
         else:
             if self._weights is not None:
                 self._weights.learn_labels(labels)
+                self.overview.read_out()
             if self.comparing is not None:
                 self.comparing.draw()
 
@@ -309,13 +313,18 @@ class Conductor:
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
-        if self._weights is not None:
+        if self.overview.is_active:
+            self.overview.change_measure(step)
+        elif self._weights is not None:
             self._weights.change_measure(step)
 
     def change_epsilon(self, step: int) -> None:
         """Change ε, and measure again."""
         if self._weights is not None:
             self._weights.change_epsilon(step)
+            self.overview.measure_again()
+            if self._tables is not None:
+                self._tables.measure_again(self._weights.epsilon)
 
     def go_to(self, name: Head | None) -> None:
         """Move the tree's cursor to a head, a layer, or the model (None), and show it."""
@@ -333,6 +342,7 @@ class Conductor:
         if name is None:
             self._run(self._fetch_memory(), "memory")
         self._weights.select(name, with_neighbours=self._sweep is not None)
+        self.overview.select(name)
         if self._tables is not None:
             self._tables.select(name)
         if self._reading is not None and self._first_text is None:
@@ -344,8 +354,7 @@ class Conductor:
 
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""
-        active = self._app.views.active.view
-        self.show_view(FURTHER.get(active, view) if view in FURTHER else view)
+        self.show_view(view_after(self._app.views.active.view, view))
 
     def show_view(self, view: str) -> None:
         """Go to a view by its name; one of two models takes a second one."""
@@ -424,6 +433,7 @@ class Conductor:
             self._reading.read(text)
         if self.comparing is not None:
             self.comparing.read(text)
+        self.overview.read(text)
         if self._tables is not None:
             self._tables.read(text)
 
@@ -467,6 +477,8 @@ class Conductor:
             return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
         if isinstance(pane, TextPane) and view == pane.view:
             return pane.table_on_screen(), subject_of(self.selected, None)
+        if self.overview.is_active:
+            return self.overview.table()
         attention = attention or self._app.views.attention.shown
         return table_on_screen(
             view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance,

@@ -157,8 +157,10 @@ class Export:
         """Yield the rows of a table that the engine works out, a layer at a time where it is made of layers."""
         request, head = self._request, self._selection.head
         asked = {name: value for name, value in request.asked.items() if value is not None and name != "off"}
-        query = Query(head=head, matrix=request.matrix, text=request.text, off=self._off.heads, **asked)
-        if view.grows:
+        query = Query(
+            head=head, matrix=request.matrix, text=request.text, off=self._off.heads, epsilon=request.energy, **asked
+        )
+        if view.grows and not view.is_by_layer:
             if request.layer is not None and request.layer.isdigit():
                 query = replace(query, layer=Head(self._selection.stacks[0], int(request.layer)))
             yield from self._engine.growing(view.name, query, lambda _, progress: self._report(progress)).result()
@@ -167,7 +169,8 @@ class Export:
             yield from self._engine.table(view.name, query).result()
             return
         layers = self._selection.layers
-        attending = self._comparable(tuple(layer for layer in layers if not layer.is_change) or layers)
+        with_rows = layers if view.has_changes else tuple(layer for layer in layers if not layer.is_change) or layers
+        attending = self._comparable(with_rows)
         rows = (
             row
             for layer in self._steps(attending, view.name)

@@ -113,3 +113,23 @@ class HeadPicked(Message):
 
     name: Head
     is_jump: bool = False
+
+
+@dataclass
+class MeasureWanted(Message):
+    """A person wants another measure on the overview: by its name, or where it has none so many groups on."""
+
+    measure: str = ""
+    groups: int = 0
+
+
+@dataclass
+class HeadEntered(Message):
+    """A person wants to go from the overview into a head."""
+
+    head: Head
+
+
+@dataclass
+class OverviewSeen(Message):
+    """The overview has come into view."""

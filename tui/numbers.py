@@ -26,4 +26,6 @@ def short(value: float) -> str:
 
 def rough(value: float) -> str:
     """Write what chance gives, where fewer digits do."""
+    if value == 0:
+        return "0"
     return "∞" if math.isinf(value) else f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 else f"{value:.0e}"

@@ -33,3 +33,8 @@ class Start:
     config: Config | None = None
     is_restoring: bool = False
     keeps_history: bool = True
+
+    @property
+    def view(self) -> str:
+        """What is looked at first: the head that was asked for, or else the whole model."""
+        return "overview" if self.head is None else "spectra"

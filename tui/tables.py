@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from contextlib import aclosing
 from dataclasses import replace
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
@@ -17,6 +16,7 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Query, Scope, View
 from engine.values.views import PREDICTIONS, VIEWS
 from tui.facts import at_distance
+from tui.growing import grown
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.views import Views
@@ -65,6 +65,8 @@ class Tables:
         self._distance: int | None = None
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
+        self._trouble: dict[Key, str] = {}
+        self._epsilon: float | None = None
         self._following: Key | None = None
 
     @property
@@ -81,6 +83,11 @@ class Tables:
     def turn(self, distance: int | None) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None)."""
         self._distance = distance
+        self.draw()
+
+    def measure_again(self, epsilon: float) -> None:
+        """Show ranks of another ε, where a table has them."""
+        self._epsilon = epsilon
         self.draw()
 
     def switch_off(self, off: Off) -> None:
@@ -156,7 +163,7 @@ class Tables:
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:
-            pane.show(title, found, name)
+            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name)
 
     def _title(self, view: View) -> str:
         """Say what a table is of."""
@@ -182,8 +189,10 @@ class Tables:
             asked = replace(asked, text=self._text, top=view.top, **dict(given))
             if "off" in view.options:
                 asked = replace(asked, off=self._off.heads, by_mean=self._off.by_mean)
+        if "energy" in view.options:
+            asked = replace(asked, epsilon=self._epsilon)
         if view.scope is Scope.MODEL:
-            return replace(asked, norms=view.grows)
+            return replace(asked, norms="norms" in view.options)
         if view.scope is Scope.LAYER:
             is_of_whole_layer = name is not None and name.is_layer and "eigenvalues" in view.options
             return replace(asked, layer=None if name is None else name.whole_layer, eigenvalues=is_of_whole_layer)
@@ -236,32 +245,22 @@ class Tables:
 
     async def _follow(self, key: Key, pane: TablePane) -> None:
         """Draw a table as it grows, for as long as it is looked at; later it goes on from there."""
-        loop = asyncio.get_running_loop()
-        states: asyncio.Queue[Table | EngineError | None] = asyncio.Queue()
-
-        def deliver(table: Table, progress: Progress) -> None:
-            loop.call_soon_threadsafe(states.put_nowait, table)
-
-        def end(done: Future[Table]) -> None:
-            error = done.exception()
-            loop.call_soon_threadsafe(states.put_nowait, error if isinstance(error, EngineError) else None)
-
-        name = f"growing {key[0]}"
-        self._engine.growing(*key, deliver, name).add_done_callback(end)
+        self._trouble.pop(key, None)
         try:
-            while (state := await states.get()) is not None:
-                if isinstance(state, Superseded):
-                    return
-                self._keep(key, state)
-                if self._views.active is not pane:
-                    return
-                self.draw()
-                if isinstance(state, EngineError):
-                    break
+            async with aclosing(grown(self._engine, *key, self._report)) as states:
+                async for state in states:
+                    if isinstance(state, EngineError) and isinstance(self._known.get(key), Table):
+                        self._trouble[key] = str(state)  # what has come stays
+                    else:
+                        self._keep(key, state)
+                    if self._views.active is not pane:
+                        return
+                    self.draw()
             self._complete.add(key)
+            self.draw()
         finally:
-            self._following = None
-            self._engine.give_up(name)
+            if self._following == key:
+                self._following = None
 
     def _keep(self, key: Key, answer: Table | EngineError) -> None:
         """Remember a table, or why there is none."""

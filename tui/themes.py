@@ -13,6 +13,9 @@ ANSI = "ansi"
 PALETTE = "map-palette"
 """The theme's variable that names the colours of maps, see `tui.drawing.ramps.PALETTES`."""
 
+USUAL_PALETTE = "magma"
+"""The colours of maps under themes that name none."""
+
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
 
@@ -111,3 +114,8 @@ def last_theme() -> str | None:
 def next_theme(name: str) -> str:
     """Give the theme that follows."""
     return ROUND[(ROUND.index(name) + 1) % len(ROUND)] if name in ROUND else ROUND[0]
+
+
+def palette_of(theme: Theme) -> str:
+    """Name the colours of maps under a theme."""
+    return theme.variables.get(PALETTE, USUAL_PALETTE)

@@ -9,13 +9,14 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
 from engine.values.view import Scope
-from engine.values.views import VIEWS
+from engine.values.views import HEADS, OVERVIEW, VIEWS
 from tui.drawing.levels import Scale
 from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
+from tui.panes.overview import OverviewPane
 from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
@@ -28,30 +29,45 @@ class Views(Container):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
 
     Tables that are worked out come in the place of the attention, each made when it is first looked at; what follows
-    the map's cursor comes in the place of the weights, so that a large terminal shows the map beside it.
+    the map's cursor comes in the place of the weights, so that a large terminal shows the map beside it. The overview
+    of all heads comes where tables do.
+
+    Parameters
+    ----------
+    ascii_only : whether only ASCII characters are drawn.
+    first : the name of the view that is active to begin with.
+
+    Attributes
+    ----------
+    before : the view of a head that was active last, to which a head chosen among all leads.
     """
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self, *, ascii_only: bool, first: str = "spectra") -> None:
         super().__init__(id="views")
         self.spectra = SpectraPane(ascii_only=ascii_only)
         self.ranks = RanksPane()
         self.attention = AttentionPane(ascii_only=ascii_only)
-        self.panes: list[Pane] = [self.spectra, self.ranks, self.attention]
+        self.overview = OverviewPane(ascii_only=ascii_only)
+        self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]
         self.active: Pane = self.spectra
+        self.before: Pane = self.spectra
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
         self._left = Vertical(self.spectra, self.ranks, id="left")
-        self.activate(self.spectra)
+        self.activate(next(each for each in self.panes if each.view == first))
 
     def compose(self) -> ComposeResult:
         """Put the weights' views on the left and the sentence's on the right."""
         yield self._left
         yield self.attention
+        yield self.overview
 
     def activate(self, pane: Pane) -> None:
         """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
         if pane is not self.active:
             self.post_message(ViewActivated())
+        if self.active.view not in (OVERVIEW, HEADS.name):
+            self.before = self.active
         self.active = pane
         for each in self.panes:
             each.set_class(each is pane, "-active")
@@ -60,7 +76,7 @@ class Views(Container):
         for each in self.panes:
             each.set_class(each is self._beside, "-beside")
         self.set_class(self._beside is not None, "-map")
-        self.set_class(isinstance(pane, TablePane) and pane is not self._beside, "-tables")
+        self.set_class(pane.has_class("-table") and pane is not self._beside, "-tables")
         self.set_class(isinstance(pane, ComparePane), "-whole")
 
     @property

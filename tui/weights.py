@@ -47,6 +47,10 @@ class Weights:
     outline : of the model.
     epsilon : of the energy rank, to begin with.
     run : awaits work beside the event loop; newer work under the same name replaces older.
+
+    Attributes
+    ----------
+    noticed : called with a layer of whose heads something has become known.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Weights:
         self.distance: int | None = None
         self._labels: Mapping[Head, str] = {}
         self.other: OtherSpectra | None = None
+        self.noticed: Callable[[Head], None] = lambda layer: None
 
     def pair(self, name: str) -> None:
         """Draw the spectra of a second model, which is open by now and has this name, over those of this one."""
@@ -173,9 +178,9 @@ class Weights:
         place = RANK_COLUMNS.index(self._measure.name)
         values = {row[3]: row[place] for row in rows if row[2] == head.label}
         numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
-        return " ".join(filter(None, (*numbers, self.label(head))))
+        return " ".join(filter(None, (*numbers, self.short_label(head))))
 
-    def label(self, head: Head) -> str:
+    def short_label(self, head: Head) -> str:
         """Say in short what a head is called that clearly does one thing; nothing of others."""
         label = self._labels.get(head, "")
         return SHORT_LABELS.get(label, label)
@@ -233,6 +238,7 @@ class Weights:
         """Draw what has become known where it is on screen."""
         if not whole_layer:
             self._tree.refresh_notes(layer)
+            self.noticed(layer)
         if self._selected is None:
             if whole_layer:
                 self._draw_ranks()
@@ -272,6 +278,10 @@ class Weights:
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
         kind = " whole layer" if name.is_layer else ""
         return f"{stack}{name}{kind}{self._called(name)}{at_distance(self.distance)}{marks}"
+
+    def label(self, name: Head) -> str:
+        """Give what a head is called that clearly does one thing."""
+        return self._labels.get(name, "")
 
     def _called(self, name: Head) -> str:
         """Give a head's label, to be put behind its name."""

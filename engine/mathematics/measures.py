@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.values.columns import OF_SPECTRA
 from engine.values.spectra import FloatArray
 
 DEFAULT_EPSILON = 0.01
@@ -129,36 +130,39 @@ class Measure:
 
 MEASURES: tuple[Measure, ...] = (
     Measure(
-        "energy_rank", "energy rank", "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
+        "energy_rank", "energy rank", OF_SPECTRA["energy_rank"],
         lambda sigma, epsilon, tolerance: energy_rank(sigma, epsilon), is_count=True,
     ),
     Measure(
-        "numerical_rank", "numerical rank", "number of σ above rounding noise",
+        "numerical_rank", "numerical rank", OF_SPECTRA["numerical_rank"],
         lambda sigma, epsilon, tolerance: numerical_rank(sigma, tolerance), is_count=True,
     ),
     Measure(
-        "effective_rank", "effective rank", "exp(entropy of σ/Σσ)",
+        "effective_rank", "effective rank", OF_SPECTRA["effective_rank"],
         lambda sigma, epsilon, tolerance: effective_rank(sigma),
     ),
-    Measure("stable_rank", "stable rank", "Σσ² / σ₁²", lambda sigma, epsilon, tolerance: stable_rank(sigma)),
     Measure(
-        "participation_ratio", "participation ratio", "(Σσ²)² / Σσ⁴",
+        "stable_rank", "stable rank", OF_SPECTRA["stable_rank"],
+        lambda sigma, epsilon, tolerance: stable_rank(sigma),
+    ),
+    Measure(
+        "participation_ratio", "participation ratio", OF_SPECTRA["participation_ratio"],
         lambda sigma, epsilon, tolerance: participation_ratio(sigma),
     ),
     Measure(
-        "spectral_norm", "spectral norm", "σ₁",
+        "spectral_norm", "spectral norm", OF_SPECTRA["spectral_norm"],
         lambda sigma, epsilon, tolerance: spectral_norm(sigma), is_norm=True,
     ),
     Measure(
-        "frobenius_norm", "Frobenius norm", "√Σσ²",
+        "frobenius_norm", "Frobenius norm", OF_SPECTRA["frobenius_norm"],
         lambda sigma, epsilon, tolerance: frobenius_norm(sigma), is_norm=True,
     ),
     Measure(
-        "nuclear_norm", "nuclear norm", "Σσ",
+        "nuclear_norm", "nuclear norm", OF_SPECTRA["nuclear_norm"],
         lambda sigma, epsilon, tolerance: nuclear_norm(sigma), is_norm=True,
     ),
     Measure(
-        "condition_number", "condition number", "σ₁ / σᵣ",
+        "condition_number", "condition number", OF_SPECTRA["condition_number"],
         lambda sigma, epsilon, tolerance: condition_number(sigma),
     ),
 )  # fmt: skip

@@ -51,6 +51,20 @@ def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> 
     return rows
 
 
+def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> dict[int, tuple[Cell, ...]]:
+    """Measure the spectra of a layer's heads, whose matrices come in their order, one after the other.
+
+    Returns
+    -------
+    by head number, every measure of each matrix: the part ``ranks`` of `engine.values.views.HEAD_PARTS`.
+    """
+    cells: dict[int, tuple[Cell, ...]] = {}
+    for spectrum, row in zip(spectra, rank_rows(spectra, epsilon), strict=True):
+        number = spectrum.head.head
+        cells[number] = (*cells.get(number, ()), *row[6:])
+    return cells
+
+
 def ranks_table(batches: Iterable[Sequence[Spectrum]], epsilon: float = DEFAULT_EPSILON) -> Table:
     """Measure spectra, a batch (a layer's heads, say) at a time, as the rows are read."""
     return Table("ranks", RANK_COLUMNS, (row for batch in batches for row in rank_rows(batch, epsilon)))

@@ -56,14 +56,23 @@ class CircuitsTable:
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer."""
-        weights = self._session.layer_weights(layer.name)
-        factors = weights.query, weights.key, weights.value, weights.output
-        if query.distance is not None:
-            factors = (factors[0], keys_at(self._session, layer, weights.key, query.distance), *factors[2:])
+        factors = self._factors(layer, query)
         for whole_layer in (False, True):
             if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
                 breathe()
                 yield from self._measured(layer, whole_layer, factors, query, breathe)
+
+    def of_heads(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
+        """Yield the rows of one layer's heads, and not that of the layer as a whole."""
+        yield from self._measured(layer, False, self._factors(layer, query), query, breathe)
+
+    def _factors(self, layer: LayerOutline, query: Query) -> Factors:
+        """Read what a layer's circuits are products of, keys turned where a distance is asked for."""
+        weights = self._session.layer_weights(layer.name)
+        factors = weights.query, weights.key, weights.value, weights.output
+        if query.distance is not None:
+            factors = (factors[0], keys_at(self._session, layer, weights.key, query.distance), *factors[2:])
+        return factors
 
     def _measured(
         self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe

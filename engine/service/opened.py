@@ -91,6 +91,7 @@ class OpenModule:
         """
         if view not in VIEWS:
             raise EngineError(f"there is no table '{view}'; there are {', '.join(VIEWS)}")
+        self._session.forget()
         return WorkedOut(self._session).table(view, query or Query(), _at_once)
 
     def _named(self, text: str) -> Head:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine.service.loading import Beside, collector_at_rest, torch_import
+from engine.service.pace import Pace
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import Parameter
 from engine.values.progress import Progress
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.service.session import Breathe, Session
-
-EVERY = 0.25
-"""Seconds between two states of a table that grows, so that a screen is not drawn for every tensor."""
-
-SHARE = 4
-"""How many times as long as a state takes to write and to deliver nothing is delivered after it."""
 
 Rows = tuple[tuple[Cell, ...], ...]
 
@@ -52,15 +46,13 @@ class WeightsTable:
             return
         wanted = _narrowed(self._listed, query)
         by_name = {each.name: each for each in self._listed}
-        drawn, pause = time.monotonic(), EVERY
+        pace = Pace()
         for done, parameter in enumerate(wanted):
             breathe()
             self._measure(parameter, by_name, breathe)
-            begun = time.monotonic()
-            if begun - drawn > pause:
+            if pace.is_due():
                 yield self._rows(self._listed, query), Progress("norms", done + 1, len(wanted), "tensors")
-                drawn = time.monotonic()
-                pause = max(EVERY, SHARE * (drawn - begun))
+                pace.delivered()
         yield self._rows(self._listed, query), Progress("norms", len(wanted), len(wanted), "tensors")
 
     def _list(self) -> tuple[Parameter, ...]:

@@ -11,6 +11,7 @@ from engine.service.circuits_table import CircuitsTable
 from engine.service.composition_table import CompositionTable
 from engine.service.directions_table import DirectionsTable
 from engine.service.explain_table import ExplainTable
+from engine.service.heads_table import HeadsTable
 from engine.service.patterns_table import PatternsTable
 from engine.service.predicting import Predicting
 from engine.service.predictions_table import PredictionsTable
@@ -56,9 +57,10 @@ class WorkedOut:
         self.patterns = PatternsTable(session)
         predicting = Predicting(session)
         predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
+        circuits = CircuitsTable(session, tables)
         self._of_layers: Mapping[str, OfLayer] = {
             "changes": ChangesTable(session, models).rows,
-            "circuits": CircuitsTable(session, tables).rows,
+            "circuits": circuits.rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,
             "explain": ExplainTable(session, tables).rows,
@@ -73,7 +75,10 @@ class WorkedOut:
             "contributions": predictions.contributions,
             "ablation": ablation.together,
         }
-        self._growing: Mapping[str, Growing] = {"weights": WeightsTable(session).growing}
+        self._growing: Mapping[str, Growing] = {
+            "weights": WeightsTable(session).growing,
+            "heads": HeadsTable(session, self.patterns.rows, circuits.of_heads).growing,
+        }
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:
         """Work out what a query names of a table, a layer at a time where it is made of layers.

@@ -112,6 +112,19 @@ _ANGLES_OF_TWO = {
 
 _PROJECTIONS = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
 
+OF_SPECTRA = {
+    "energy_rank": "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
+    "numerical_rank": "number of σ above rounding noise",
+    "effective_rank": "exp(entropy of σ/Σσ)",
+    "stable_rank": "Σσ² / σ₁²",
+    "participation_ratio": "(Σσ²)² / Σσ⁴",
+    "spectral_norm": "σ₁",
+    "frobenius_norm": "√Σσ²",
+    "nuclear_norm": "Σσ",
+    "condition_number": "σ₁ / σᵣ, r the structural rank",
+}
+"""The measures of singular values, by name."""
+
 OF_TWO_MODELS = {
     "change": "the larger of qk_distance and ov_distance: how much what the head computes has changed",
     **{
@@ -138,6 +151,9 @@ def explain(column: str, view: str = "") -> str:
     if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
         said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
         return f"chance, random subspaces of the same sizes: {said}" if column.endswith(CHANCE) else said
+    matrix, dot, measure = column.partition(".")
+    if dot:
+        return f"{measure.replace('_', ' ')} of {matrix.upper()}: {OF_SPECTRA[measure]}"
     pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
     if pattern is not None:
         return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern

@@ -9,6 +9,8 @@
     operator = "<" | "<=" | ">" | ">=" | "=" | "==" | "!=" | "contains"
     operand = column | number | text, in quotes or not; what comes after "contains" is always a text
 
+A column whose name has a dot, such as ``ov.energy_rank``, may be written in capitals too, as matrices are.
+
 A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
 neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
 1938: what is unknown stays so under ``not``.) Nothing that is typed is ever executed.
@@ -237,7 +239,14 @@ class _Reading:
 
     def _is_column(self, token: Token) -> bool:
         """Say whether a word names a column."""
-        return not token.is_quoted and token.text in self._columns
+        return self._column(token) is not None
+
+    def _column(self, token: Token) -> str | None:
+        """Give the column that a word names; where the name has a dot, in whatever case."""
+        if token.is_quoted:
+            return None
+        name = token.text if token.text in self._columns or "." not in token.text else token.text.lower()
+        return name if name in self._columns else None
 
     def _hint(self, token: Token) -> str:
         """Name the column that a word may have meant."""
@@ -278,7 +287,8 @@ class _Reading:
 
     def _cell(self, token: Token) -> Callable[[Row], Cell]:
         """Give what an operand stands for in a row."""
-        if self._is_column(token):
-            self.compared.add(token.text)
-            return operator.itemgetter(self._columns[token.text])
+        column = self._column(token)
+        if column is not None:
+            self.compared.add(column)
+            return operator.itemgetter(self._columns[column])
         return lambda row: token.text

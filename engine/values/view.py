@@ -40,6 +40,7 @@ class View:
     is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
         the others are of the whole model.
     has_whole_layers : whether rows with the head ``all`` are among its rows.
+    has_changes : whether it has rows of the changes that an adapter makes, which do not attend.
     options : which options narrow or shape it, by their names on the command line.
     needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
     scope : what of a model is on screen at once.
@@ -58,6 +59,7 @@ class View:
     columns: tuple[str, ...]
     is_by_layer: bool = True
     has_whole_layers: bool = False
+    has_changes: bool = False
     options: frozenset[str] = frozenset({"layer", "head", "stack"})
     needs: frozenset[str] = frozenset()
     scope: Scope = Scope.LAYER
@@ -117,6 +119,8 @@ class Query:
     norms : whether parameters are read for their norms.
     by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
     eigenvalues : whether eigenvalues of whole layers are worked out too, which takes longer than all else.
+    epsilon : of the energy rank, the share of the energy that it leaves out; None for the usual one.
+    parts : which parts are worked out of a table that is put together from several; None for all of them.
     """
 
     layer: Head | None = None
@@ -134,6 +138,8 @@ class Query:
     norms: bool = False
     by_mean: bool = False
     eigenvalues: bool = False
+    epsilon: float | None = None
+    parts: tuple[str, ...] | None = None
 
     def wants(self, head: int) -> bool:
         """Say whether rows of a head, or of the whole layer (-1), are asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.values.heads import MATRICES
 from engine.values.tables import RANK_COLUMNS, ROLLOUT_COLUMNS
 from engine.values.view import Scope, View
 
@@ -99,6 +100,25 @@ PATTERNS = View(
     options=frozenset({"layer", "head", "stack", "text"}),
 )  # fmt: skip
 
+HEAD_PARTS = {
+    "ranks": tuple(f"{matrix.lower()}.{measure}" for matrix in MATRICES for measure in RANK_COLUMNS[6:]),
+    "patterns": PATTERNS.columns[4:-1],
+    "circuits": CIRCUITS.columns[3:],
+}
+"""What the table of all heads is put together from, by the table that each part comes of; in the order of the work."""
+
+HEADS = View(
+    "heads",
+    "",
+    "Table of all heads",
+    "a row for each head: its ranks, patterns and circuits together",
+    (*_HEAD, "label", *(column for part in HEAD_PARTS.values() for column in part), "note"),
+    has_changes=True,
+    options=frozenset({"layer", "head", "stack", "text", "energy"}),
+    scope=Scope.MODEL,
+    grows=True,
+)
+
 ROLLOUT = View(
     "rollout",
     "",
@@ -171,8 +191,24 @@ ABLATION = View(
     said=("token", "probability_before", "logit_before", "token_id"),
 )  # fmt: skip
 
-FURTHER = {"predictions": "lens", "lens": "contributions", "contributions": "predictions"}
-"""Which view the same key goes on to when it is pressed where a view is looked at already."""
+OVERVIEW = "overview"
+"""The view that draws one column of the table of all heads as a map of layers × heads."""
+
+RINGS = (("predictions", "lens", "contributions"), (OVERVIEW, HEADS.name))
+"""Views that share a key, which goes on from each to the next when it is pressed where one is looked at already."""
+
+
+def view_after(active: str, wanted: str) -> str:
+    """Say which view a key leads to that stands for one, where another, or the same, is looked at.
+
+    Examples
+    --------
+    >>> view_after("spectra", "predictions"), view_after("predictions", "predictions")
+    ('predictions', 'lens')
+    """
+    ring = next((each for each in RINGS if wanted in each), ())
+    return ring[(ring.index(active) + 1) % len(ring)] if active in ring else wanted
+
 
 _CIRCUITS_FIRST = ("qk", "ov", "q", "k", "v", "o")
 _ANGLES = ("angle_smallest", "angle_mean", "angle_largest", "overlap")
@@ -201,6 +237,7 @@ VIEWS = {
         COMPOSITION,
         DIRECTIONS,
         PATTERNS,
+        HEADS,
         ROLLOUT,
         PREDICTIONS,
         LENS,

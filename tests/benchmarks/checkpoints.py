@@ -76,9 +76,11 @@ def explorer(folder: Path) -> None:
         }  # fmt: skip
         with Terminal(COMMAND, str(folder), "--text", "", environment=environment) as terminal:
             frame = terminal.wait_for("sentence")
-            head = terminal.wait_for("σ₁", SECONDS)
+            head = terminal.wait_for("place ", SECONDS)
             print(f"  {'explorer: first frame after the start':<44}{frame:8.2f} s")
             print(f"  {'explorer: first head after the start':<44}{head:8.2f} s {peak(str(terminal.process)):>10}")
+            terminal.send("1t")
+            terminal.settle()
             for layer in range(1, LAYERS):
                 since = len(terminal.output)
                 pressed = time.monotonic() - terminal.started

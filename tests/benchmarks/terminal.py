@@ -35,6 +35,9 @@ STARTS = 3
 PROBLEM = "import numpy as np\na = np.random.default_rng(0).normal(size=(400, 400))\nwhile True: np.linalg.svd(a)"
 """What the process beside does."""
 
+FIRST = "place "
+"""What the overview says of the head under its cursor once its value is known, and not before."""
+
 MINIMAL = """
 from textual.app import App
 from textual.widgets import Static
@@ -103,7 +106,7 @@ def starts(model: str, columns: int, rows: int) -> Iterator[Figure]:
             for known in (heads, kept):
                 with start(model, columns, rows, cache, "--text", "") as terminal:
                     frames.append(terminal.wait_for("sentence") * 1e3)
-                    known.append(terminal.wait_for("σ₁") * 1e3)
+                    known.append(terminal.wait_for(FIRST) * 1e3)
                     terminal.settle(0.4)
                     terminal.send("q")
                     sent = time.monotonic()
@@ -160,7 +163,7 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
     """Measure keys in each view once the engine has done everything, and idle seconds."""
     whole = 40_000 if columns > 80 else 10_000
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
-        terminal.wait_for("σ₁")
+        terminal.wait_for(FIRST)
         terminal.send("3")
         terminal.wait_for("query 0", 60.0)
         terminal.settle(2.0)
@@ -174,11 +177,18 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
         terminal.settle(0.5)
         yield from press(terminal, "heatmap cursor", "j", 8, 500)
         yield from press(terminal, "next head, at the map", "[", 8, whole)
+        terminal.send("w")
+        terminal.settle(0.5)
+        yield from press(terminal, "overview cursor", "l", 8, 500 if columns <= 80 else whole)
+        yield from press(terminal, "next measure, at the overview", "m", 8, whole)
         idle = len(terminal.read(4.0))
         yield Figure("idle, a second", idle / 4, "B", 0)
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", "") as terminal:
-        terminal.wait_for("σ₁")
+        terminal.wait_for(FIRST)
         terminal.settle(2.0)
+        terminal.send("t")
+        terminal.settle(0.5)
+        yield from press(terminal, "tree move, at the overview", "j", 8, whole)
         terminal.send("3zt")
         terminal.settle(0.5)
         yield from press(terminal, "tree move, at a map without a sentence", "j", 8, 500)
@@ -222,7 +232,7 @@ def main() -> None:
     arguments.add_argument("--quiet", action="store_true", help="leave out the round with a busy process beside")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as cache, start(given.model, *SIZES[0], cache, "--text", SENTENCE) as terminal:
-        terminal.wait_for("σ₁")  # what is measured is a start from warm files and compiled modules
+        terminal.wait_for(FIRST)  # what is measured is a start from warm files and compiled modules
         terminal.settle(2.0)
     print("on this machine as it is")
     measure(given.model)

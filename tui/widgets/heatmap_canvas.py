@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -20,16 +18,13 @@ from textual.strip import Strip
 
 from engine.values.attention import AT_ONCE, PooledMap
 from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
+from tui.drawing.cells import CURSOR, background_styles, merged_cells
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, choose_ink, levels_of
-from tui.drawing.ramps import Rgb, ramp
 from tui.drawing.signed import signed_cells, signed_levels, signed_styles
 from tui.drawing.text import centred
-from tui.themes import PALETTE
+from tui.themes import palette_of
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
-
-_CURSOR = 254
-"""Stands in a row of levels for the cell under the cursor."""
 
 
 class HeatmapCanvas(ScrollView, can_focus=False):
@@ -103,7 +98,7 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         background, system = self.background_colors[1].rgb, str(self.app.console.color_system)
         if self._is_signed:
             return signed_styles(background, system)
-        return _background_styles(background, system, self.app.current_theme.variables.get(PALETTE, "magma"))
+        return background_styles(background, system, palette_of(self.app.current_theme))
 
     @property
     def _is_signed(self) -> bool:
@@ -287,22 +282,15 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             return
         ink = self.ink
         (levels,) = self._levels(range(query, query + 1), keys)
-        cells, styles = signed_cells(ink) if self._is_signed else ink.cells, self.level_styles
-        runs = levels.copy() if ink is Ink.COLOUR else np.where(levels >= ABSENT, levels, 0)
+        style = self.get_component_rich_style
+        others = {
+            CURSOR: ("[]", style("heatmap--cursor")),
+            NOT_FINITE: ("?" * CELL_WIDTH, style("heatmap--cell")),
+            ABSENT: (" " * CELL_WIDTH, style("heatmap--label")),
+        }
         if query == self.cursor[0] and self.cursor[1] in keys:
-            runs[self.cursor[1] - keys.start] = _CURSOR
-        bounds = [0, *(np.flatnonzero(np.diff(runs)) + 1).tolist(), len(runs)]
-        for start, end in pairwise(bounds):
-            kind = int(runs[start])
-            if kind == _CURSOR:
-                yield Segment("[]", self.get_component_rich_style("heatmap--cursor"))
-            elif kind == NOT_FINITE:
-                yield Segment("?" * CELL_WIDTH * (end - start), self.get_component_rich_style("heatmap--cell"))
-            elif kind == ABSENT:
-                yield Segment(" " * CELL_WIDTH * (end - start), self.get_component_rich_style("heatmap--label"))
-            else:
-                text = "".join(cells[level] for level in levels[start:end])
-                yield Segment(text, styles[kind])
+            levels[self.cursor[1] - keys.start] = CURSOR
+        yield from merged_cells(levels, signed_cells(ink) if self._is_signed else ink.cells, self.level_styles, others)
 
     def _regions_of_cursor(self, old: tuple[int, int], new: tuple[int, int]) -> Iterator[Region]:
         """Find what shows the cursor in view, of the old one and the new one: its cell and the labels that change."""
@@ -318,9 +306,3 @@ class HeatmapCanvas(ScrollView, can_focus=False):
             if key in keys and old[1] != new[1]:
                 height = axes.marks[key]
                 yield Region(x, axes.header - height, CELL_WIDTH, height)
-
-
-@lru_cache(maxsize=32)
-def _background_styles(background: Rgb, color_system: str, palette: str) -> tuple[Style, ...]:
-    """Make a style of each colour of the ramp, the same objects every time, so that their escape codes are cached."""
-    return tuple(Style(bgcolor=colour) for colour in ramp(background, color_system, palette))

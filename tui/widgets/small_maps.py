@@ -28,6 +28,7 @@ from tui.drawing.ramps import ramp
 from tui.drawing.text import centred, fit, in_ascii
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.messages import RoomChanged
+from tui.themes import palette_of
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
 
 Pair = tuple[int, int]
@@ -227,7 +228,10 @@ class SmallMaps(ScrollView, can_focus=True):
     @property
     def _colours(self) -> tuple[Color, ...]:
         """The colour of each level."""
-        return ramp(self.background_colors[1].rgb, str(self.app.console.color_system)) if self._has_colours else ()
+        if not self._has_colours:
+            return ()
+        background, colours = self.background_colors[1].rgb, str(self.app.console.color_system)
+        return ramp(background, colours, palette_of(self.app.current_theme))
 
     @property
     def _has_colours(self) -> bool:

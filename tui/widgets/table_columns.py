@@ -40,11 +40,12 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     """
     if len(cells) <= MEASURED:
         return max((cell_len(write(cell)) for cell in cells), default=0)
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    whole = [cell for cell in cells if isinstance(cell, int)]
+    kinds = set(map(type, cells))  # a table of all heads has many columns of nothing but floats
+    texts = [cell for cell in cells if isinstance(cell, str)] if str in kinds else []
+    whole = [cell for cell in cells if isinstance(cell, int)] if int in kinds else []
     extremes: list[Cell] = [max(texts, key=len, default=""), *([min(whole), max(whole)] if whole else [])]
-    least = LONGEST_NUMBER if any(isinstance(cell, float) for cell in cells) else 0
-    return max(least, widest([*cells[: MEASURED - len(extremes)], *extremes], write))
+    least = LONGEST_NUMBER if float in kinds else 0
+    return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))
 
 
 def _is_missing(cell: Cell) -> bool:

@@ -1,0 +1,125 @@
+"""What the overview draws: cells, their scale, how values are spread, and what a move of the cursor costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from textual.app import ComposeResult
+
+from engine.values.heads import Head
+from engine.values.measure_map import MeasureMap
+from engine.values.model import LayerOutline
+from engine.values.views import VIEWS
+from tests.painted import PaintedApp, good_terminal
+from tui.drawing.head_grid import lay_out_heads
+from tui.drawing.measure_scale import scale_of
+from tui.measures import MEASURES
+from tui.widgets.head_map import HeadMap
+
+
+def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
+    """Make layers with so many heads each."""
+    return tuple(LayerOutline("decoder", number, heads, heads, 64, 64, 64, 64, 8, 8, "") for number in range(count))
+
+
+def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
+    """Make values of which so many are known."""
+    heads = tuple(head for layer in model for head in layer.head_names())
+    values = np.random.default_rng(0).normal(size=len(heads)) ** 2
+    cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
+    return MeasureMap("ov.stable_rank", heads, cells)
+
+
+class MapApp(PaintedApp):
+    """A map of heads and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.map = HeadMap(ascii_only=False)
+
+    def compose(self) -> ComposeResult:
+        yield self.map
+
+    def on_mount(self) -> None:
+        self.map.focus()
+
+
+@pytest.mark.parametrize(("size", "model"), [((58, 16), layers(12, 12)), ((58, 16), layers(126, 128))])
+async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
+    size: tuple[int, int], model: tuple[LayerOutline, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    async with MapApp().run_test(size=size) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        shown = random_map(model, len(model) * model[0].heads)
+        app.map.show(shown, scale_of(shown.finite, "linear", False))
+        await pilot.pause()
+        for key in "lljjlkhj":
+            before = app.written
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < app.written - before < 500
+        for key in ("G", "end", "g", "pagedown", "home"):
+            await pilot.press(key)
+            await pilot.pause()
+            app.assert_nothing_is_stale()
+
+
+async def test_values_that_come_in_change_their_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    model = layers(12, 12)
+    async with MapApp().run_test(size=(58, 16)) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        scale = scale_of(random_map(model, 144).finite, "linear", False)
+        for known in (0, 72, 84):
+            before = app.written
+            app.map.show(random_map(model, known), scale)
+            await pilot.pause()
+        assert 0 < app.written - before < 1000
+        app.assert_nothing_is_stale()
+
+
+def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
+    model = layers(126, 128)
+    for size, cells in (((400, 200), (2, 1)), ((140, 60), (1, 1)), ((57, 16), (1, 1))):
+        grid = lay_out_heads(model, *size, is_narrow_told=True)
+        assert (grid.width, grid.height) == cells
+        assert len(grid.lines) == 126
+    assert lay_out_heads(model, 57, 16, is_narrow_told=False).width == 2
+    one = lay_out_heads(layers(1, 1), 57, 16, is_narrow_told=True)
+    assert (one.width, one.height, one.header(0)) == (4, 2, ("0   ", range(1)))
+
+
+def test_every_value_is_in_one_bar_of_the_histogram() -> None:
+    generator = np.random.default_rng(0)
+    for values in (np.array([3.0, 3.0, 7.0]), generator.normal(size=500) ** 2, np.array([5.0])):
+        for wanted in ("linear", "log"):
+            scale = scale_of(values, "log" if wanted == "log" else "linear", False)
+            assert scale is not None
+            for columns in (1, 7, 40):
+                bins = scale.bins(columns, len(values))
+                assert 1 <= bins <= columns
+                places = scale.bin_of(values, bins)
+                assert places.min() >= 0
+                assert places.max() < bins
+                order = np.argsort(values)
+                assert (np.diff(places[order]) >= 0).all()
+
+
+def test_places_count_down_from_the_largest() -> None:
+    heads = tuple(Head("decoder", 0, number) for number in range(5))
+    drawn = MeasureMap("ov.energy_rank", heads, (3, 9, 3, None, ""))
+    assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
+    assert drawn.numbers == 3
+    assert drawn.known == 4
+    assert [row[3] for row in drawn.table()] == [3, 9, 3, "", ""]
+
+
+def test_the_measures_are_the_numeric_columns_of_the_table() -> None:
+    told = {"stack", "layer", "head", "label", "note"}
+    numeric = {name for name in VIEWS["heads"].columns if name not in told and not name.endswith("_chance")}
+    assert set(MEASURES) == numeric

@@ -1,0 +1,150 @@
+"""The table of all heads: its numbers are those of the tables that it is put together from, and filters read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.mathematics.tabulate import ranks_table
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.worked_out import WorkedOut
+from engine.values.columns import explain
+from engine.values.errors import EngineError
+from engine.values.filters import FilterError, parse_filter
+from engine.values.tables import Cell, Table
+from engine.values.view import Query
+from engine.values.views import HEAD_PARTS, HEADS
+from tests.conftest import TinyModel
+from tests.exporting import exported
+
+TEXT = "the cat sat on the mat and the cat sat"
+EXAMPLE = "ov.energy_rank < 20 and induction > 0.5"
+
+Place = tuple[Cell, ...]
+
+
+def nothing() -> None:
+    """Breathe."""
+
+
+def opened(model: Path | str) -> Session:
+    return Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+
+
+def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
+    """Give the rows of heads by stack, layer and head, each by column."""
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table]
+    return {(row["stack"], row["layer"], row["head"]): row for row in rows if row["head"] != "all"}
+
+
+@pytest.mark.parametrize("model_type", ["llama", "t5"])
+@pytest.mark.parametrize("text", [None, TEXT])
+def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
+    model = tiny_model(model_type, with_head=True)
+    heads = by_head(WorkedOut(opened(model)).table("heads", Query(text=text, epsilon=0.05), nothing))
+    session = opened(model)
+    others = WorkedOut(session)
+    for name in ("patterns", "circuits"):
+        query = Query(text=text) if name == "patterns" else Query()
+        expected = by_head(others.table(name, query, nothing))
+        assert heads.keys() == expected.keys()
+        for place, row in expected.items():
+            assert {column: heads[place][column] for column in row} == row
+    batches = (
+        [spectrum for head in group.spectra for spectrum in group.of(head)]
+        for layer in session.outline.layers
+        for group in [session.spectra(layer.name, False, nothing)]
+    )
+    ranks = ranks_table(batches, 0.05)
+    seen = 0
+    for values in ranks:
+        row = dict(zip(ranks.columns, values, strict=True))
+        for measure in ranks.columns[6:]:
+            assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}.{measure}"] == row[measure]
+            seen += 1
+    assert seen == len(heads) * len(HEAD_PARTS["ranks"])
+
+
+def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers(tiny_model: TinyModel) -> None:
+    session = opened(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
+    assert [layer.heads for layer in session.outline.layers] == [4, 8]
+    table = WorkedOut(session).table("heads", Query(parts=("ranks",)), nothing)
+    names = [(head.stack, head.layer, head.label) for layer in session.outline.layers for head in layer.head_names()]
+    assert [tuple(row[:3]) for row in table] == names
+
+
+def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.service.pace.EVERY", -1.0)
+    monkeypatch.setattr("engine.service.pace.SHARE", 0)
+    states = [by_head(table) for table, _ in WorkedOut(opened(tiny_model("llama"))).growing("heads", Query(), nothing)]
+    filled = [
+        tuple(
+            all(row[column] != "" for row in state.values())
+            for column in ("q.energy_rank", "induction", "qk_symmetry")
+        )
+        for state in states
+    ]  # fmt: skip
+    assert list(dict.fromkeys(filled)) == [
+        (False, False, False), (True, False, False), (True, True, False), (True, True, True),
+    ]  # fmt: skip
+
+
+def test_parts_that_are_not_asked_for_are_not_worked_out(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loaded(self: Session, breathe: object) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr(Session, "reader", loaded)
+    tables = WorkedOut(opened(tiny_model("llama")))
+    rows = by_head(tables.table("heads", Query(parts=("ranks", "circuits")), nothing)).values()
+    assert all(row["induction"] == "" and row["qk_symmetry"] != "" and row["ov.stable_rank"] != "" for row in rows)
+
+
+def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    tables = WorkedOut(opened(folder))
+    rows = by_head(tables.table("heads", Query(), nothing)).values()
+    assert all(row["ov.energy_rank"] != "" and row["qk_symmetry"] != "" for row in rows)
+    with pytest.raises(EngineError, match="tokenizer"):
+        tables.table("heads", Query(text=TEXT), nothing)
+
+
+def test_every_column_is_explained() -> None:
+    for column in HEADS.columns:
+        assert explain(column, "heads") or column in ("stack", "layer", "head"), column
+    assert explain("ov.energy_rank", "heads").startswith("energy rank of OV: smallest k")
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, EXAMPLE.replace("ov", "OV"), f"not (not ({EXAMPLE}))"])
+def test_a_filter_reads_names_with_dots(text: str) -> None:
+    rows: list[tuple[Cell, ...]] = [(12, 0.9), (31, 0.9), (12, 0.1), (12, ""), ("", 0.9)]
+    columns = ("ov.energy_rank", "induction")
+    assert list(parse_filter(text, columns).kept(rows)) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ov.energyrank < 20", "no column 'ov.energyrank' at 1; did you mean ov.energy_rank?"),
+        ("ov.energy_rank < 20 and inducton > 0.5", "no column 'inducton' at 25; did you mean induction?"),
+    ],
+)
+def test_a_name_that_is_none_is_named_with_what_it_may_have_meant(text: str, message: str) -> None:
+    with pytest.raises(FilterError) as raised:
+        parse_filter(text, HEADS.columns)
+    assert str(raised.value) == message
+
+
+def test_the_command_line_filters_it() -> None:
+    whole = exported("demo", "heads")
+    kept = exported("demo", "heads", "--where", "OV.energy_rank < 40 and induction > 0.5")
+    wanted = [row for row in whole if int(row["ov.energy_rank"]) < 40 and float(row["induction"]) > 0.5]
+    assert kept == wanted
+    assert 0 < len(kept) < len(whole) == 32

@@ -1,0 +1,314 @@
+"""The overview of all heads: the opening view, a cursor over it, its measures, into a head and back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.service.worked_out import WorkedOut
+from engine.values.heads import Head
+from engine.values.tables import Cell
+from engine.values.view import Query
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tui.app import Explorer
+from tui.measures import GROUPS, MEASURES
+from tui.panes.overview import PAUSE
+from tui.panes.table import TablePane
+
+TEXT = "the cat sat on the mat and the cat sat"
+HYBRID = {
+    "num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 9,
+    "expert_layer_offset": 8, "mamba_d_state": 4, "mamba_dt_rank": 4,
+}  # fmt: skip
+
+
+def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, Cell]:
+    """Work out a column of the table of all heads with an engine of our own."""
+    session = Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = WorkedOut(session).table("heads", query or Query(), lambda: None)
+    place = table.columns.index(measure)
+    return {Head(str(row[0]), int(row[1]), int(row[2])): row[place] for row in table}
+
+
+def on_map(app: Explorer) -> dict[Head, Cell | None]:
+    """Give what the overview draws."""
+    drawn = app.views.overview.shown
+    assert drawn is not None
+    return dict(zip(drawn.heads, drawn.cells, strict=True))
+
+
+def readout(app: Explorer) -> str:
+    return shown(app.views.overview.readout_line)
+
+
+async def rest(pilot: Pilot[None]) -> None:
+    """Let the cursor rest until its head is selected."""
+    await pilot.pause(PAUSE + 0.05)
+    await settle(pilot)
+
+
+async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    async with explorer(model) as (app, _):
+        assert app.views.active.view == "overview"
+        assert app.focused is app.tree_widget
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        expected = column(model, "ov.energy_rank")
+        assert on_map(app) == expected
+        first = expected[Head("decoder", 0, 0)]
+        larger = sum(int(cell) > int(first) for cell in expected.values())
+        assert readout(app).startswith(f"L0H0 = {first}  chance ")
+        assert f"place {larger + 1}/{len(expected)}" in readout(app)
+
+
+async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        assert app.views.active.view == "spectra"
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.focused is app.views.overview.map
+        assert app.views.overview.map.head == Head("decoder", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "head"),
+    [
+        (("right", "l"), (0, 2)),
+        (("j", "down", "k"), (0, 0)),
+        (("G", "end", "g", "home"), (0, 0)),
+        (("pagedown", "l", "pageup"), (0, 1)),
+        (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
+    ],
+)
+async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(
+    tiny_model: TinyModel, keys: tuple[str, ...], head: tuple[int, int]
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", *keys)
+        assert app.views.overview.map.head == Head("decoder", *head)
+        assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
+        await rest(pilot)
+        assert app.conductor.selected == Head("decoder", *head)
+        assert app.views.overview.map.head == Head("decoder", *head)
+
+
+async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "j", "l", "enter")
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+        assert app.focused is app.views.spectra.graph
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        await pilot.press("]", "3", "w")
+        await settle(pilot)
+        assert app.views.overview.map.head == Head("decoder", 1, 2)
+        await pilot.press("h", "enter")
+        await settle(pilot)
+        assert app.views.active.view == "attention", "the view of a head that was looked at last"
+        assert app.conductor.selected == Head("decoder", 1, 1)
+
+
+async def test_in_the_tree_the_cursor_follows_and_enter_goes_into_the_head(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("j", "right_curly_bracket")
+        await settle(pilot)
+        assert app.views.overview.map.head == Head("decoder", 1, 1)
+        assert readout(app).startswith("L1H1 = ")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+
+
+async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama", with_head=True)
+    session = Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = WorkedOut(session).table("heads", Query(text=TEXT), lambda: None)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table]
+    async with explorer(model, text=TEXT) as (app, pilot):
+        await pilot.press("w", "m", "m", "M")
+        for group in GROUPS.values():
+            await settle(pilot)
+            measure = group[1] if "." in group[0] else group[0]
+            assert f"overview {measure}" in shown(app.views.overview.title_line)
+            assert list(on_map(app).values()) == [row[measure] for row in rows], measure
+            assert " chance " in readout(app), measure
+            await pilot.press("full_stop")
+        await pilot.press("M")
+        await settle(pilot)
+        assert MEASURES[-1] in shown(app.views.overview.title_line)
+        assert list(on_map(app).values()) == [row[MEASURES[-1]] for row in rows]
+
+
+async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        title = app.views.overview.title_line
+        await pilot.press("w", "m", "full_stop")
+        assert "overview qk.numerical_rank" in shown(title)
+        await pilot.press("comma", "comma")
+        await settle(pilot)
+        assert f"overview {GROUPS['circuits'][0]}" in shown(title)
+        await pilot.press("slash", *"stable")
+        assert shown(app.views.overview.explanation_line).startswith("ov.stable_rank  qk.stable_rank")
+        await pilot.press("enter")
+        assert "overview ov.stable_rank" in shown(title)
+        await pilot.press("slash", *"V.cond", "tab", "enter")
+        assert "overview v.condition_number  log scale" in shown(title)
+        assert app.focused is app.views.overview.map
+        await pilot.press("slash", *"nothing such", "enter")
+        assert "no measure is called 'nothing such'" in shown(app.views.overview.explanation_line)
+        await pilot.press("escape")
+        assert "v.condition_number" in shown(title)
+        assert shown(app.views.overview.explanation_line).startswith("condition number of V")
+
+
+async def test_s_changes_the_scale_where_a_logarithm_makes_sense(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "s")
+        assert "log scale" in shown(app.views.overview.title_line)
+        await pilot.press("s")
+        assert "log scale" not in shown(app.views.overview.title_line)
+        await pilot.press("slash", *"qk_symmetry", "enter", "s")
+        await settle(pilot)
+        assert "log scale" not in shown(app.views.overview.title_line)
+
+
+async def test_another_epsilon_is_measured_on_the_map_too(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama")
+    async with explorer(model) as (app, pilot):
+        await pilot.press("w", *["+"] * 4)
+        await settle(pilot)
+        assert "ε 0.2" in shown(app.views.overview.title_line)
+        assert on_map(app) == column(model, "ov.energy_rank", Query(epsilon=0.2))
+
+
+async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
+    model = tiny_model("t5", with_head=True)
+    async with explorer(model) as (app, pilot):
+        text = screen_text(app)
+        assert text.index(" encoder ") < text.index(" decoder ") < text.index(" cross ")
+        await pilot.press("w", "G", "end")
+        await rest(pilot)
+        last = app.views.overview.map.head
+        assert last is not None
+        assert last.stack == "cross"
+        assert app.conductor.selected == last
+        assert readout(app).startswith("cross L2H3 = ")
+        await pilot.press("slash", *"qk_symmetry", "enter")
+        await settle(pilot)
+        expected = column(model, "qk_symmetry")
+        assert on_map(app) == expected
+        assert expected[last] == ""
+        assert "not defined" in readout(app)
+        assert "×" in screen_text(app)
+
+
+async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8)) as (app, pilot):
+        await pilot.press("w", "j", "end")
+        assert app.views.overview.map.head == Head("decoder", 1, 7)
+        await pilot.press("k")
+        assert app.views.overview.map.head == Head("decoder", 0, 3)
+        assert all(isinstance(cell, int) for cell in on_map(app).values())
+
+
+async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("jamba", **HYBRID)) as (app, pilot):
+        layers = [head.layer for head in on_map(app)]
+        assert set(layers) == {1, 3}
+        await pilot.press("w")
+        assert readout(app).startswith(f"L{layers[0]}H0 = ")
+
+
+async def test_what_cannot_be_had_says_why(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    async with explorer(folder, text=TEXT) as (app, pilot):
+        await pilot.press("w", "slash", *"entropy", "enter")
+        await settle(pilot)
+        assert set(on_map(app).values()) == {""}
+        assert "tokenizer" in shown(app.views.overview.explanation_line)
+
+
+async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
+    async with explorer("demo") as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert table.view == "heads"
+        await pilot.press("slash", *"ov.energy_rank < 40 and induction > 0.5", "enter")
+        await settle(pilot)
+        assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.views.active.view == "overview"
+        assert app.views.overview.map.head == Head("decoder", 1, 0)
+        assert "induction" in readout(app)
+
+
+async def test_on_a_large_terminal_it_stands_where_tables_do_and_the_weights_follow(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
+        views = app.views
+        assert views.overview.region.width > 40
+        assert views.spectra.region.width > 40
+        assert [views.overview.display, views.attention.display] == [True, False]
+        await pilot.press("w", "j", "l")
+        await rest(pilot)
+        assert "L1H1" in shown(views.spectra.title_line)
+        await pilot.press("3")
+        await settle(pilot)
+        assert [views.overview.display, views.attention.display] == [False, True]
+
+
+async def test_e_writes_the_measure_of_all_heads(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny_model("llama")
+    async with explorer(model) as (_, pilot):
+        await pilot.press("w", "m", "e")
+        await settle(pilot)
+    (file,) = tmp_path.glob("*.csv")
+    assert file.name == f"{model.name}-ov.numerical_rank-overview.csv"
+    with file.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    expected = column(model, "ov.numerical_rank")
+    assert rows[0] == ["stack", "layer", "head", "ov.numerical_rank"]
+    assert rows[1:] == [[head.stack, str(head.layer), head.label, str(cell)] for head, cell in expected.items()]
+
+
+async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        canvas = app.views.overview.map
+        grid = canvas.grid
+        assert grid is not None
+        place = (grid.gutter + 2 * grid.width, 1 + grid.top(1))
+        await pilot.click(canvas, offset=place)
+        await rest(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await pilot.click(canvas, offset=place)
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
+
+
+@pytest.mark.parametrize("size", [(40, 12), (200, 60)])
+async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
+    async with explorer(tiny_model("llama"), size=size, ascii_only=True) as (app, pilot):
+        await pilot.press("w")
+        await settle(pilot)
+        pane = app.views.overview
+        for widget in (pane.map, pane.histogram):
+            region = widget.region
+            assert region.height > 0
+            lines = screen_text(app).splitlines()[region.y : region.bottom]
+            assert all(line[region.x : region.right].isascii() for line in lines)

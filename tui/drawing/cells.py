@@ -1,0 +1,58 @@
+"""A row of a map's cells as segments: neighbours that look alike are one, which is what a redraw costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+from rich.style import Style
+
+from tui.drawing.ramps import Rgb, ramp
+
+CURSOR = 254
+"""Stands in place of a level for the cell under the cursor."""
+
+
+def merged_cells(
+    levels: NDArray[np.uint8],
+    glyphs: Sequence[str],
+    styles: Sequence[Style],
+    others: Mapping[int, tuple[str, Style]],
+) -> Iterator[Segment]:
+    """Write cells.
+
+    Parameters
+    ----------
+    levels : of each cell, or what stands in place of one.
+    glyphs : the characters of each level, lowest first.
+    styles : the style of each level, or the one that all of them have.
+    others : by what stands in place of a level, its characters and style.
+
+    Examples
+    --------
+    >>> [segment.text for segment in merged_cells(np.array([0, 1, 1, CURSOR]), ("  ", "##"), (Style(),) * 2,
+    ...                                           {CURSOR: ("[]", Style())})]
+    ['  ', '####', '[]']
+    """
+    if not len(levels):
+        return
+    is_other = np.isin(levels, list(others))
+    runs = np.where(is_other, levels, levels if len(styles) > 1 else 0)
+    bounds = [0, *(np.flatnonzero((np.diff(runs) != 0) | (np.diff(is_other) != 0)) + 1).tolist(), len(runs)]
+    for start, end in pairwise(bounds):
+        kind = int(runs[start])
+        if is_other[start]:
+            text, style = others[kind]
+            yield Segment(text * (end - start), style)
+        else:
+            yield Segment("".join(glyphs[level] for level in levels[start:end]), styles[kind])
+
+
+@lru_cache(maxsize=32)
+def background_styles(background: Rgb, color_system: str, palette: str) -> tuple[Style, ...]:
+    """Make a style of each colour of the ramp, the same objects every time, so that their escape codes are cached."""
+    return tuple(Style(bgcolor=colour) for colour in ramp(background, color_system, palette))

@@ -1,0 +1,120 @@
+"""How a measure of heads becomes levels: between its least and its largest value, or from below zero to above it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tui.drawing.levels import Ink, Scale, levels_of
+from tui.drawing.signed import signed_cells, signed_levels
+
+BINS = 4
+"""Bars of a histogram for the cube root of the number of values: twice as many as Rice's rule, for they are narrow."""
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureScale:
+    """The part of the number line that a map of a measure shows.
+
+    Attributes
+    ----------
+    low, high : its ends.
+    scale : linear, or logarithmic, for which both ends are above zero.
+    is_signed : whether zero is its middle.
+    is_whole : whether all values on it are whole numbers.
+    """
+
+    low: float
+    high: float
+    scale: Scale = "linear"
+    is_signed: bool = False
+    is_whole: bool = False
+
+    def heights(self, values: FloatArray) -> FloatArray:
+        """Place values between 0, the lower end, and 1, the upper one; what is no number stays so."""
+        low, high, kept = self.low, self.high, np.asarray(values, dtype=np.float64)
+        if self.scale == "log":
+            low, high, kept = float(np.log(low)), float(np.log(high)), np.log(np.maximum(kept, low))
+        if high <= low:
+            return np.where(np.isfinite(kept), 0.5, kept)
+        with np.errstate(invalid="ignore"):
+            share: FloatArray = np.where(np.isinf(kept), kept, np.clip((kept - low) / (high - low), 0.0, 1.0))
+        return share
+
+    def value(self, height: float) -> float:
+        """Give the value at a height."""
+        if self.scale == "log":
+            return float(np.exp(np.log(self.low) + height * (np.log(self.high) - np.log(self.low))))
+        return self.low + height * (self.high - self.low)
+
+    def levels(self, values: FloatArray, ink: Ink, cells: int) -> NDArray[np.uint8]:
+        """Sort values into levels, lowest first; those that are not finite have `tui.drawing.levels.NOT_FINITE`.
+
+        Parameters
+        ----------
+        values : of any shape.
+        ink : what tells levels apart.
+        cells : how many levels there are, without signs.
+        """
+        if self.is_signed:
+            return signed_levels(np.asarray(values, dtype=np.float64), "linear", self.high, ink)
+        return levels_of(self.heights(values), "linear", 1.0, cells)
+
+    def bins(self, columns: int, count: int) -> int:
+        """Choose how many bars so many values have in so many columns; each whole number has its own where they fit."""
+        span = round(self.high - self.low) + 1
+        if self.is_whole and self.scale == "linear" and span <= columns:
+            return span
+        return max(1, min(columns, math.ceil(BINS * math.pow(count, 1 / 3))))
+
+    def bin_of(self, values: FloatArray, bins: int) -> NDArray[np.intp]:
+        """Say into which bar each finite value falls."""
+        heights = np.nan_to_num(self.heights(values))
+        if self.is_whole and self.scale == "linear" and bins == round(self.high - self.low) + 1:
+            return np.rint(heights * (bins - 1)).astype(np.intp)
+        return np.minimum((heights * bins).astype(np.intp), bins - 1)
+
+
+def scale_of(values: FloatArray, wanted: Scale, is_signed: bool) -> MeasureScale | None:
+    """Choose the scale for finite values; None where there are none.
+
+    The logarithmic scale begins at the least value above zero, and is for values that are not below it.
+
+    Examples
+    --------
+    >>> scale_of(np.array([0.0, 2.0, 8.0]), "log", False)
+    MeasureScale(low=2.0, high=8.0, scale='log', is_signed=False, is_whole=True)
+    >>> scale_of(np.array([-0.5, 0.25]), "log", True)
+    MeasureScale(low=-0.5, high=0.5, scale='linear', is_signed=True, is_whole=False)
+    """
+    if not values.size:
+        return None
+    low, high = float(values.min()), float(values.max())
+    is_whole = bool((values == np.rint(values)).all())
+    if is_signed:
+        largest = max(abs(low), abs(high))
+        return MeasureScale(-largest, largest, "linear", True)
+    if wanted == "log" and low >= 0 and high > 0:
+        return MeasureScale(float(values[values > 0].min()), high, "log", is_whole=is_whole)
+    return MeasureScale(low, high, is_whole=is_whole)
+
+
+def glyphs_of(ink: Ink, width: int, is_signed: bool) -> tuple[str, ...]:
+    """Give what is written in a cell of each level, so many characters wide: 1, 2 or 4.
+
+    Without a sign the lowest level of the ink is left out, which nobody could tell from where there is no head.
+
+    Examples
+    --------
+    >>> glyphs_of(Ink.ASCII, 1, False)[:3], glyphs_of(Ink.SHADES, 1, False)
+    (('.', ':', '-'), ('░', '▒', '▓', '█'))
+    """
+    if width == 1 and ink is Ink.SHADES:
+        return tuple("░▒▓█")
+    cells = signed_cells(ink) if is_signed else ink.cells[1:]
+    return tuple(cell[0] if width == 1 else cell * (width // 2) for cell in cells)

@@ -1,0 +1,45 @@
+"""The measures that the overview can show, in the order in which its keys go through them."""
+
+from __future__ import annotations
+
+from engine.values.columns import CHANCE
+from engine.values.views import HEAD_PARTS
+
+_MATRICES = ("ov", "qk", "q", "k", "v", "o")
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    **{
+        matrix: tuple(name for name in HEAD_PARTS["ranks"] if name.startswith(f"{matrix}.")) for matrix in _MATRICES
+    },
+    "patterns": tuple(name for name in HEAD_PARTS["patterns"] if not name.endswith(CHANCE)),
+    "circuits": tuple(name for name in HEAD_PARTS["circuits"] if not name.endswith(CHANCE)),
+}  # fmt: skip
+"""Measures that belong together: of one matrix, of where a head looks, of what its circuits do."""
+
+MEASURES = tuple(name for group in GROUPS.values() for name in group)
+
+
+def measure_after(measure: str, step: int) -> str:
+    """Give the measure so many places on.
+
+    Examples
+    --------
+    >>> measure_after("ov.energy_rank", 1), measure_after("ov.energy_rank", -1)
+    ('ov.numerical_rank', 'ov_overlap')
+    """
+    return MEASURES[(MEASURES.index(measure) + step) % len(MEASURES)]
+
+
+def group_after(measure: str, step: int) -> str:
+    """Give the same measure of a matrix so many groups on, or the first measure of the group where it has none such.
+
+    Examples
+    --------
+    >>> group_after("ov.stable_rank", 1), group_after("o.stable_rank", 1), group_after("entropy", -1)
+    ('qk.stable_rank', 'entropy', 'o.energy_rank')
+    """
+    names = list(GROUPS)
+    here = next(name for name, group in GROUPS.items() if measure in group)
+    there = names[(names.index(here) + step) % len(names)]
+    same = f"{there}.{measure.partition('.')[2]}"
+    return same if same in GROUPS[there] else GROUPS[there][0]

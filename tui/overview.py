@@ -1,0 +1,289 @@
+"""The overview of all heads: which measure it shows, what of that is known, and what is asked of the engine for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+from engine.mathematics.measures import MEASURES as OF_SPECTRA
+from engine.mathematics.tabulate import rank_cells
+from engine.service.engine import Engine
+from engine.values.columns import CHANCE
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
+from engine.values.model import ModelOutline
+from engine.values.progress import Progress
+from engine.values.tables import Cell, Table
+from engine.values.view import Query
+from engine.values.views import HEAD_PARTS, HEADS
+from tui.drawing.levels import Scale
+from tui.drawing.measure_scale import scale_of
+from tui.growing import grown
+from tui.measures import group_after, measure_after
+from tui.panes.overview import Said
+from tui.views import Views
+from tui.weights import Weights
+
+EVERY = 0.1
+"""Seconds between two drawings while values come in."""
+
+
+PLACES = {name: place for place, name in enumerate(HEADS.columns)}
+"""Where a column stands in the table of all heads."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What has come of a part of the table of all heads.
+
+    Attributes
+    ----------
+    query : what was asked for.
+    rows : by head.
+    trouble : why no more will come; empty otherwise.
+    is_complete : whether all has come that will.
+    """
+
+    query: Query
+    rows: Mapping[Head, Sequence[Cell]] = field(default_factory=dict)
+    trouble: str = ""
+    is_complete: bool = False
+
+    def cell(self, head: Head, column: str) -> Cell | None:
+        """Give a head's cell; one that is empty may still come until all has."""
+        row = self.rows.get(head)
+        cell = "" if row is None else row[PLACES[column]]
+        return None if cell == "" and not self.is_complete else cell
+
+    def note(self) -> str:
+        """Give the first note that any head has."""
+        return next((str(row[-1]) for row in self.rows.values() if row[-1]), "")
+
+
+class Overview:
+    """What the overview shows of an open model.
+
+    Ranks are measured of the spectra that the sweep brings, beside the event loop. What takes more, circuits and the
+    model's own attention, is worked out when a measure of it is looked at, and for as long as it is.
+
+    Parameters
+    ----------
+    engine : who works out circuits and patterns.
+    views : among which the pane is.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    report : told how far it has come.
+    go_to : selects a head.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        views: Views,
+        run: Callable[[Awaitable[None], str], None],
+        report: Callable[[Progress], None],
+        go_to: Callable[[Head], None],
+    ) -> None:
+        self._engine = engine
+        self._views = views
+        self._pane = views.overview
+        self._run = run
+        self._report = report
+        self._go_to = go_to
+        self._weights: Weights | None = None
+        self._heads: tuple[Head, ...] = ()
+        self._layers: tuple[Head, ...] = ()
+        self.measure = DEFAULT_MEASURE
+        self._scales: dict[str, Scale] = {name: "log" for name in HEAD_PARTS["ranks"] if "condition" in name}
+        self._ranks: dict[Head, tuple[Cell, ...]] = {}
+        self._dirty: dict[Head, None] = {}
+        self._is_measuring = False
+        self._grown: dict[str, Grown] = {}
+        self._following: Query | None = None
+        self._text: str | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the overview is the view that keys are for."""
+        return self._views.active is self._pane
+
+    def open(self, outline: ModelOutline, weights: Weights) -> None:
+        """Show the heads of a model that has just been opened."""
+        self._weights = weights
+        weights.noticed = self.learn
+        self._heads = tuple(head for layer in outline.layers for head in layer.head_names())
+        self._layers = tuple(layer.name for layer in outline.layers)
+        self._pane.open(outline.layers, self._said)
+        self._draw()
+
+    def learn(self, layer: Head) -> None:
+        """Measure a layer's heads, of which something has become known."""
+        self._dirty[layer] = None
+        self.resume()
+
+    def measure_again(self) -> None:
+        """Measure all heads with another ε."""
+        self._dirty = dict.fromkeys(self._layers)
+        self.resume()
+
+    def read(self, text: str) -> None:
+        """Show where heads look in another sentence, if that is looked at."""
+        self._text = text or None
+        self.resume()
+
+    def select(self, name: Head | None) -> None:
+        """Put the cursor on the selected head."""
+        if name is not None:
+            self._pane.follow(name)
+
+    def read_out(self) -> None:
+        """Say again what is under the cursor, of which more is known now."""
+        self._pane.read_out()
+
+    def resume(self) -> None:
+        """Go on with what is looked at."""
+        if not self._pane.display or self._weights is None:
+            return
+        if self._dirty and not self._is_measuring:
+            self._is_measuring = True
+            self._run(self._measure(), "overview ranks")
+        part = part_of(self.measure)
+        if part == "ranks":
+            return
+        query = Query(text=self._text if part == "patterns" else None, parts=(part,))
+        known = self._grown.get(part)
+        if known is None or known.query != query:
+            self._grown[part] = known = Grown(query)
+        if not known.is_complete and query != self._following:
+            self._following = query
+            self._run(self._follow(part, query), "overview")
+
+    async def _measure(self) -> None:
+        """Measure heads layer by layer, the one with the cursor first, and draw what there is of them."""
+        drawn = 0.0
+        try:
+            while self._dirty and self._weights is not None and self._pane.display:
+                here = self._pane.map.head
+                layer = here.whole_layer if here and here.whole_layer in self._dirty else next(iter(self._dirty))
+                del self._dirty[layer]
+                spectra = self._weights.knowledge.spectra_of_heads(layer)
+                cells = await asyncio.to_thread(rank_cells, spectra, self._weights.epsilon)
+                self._ranks |= {Head(layer.stack, layer.layer, head): row for head, row in cells.items()}
+                if time.monotonic() - drawn > EVERY:
+                    self._draw()
+                    drawn = time.monotonic()
+        finally:
+            self._is_measuring = False
+        self._draw()
+
+    async def _follow(self, part: str, query: Query) -> None:
+        """Draw circuits or patterns as they are worked out, for as long as they are looked at."""
+        try:
+            async with aclosing(grown(self._engine, HEADS.name, query, self._report)) as states:
+                async for state in states:
+                    self._keep(part, query, state)
+                    if not self._pane.display or part_of(self.measure) != part:
+                        return
+                    self._draw()
+            if self._grown[part].query == query:
+                self._grown[part] = replace(self._grown[part], is_complete=True)
+            self._draw()
+        finally:
+            if self._following == query:
+                self._following = None
+
+    def _keep(self, part: str, query: Query, state: Table | EngineError) -> None:
+        """Remember what has come of a part, or why no more will."""
+        known = self._grown[part]
+        if known.query == query:
+            trouble = str(state) if isinstance(state, EngineError) else known.trouble
+            rows = known.rows if isinstance(state, EngineError) else _by_head(state)
+            self._grown[part] = Grown(query, rows, trouble)
+
+    def show_measure(self, measure: str) -> None:
+        """Show a measure."""
+        self.measure = measure
+        self._draw()
+        self.resume()
+
+    def change_measure(self, step: int) -> None:
+        """Go on to another measure."""
+        self.show_measure(measure_after(self.measure, step))
+
+    def change_group(self, step: int) -> None:
+        """Go on to another matrix, or to circuits or patterns."""
+        self.show_measure(group_after(self.measure, step))
+
+    def toggle_scale(self) -> None:
+        """Change between the linear and the logarithmic scale."""
+        self._scales[self.measure] = "linear" if self._scales.get(self.measure) == "log" else "log"
+        self._draw()
+
+    def enter(self, head: Head) -> None:
+        """Select a head and go to the view of one that was looked at before; from any other view, into that."""
+        self._go_to(head)
+        if self.is_active:
+            self._views.go_to(self._views.before.view)
+        else:
+            self._views.active.focus_view()
+
+    def table(self) -> tuple[Table, str]:
+        """Give the table of what is shown, and what it is of, for a file's name."""
+        return self._pane.table_on_screen(), self.measure
+
+    def _draw(self) -> None:
+        """Draw the measure of the heads of which it is known."""
+        if self._weights is None:
+            return
+        cells: tuple[Cell | None, ...]
+        part, trouble = part_of(self.measure), ""
+        if part == "ranks":
+            place = HEAD_PARTS["ranks"].index(self.measure)
+            cells = tuple(self._rank(head, place) for head in self._heads)
+        else:
+            known = self._grown.get(part, Grown(Query()))
+            cells = tuple(known.cell(head, self.measure) for head in self._heads)
+            if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
+                trouble = known.trouble or known.note()
+        shown = MeasureMap(self.measure, self._heads, cells)
+        scale = scale_of(shown.finite, self._scales.get(self.measure, "linear"), self.measure in SIGNED)
+        said = [self.measure]
+        if self.measure.endswith("energy_rank"):
+            said.append(f"ε {self._weights.epsilon:g}")
+        if scale is not None and scale.scale == "log":
+            said.append("log scale")
+        count = f"{shown.known} of {len(self._heads)}" if shown.known < len(self._heads) else f"{len(self._heads)}"
+        self._pane.show("  ".join((*said, f"{count} heads")), shown, scale, trouble)
+
+    def _rank(self, head: Head, place: int) -> Cell | None:
+        """Give a measure of a head's spectra; it is empty where there will be none."""
+        row = self._ranks.get(head)
+        if row is not None:
+            return row[place]
+        return "" if self._weights is not None and self._weights.knowledge.trouble(head.whole_layer) else None
+
+    def _said(self, head: Head) -> Said:
+        """Name a head, with its label, and give what chance makes of the measure for it."""
+        if self._weights is None:
+            return Said(str(head))
+        stack = f"{head.stack} " if len({each.stack for each in self._layers}) > 1 else ""
+        trouble = self._weights.knowledge.trouble(head.whole_layer) if "." in self.measure else ""
+        return Said(f"{stack}{head}", self._weights.short_label(head), self._chance(head, self._weights), trouble)
+
+    def _chance(self, head: Head, weights: Weights) -> float | None:
+        """Give what chance makes of the measure for a head, where that is known."""
+        matrix, dot, name = self.measure.partition(".")
+        if not dot:
+            known, column = self._grown.get(part_of(self.measure)), f"{self.measure}{CHANCE}"
+            cell = None if known is None or column not in PLACES else known.cell(head, column)
+            return None if cell is None or isinstance(cell, str) else float(cell)
+        measure = next(each for each in OF_SPECTRA if each.name == name)
+        return weights.knowledge.chance(head, measure, weights.epsilon).get(matrix.upper())
+
+
+def _by_head(table: Table) -> dict[Head, Sequence[Cell]]:
+    """Take a table of all heads apart."""
+    return {Head(str(row[0]), int(row[1]), int(row[2])): row for row in table}

@@ -1,0 +1,47 @@
+"""The keys of the overview that work anywhere, and what the overview asks of the explorer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+
+from engine.values.views import OVERVIEW
+from tui.messages import HeadEntered, MeasureWanted, OverviewSeen
+from tui.parts import Parts
+
+
+class OverviewActions(Parts):
+    """An application with the overview's keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("w", "overview", "Overview", id="app.overview"),
+    ]
+
+    def action_overview(self) -> None:
+        """Go to the map of all heads; from there to the table of them, and back."""
+        pane = self.views.overview
+        if self.views.active is pane and not pane.has_focus_within:
+            pane.focus_view()
+        else:
+            self.conductor.look_at(OVERVIEW)
+
+    @on(MeasureWanted)
+    def _measure_wanted(self, event: MeasureWanted) -> None:
+        """Show the measure that was named, or that of another group."""
+        if event.measure:
+            self.conductor.overview.show_measure(event.measure)
+        else:
+            self.conductor.overview.change_group(event.groups)
+
+    @on(HeadEntered)
+    def _head_entered(self, event: HeadEntered) -> None:
+        """Go into a head."""
+        self.conductor.overview.enter(event.head)
+
+    @on(OverviewSeen)
+    def _overview_seen(self) -> None:
+        """Draw what has become known while the overview was not in view."""
+        if self.is_ready:
+            self.conductor.overview.resume()

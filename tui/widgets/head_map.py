@@ -1,0 +1,81 @@
+"""All heads of a model as cells of layers × heads, with a cursor: one measure at a glance."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tui.widgets.head_map_canvas import HeadMapCanvas
+
+
+class HeadMap(HeadMapCanvas, can_focus=True):
+    """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1, 0)", "Layer before", show=False, id="overview.up"),
+        Binding("down,j", "move(1, 0)", "Next layer", show=False, id="overview.down"),
+        Binding("left,h", "move(0, -1)", "Head before", show=False, id="overview.left"),
+        Binding("right,l", "move(0, 1)", "Next head", show=False, id="overview.right"),
+        Binding("pageup", "page(-1)", "A page of layers up", show=False, id="overview.page_up"),
+        Binding("pagedown", "page(1)", "A page of layers down", show=False, id="overview.page_down"),
+        Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),
+        Binding("end", "edge(True)", "Last head of the layer", show=False, id="overview.last_head"),
+        Binding("g,ctrl+home", "layer_edge(False)", "First layer", show=False, id="overview.first"),
+        Binding("G,ctrl+end", "layer_edge(True)", "Last layer", show=False, id="overview.last"),
+        Binding("enter", "choose", "Go into the head", show=False, id="overview.choose"),
+    ]
+
+    class Moved(Message):
+        """A person moved the cursor to another head."""
+
+    class Chosen(Message):
+        """A person wants to go into the head under the cursor."""
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the head that was clicked; a click on the cursor goes into the head."""
+        offset, grid = event.get_content_offset(self), self.grid
+        if offset is None or grid is None:
+            return
+        place = offset.y - 1 + self.scroll_offset.y
+        column = (offset.x - grid.gutter + self.scroll_offset.x) // grid.width
+        if offset.y < 1 or place >= len(grid.lines) or offset.x < grid.gutter:
+            return
+        row = grid.lines[place].row
+        if row is None or column >= self.rows[row].heads:
+            return
+        if (row, column) == self.cursor:
+            self.action_choose()
+        else:
+            self._go(row, column)
+
+    def _go(self, row: int, column: int) -> None:
+        """Move the cursor as a person asked for."""
+        old = self.cursor
+        self.put(row, column)
+        if old != self.cursor:
+            self.post_message(self.Moved())
+
+    def action_move(self, rows: int, columns: int) -> None:
+        """Move by layers and heads."""
+        self._go(self.cursor[0] + rows, self.cursor[1] + columns)
+
+    def action_page(self, pages: int) -> None:
+        """Move by as many layers as are in view, less one."""
+        lines = self.scrollable_content_region.height - 1
+        height = 1 if self.grid is None else self.grid.height
+        self._go(self.cursor[0] + pages * max(lines // height - 1, 1), self.cursor[1])
+
+    def action_edge(self, last: bool) -> None:
+        """Move to the layer's first or last head."""
+        self._go(self.cursor[0], self.grid.columns if last and self.grid is not None else 0)
+
+    def action_layer_edge(self, last: bool) -> None:
+        """Move to the first or the last layer."""
+        self._go(len(self.rows) - 1 if last else 0, self.cursor[1])
+
+    def action_choose(self) -> None:
+        """Say that a person wants to go into the head."""
+        self.post_message(self.Chosen())
