@@ -1,68 +1,54 @@
-"""Take the README's screenshots of the demo model: ``python screenshots/take.py [FOLDER]``."""
+"""Take the README's screenshots of the demo model: ``python screenshots/take.py [FOLDER]``.
+
+The same pictures are kept as text in ``tests/snapshots``, which the tests compare with what the explorer shows now.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from dataclasses import dataclass
+import tempfile
+from io import StringIO
 from pathlib import Path
 
-from engine.service.options import EngineOptions, limit_threads
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-COLOURS = {"COLORTERM": "truecolor", "TERM": "xterm-256color"}
-"""What a terminal with all colours says of itself."""
+from rich.console import Console
+from rich.segment import Segment, Segments
 
-
-@dataclass(frozen=True)
-class Shot:
-    """One picture: its file's name, the terminal's size, the keys that lead there, and the theme."""
-
-    name: str
-    size: tuple[int, int]
-    keys: tuple[str, ...]
-    theme: str = "textual-dark"
+from engine.service.options import limit_threads
+from tests.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
 
 
-SHOTS = (
-    Shot("explorer-160x50", (160, 50), ()),
-    Shot("spectra-80x24", (80, 24), ("1", "right", "right", "right")),
-    Shot("ranks-80x24", (80, 24), ("2", "m", "m")),
-    Shot("attention-80x24", (80, 24), ("3", "down", "down", "down", "down")),
-    Shot("predictions-80x24", (80, 24), ("8",)),
-    Shot("explain-160x50", (160, 50), ("3", "G", "x")),
-    Shot("keys-80x24", (80, 24), ("3", "question_mark")),
-    Shot("light-160x50", (160, 50), (), "textual-light"),
-)
-
-
-async def take(shot: Shot, folder: Path, head: str) -> None:
-    """Run the explorer without a terminal, press the keys, and save what it shows."""
-    from engine.service.engine import Engine
-    from tui.app import Explorer
-    from tui.start import Start
-
-    app = Explorer(Engine(EngineOptions(use_cache=False)), Start("demo", head=head))
-    app.theme = shot.theme
-    async with app.run_test(size=shot.size) as pilot:
-        while not (app.is_ready and app.conductor.is_idle):
-            await pilot.pause(0.1)
-        await pilot.press(*shot.keys)
-        while not app.conductor.is_idle:
-            await pilot.pause(0.1)
-        await pilot.pause(0.5)
-        (folder / f"{shot.name}.svg").write_text(app.export_screenshot(title="attn-tui demo"), encoding="utf-8")
+def picture(shot: Shot, lines: list[list[Segment]]) -> str:
+    """Draw the cells of a terminal as SVG."""
+    width, height = shot.size
+    console = Console(
+        width=width, height=height, file=StringIO(), force_terminal=True, color_system="truecolor", record=True,
+        legacy_windows=False, safe_box=False,
+    )  # fmt: skip
+    console.print(Segments([segment for line in lines for segment in (*line, Segment.line())]), end="", crop=False)
+    return console.export_svg(title="attn-tui demo", unique_id="attn-tui")
 
 
 def main() -> None:
     """Take all pictures."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
     limit_threads(None)
-    os.environ |= COLOURS
-    os.environ.pop("NO_COLOR", None)
-    for shot in SHOTS:
-        asyncio.run(take(shot, folder, "L1H0"))
-        print(folder / f"{shot.name}.svg")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {f"XDG_{kind}_HOME": home for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
+        for shot in SHOTS:
+            for name, value in environment_of(shot).items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+            lines = asyncio.run(strips_of(shot))
+            (FOLDER / f"{shot.name}.txt").write_text(described(cells_of(lines)), encoding="utf-8")
+            if shot.is_shown:
+                (folder / f"{shot.name}.svg").write_text(picture(shot, lines), encoding="utf-8")
+            print(shot.name)
 
 
 if __name__ == "__main__":

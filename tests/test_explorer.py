@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -247,3 +247,51 @@ async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyM
                 region = widget.region
                 lines = screen_text(app).splitlines()[region.y : region.bottom]
                 assert all(line[region.x : region.right].isascii() for line in lines)
+
+
+async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("g", "enter", "right_curly_bracket")
+        await settle(pilot)
+        node = app.tree_widget.cursor_node
+        assert node is not None
+        assert node.data == app.conductor.selected == Head("decoder", 0)
+
+
+async def test_a_layer_that_closes_over_the_cursor_is_selected(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("j", "j")
+        app.tree_widget.root.children[0].collapse()
+        await settle(pilot)
+        node = app.tree_widget.cursor_node
+        assert node is not None
+        assert node.data == app.conductor.selected == Head("decoder", 0)
+
+
+async def test_of_two_views_asked_for_at_once_the_second_has_the_focus(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        await pilot.press("3", "x")
+        await settle(pilot)
+        for first, second, view in (("1", "x", "explain"), ("3", "4", "circuits"), ("4", "2", "ranks")):
+            for key in (first, second):
+                await app.run_action(app.screen.active_bindings[key].binding.action, app)
+            await settle(pilot)
+            assert app.views.active.view == view
+            assert app.focused in app.views.active.walk_children()
+
+
+@pytest.mark.parametrize("keys", [("pageup",), ("enter", "enter", "enter")])
+async def test_the_palette_takes_any_key_however_early_it_comes(tiny_model: TinyModel, keys: tuple[str, ...]) -> None:
+    async with explorer(tiny_model("llama"), size=(60, 13)) as (app, pilot):
+        await pilot.press("ctrl+p", "b")
+        for key in keys:
+            app.post_message(Key(key, None))
+        await settle(pilot)
+        assert app.unforeseen is None
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+async def test_control_keys_leave_too(tiny_model: TinyModel, key: str) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press(key)
+        assert app._exit

@@ -247,3 +247,14 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("slash", "enter")
         await pilot.pause()
         assert (focus(app), pane(app).filter_input.display) == (pane(app).grid, False)
+
+
+async def test_completing_backwards_begins_with_the_last_column(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("4", "slash", *"ov_over")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await pilot.press("tab")
+        first = pane.filter_input.value
+        await pilot.press("tab", "shift+tab")
+        assert pane.filter_input.value == first != "ov_over"

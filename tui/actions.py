@@ -115,8 +115,8 @@ class Actions(
         self.push_screen(CheckScreen(self.engine))
 
     def action_sentence(self) -> None:
-        """Go to the sentence."""
-        self.sentence_input.focus()
+        """Go to the sentence, at once: what is typed next is part of it."""
+        self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:
         """Name the view that is looked at where it is of the sentence, else the attention."""
@@ -136,7 +136,7 @@ class Actions(
         """Go back to the tree, and show it where the active view had its room."""
         if self.is_ready and not self.tree_widget.display:
             self.views.zoom()
-        self.tree_widget.focus()
+        self.screen.set_focus(self.tree_widget)
 
     def action_leave(self) -> None:
         """Stop what is worked out head by head, or a file that is written, or else go back to the tree."""

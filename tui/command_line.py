@@ -11,11 +11,13 @@ from types import FrameType
 from typing import IO, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
+from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
 
-COMMANDS = ("check", "config", "export", "info")
+COMMANDS = ("check", "completion", "config", "export", "info", "man")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
 
 
@@ -105,7 +107,15 @@ class ExploreCommand(ConfiguredCommand):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Name the context as the person typed it."""
-        return super().make_context("attn-tui", args, None, **extra)
+        is_first = not args  # what is parsed takes the words out of the list
+        context = super().make_context("attn-tui", args, None, **extra)
+        context.meta[FIRST_WORD] = is_first
+        return context
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete options; as the first word also those of the group, such as ``--version``."""
+        own = super().shell_complete(ctx, incomplete)
+        return own + (click.Command.shell_complete(command, ctx, incomplete) if ctx.meta[FIRST_WORD] else [])
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show how the explorer is called."""
@@ -122,12 +132,16 @@ def command() -> None:
 
 
 @command.command(hidden=True, cls=ExploreCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=complete_first_word)
 @click.option("--text", help="The sentence whose attention is shown.")
 @click.option("--head", metavar="L5H1", help="The head, or layer, to begin at.")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]")
 @click.option(
-    "--theme", metavar="NAME", callback=check_theme, help="dark, light, colour-blind, ansi; another word lists all."
+    "--theme",
+    metavar="NAME",
+    callback=check_theme,
+    shell_complete=complete_theme,
+    help="dark, light, colour-blind, ansi; another word lists all.",
 )
 @click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
 @click.option("--ascii/--no-ascii", "ascii_only", default=False, help="Draw with ASCII characters alone.")

@@ -15,6 +15,7 @@ import click
 from engine.service.log import VARIABLE, write_log
 from engine.service.options import EngineOptions, limit_threads
 from engine.values.errors import EngineError
+from tui.completion import complete_device, complete_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -83,7 +84,10 @@ def table_options(command: Command) -> Command:
 def comparing_options(command: Command) -> Command:
     """Add the options that name a second model."""
     other = click.option(
-        "--vs", metavar="OTHER", help="A second model to compare with; base: the one that an adapter changes."
+        "--vs",
+        metavar="OTHER",
+        shell_complete=complete_model,
+        help="A second model to compare with; base: the one that an adapter changes.",
     )
     return other(
         click.option("--vs-revision", metavar="REV", help="Branch, tag or commit of the second model.")(command)
@@ -94,7 +98,13 @@ def engine_options(command: Command) -> Command:
     """Add the options that say how the engine works."""
     for option in reversed(
         (
-            click.option("--device", default="auto", callback=_device, help="auto, cpu, cuda, cuda:N or mps."),
+            click.option(
+                "--device",
+                default="auto",
+                callback=_device,
+                shell_complete=complete_device,
+                help="auto, cpu, cuda, cuda:N or mps.",
+            ),
             click.option(
                 "--dtype",
                 type=click.Choice(("auto", "float32", "bfloat16", "float16")),
@@ -102,7 +112,12 @@ def engine_options(command: Command) -> Command:
                 help="In which the model runs a sentence; spectra are float64 always.",
             ),
             click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
-            click.option("--base", metavar="MODEL", help="The model that an adapter changes, if not the one it names."),
+            click.option(
+                "--base",
+                metavar="MODEL",
+                shell_complete=complete_model,
+                help="The model that an adapter changes, if not the one it names.",
+            ),
             click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
             click.option("--cache/--no-cache", default=True, help="Read and keep spectra on disk, or neither."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),

@@ -1,4 +1,4 @@
-"""The commands beside the explorer: ``export``, ``check`` and ``info``."""
+"""The commands beside the explorer: ``export``, ``check``, ``info``, ``man`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tui.command_options import (
     table_options,
     take_options,
 )
+from tui.completion import SHELLS, complete_model
 from tui.configured import ConfiguredCommand, current_config, effective, is_typed
 
 VIEWS = {
@@ -39,7 +40,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
     short_help="Write a table or arrays, without the explorer.",
     help=f"Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.\n\n\b\n{_LIST}",
 )
-@click.argument("model")
+@click.argument("model", shell_complete=complete_model)
 @click.argument("view", type=click.Choice(tuple(VIEWS)), metavar="VIEW")
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
@@ -74,7 +75,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
-@click.argument("model")
+@click.argument("model", shell_complete=complete_model)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found too, as FILE ends."
 )
@@ -133,3 +134,31 @@ def info() -> None:
 
     for line in lines():
         click.echo(line)
+
+
+@click.command(short_help="Print the manual page.")
+@click.pass_context
+def man(context: click.Context) -> None:
+    """Print the manual page: attn-tui man > ~/.local/share/man/man1/attn-tui.1, or attn-tui man | man -l -."""
+    from tui.manual import man_page
+
+    group = context.find_root().command
+    assert isinstance(group, click.Group)
+    click.echo(man_page(group), nl=False)
+
+
+_COMPLETION = """Print what makes a shell complete commands, options, choices and models.
+
+\b
+bash  eval "$(attn-tui completion bash)"     in ~/.bashrc
+zsh   eval "$(attn-tui completion zsh)"      in ~/.zshrc
+fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
+"""
+
+
+@click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
+@click.argument("shell", type=click.Choice(tuple(SHELLS)))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print what makes a shell complete words."""
+    click.echo(SHELLS[shell](context.find_root().command, {}, "attn-tui", "_ATTN_TUI_COMPLETE").source())

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from textual import on
+from textual.await_complete import AwaitComplete
 from textual.command import CommandInput, CommandPalette
 from textual.widgets import Input
 
 
 class Palette(CommandPalette):
-    """The toolkit's palette, whose Enter waits for the matches of what has been typed by then."""
+    """The toolkit's palette, whose Enter waits for the matches of what has been typed by then.
+
+    What the toolkit's does not take, a key before its list has lines and two quick ones that close it, it leaves be.
+    """
 
     def __init__(self) -> None:
         super().__init__(placeholder="L5H3, a label, or what a key does", id="palette")
@@ -25,3 +31,17 @@ class Palette(CommandPalette):
             if worker.group == self._GATHER_COMMANDS_GROUP and not worker.is_finished:
                 await worker.wait()
         self._select_or_command(event)
+
+    def _action_command_list(self, action: str) -> None:
+        """Leave the list as it is while what was found just now has no lines yet."""
+        with contextlib.suppress(KeyError):
+            super()._action_command_list(action)
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        """Close once; the second of two quick Enters would close the screen below as well."""
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+    def _gather_commands(self, search_value: str) -> None:  # type: ignore[override]
+        """Look for nothing any more once it is closed, though something may have been typed before."""
+        if self.is_current:
+            super()._gather_commands(search_value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -48,7 +48,7 @@ class HeadTree(Tree["Head | None"]):
         super().__init__(Text("…"), id="tree")
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
-        self._awaited: TreeNode[Head | None] | None = None
+        self._highlighted: TreeNode[Head | None] | None = None
         self.off: frozenset[Head] = frozenset()
         self.found: frozenset[Head] = frozenset()
         self.pinned: frozenset[Head] = frozenset()
@@ -59,6 +59,7 @@ class HeadTree(Tree["Head | None"]):
         """Show a model's layers."""
         self.clear()
         self._layers.clear()
+        self._highlighted = None
         self.root.set_label(Text(short_name(outline)))
         self.root.data = None
         for stack in outline.stacks:
@@ -78,17 +79,10 @@ class HeadTree(Tree["Head | None"]):
             for head in self._heads[node.data]:
                 node.add_leaf(Text(f"H{head.head}"), data=head)
 
-    def _closed_above(self, name: Head) -> list[TreeNode[Head | None]]:
-        """List what is closed and hides the line of a head or layer."""
-        node: TreeNode[Head | None] | None = self._layers[name.whole_layer]
-        above = [] if name.is_layer else [node]
-        while node is not None and (node := node.parent) is not None:
-            above.append(node)
-        return [each for each in above if each is not None and not each.is_expanded]
-
     def is_open(self, name: Head) -> bool:
         """Say whether the line of a head or layer is to be seen."""
-        return not self._closed_above(name)
+        layer = self._layers[name.whole_layer]
+        return all(node.is_expanded for node in (*_above(layer), *([] if name.is_layer else [layer])))
 
     def close_layer(self, layer: Head) -> None:
         """Hide a layer's heads again."""
@@ -108,37 +102,41 @@ class HeadTree(Tree["Head | None"]):
 
     def go_to(self, name: Head | None) -> None:
         """Move the cursor to a head, a layer, or the model (None), opening what hides it."""
-        self._awaited = None
         if name is None:
             self.action_first()
             return
-        node, closed = self._layers[name.whole_layer], self._closed_above(name)
-        if not name.is_layer:
-            self._add_heads(node)
-        target = node if name.is_layer else node.children[name.head]
-        if not closed:
-            self._move_to(target)
-            return
-        for each in closed:
-            each.expand()
-        # The lines of what was closed exist only once the tree has laid itself out again.
-        self._awaited = target
-        self.call_after_refresh(self._move_to_awaited)
-
-    def _move_to_awaited(self) -> None:
-        """Move the cursor to the line it was sent to, unless it was sent elsewhere since."""
-        if self._awaited is not None:
-            node, self._awaited = self._awaited, None
-            self._move_to(node)
-
-    def is_on(self, node: TreeNode[Head | None]) -> bool:
-        """Say whether the cursor is on a line, and not about to leave it."""
-        return self._awaited is None and node is self.cursor_node
+        layer = self._layers[name.whole_layer]
+        self._add_heads(layer)
+        node = layer if name.is_layer else layer.children[name.head]
+        for hiding in _above(node):
+            if not hiding.is_expanded:
+                hiding.expand()
+        self._move_to(node)
 
     def _move_to(self, node: TreeNode[Head | None]) -> None:
-        """Move the cursor once the tree has laid out its lines."""
-        self.move_cursor(node)
-        self.scroll_to_node(node, animate=False)
+        """Move the cursor to a line that nothing hides."""
+        if self.last_line >= node.line:  # what asks for the last line has the lines made of what was opened just now
+            self.move_cursor(node)
+            self.call_after_refresh(self._scroll_to_cursor)  # they can be scrolled only once they are laid out
+
+    def _scroll_to_cursor(self) -> None:
+        """Bring the cursor into view."""
+        if self.cursor_node is not None:
+            self.scroll_to_node(self.cursor_node, animate=False)
+
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
+        """Remember where the cursor is said to be."""
+        self._highlighted = event.node
+
+    def on_tree_node_collapsed(self, event: Tree.NodeCollapsed[Head | None]) -> None:
+        """Keep the cursor on what has closed over it; the toolkit leaves it on a line that is of something else now."""
+        is_seen = all(node.is_expanded for node in _above(event.node))
+        if self._highlighted is not None and event.node in _above(self._highlighted) and is_seen:
+            self._move_to(event.node)
+
+    def is_on(self, node: TreeNode[Head | None]) -> bool:
+        """Say whether the cursor is on a line, and has not moved on."""
+        return node is self.cursor_node
 
     def refresh_notes(self, layer: Head | None = None) -> None:
         """Draw the notes of one layer's heads again, or of all."""
@@ -196,3 +194,10 @@ class HeadTree(Tree["Head | None"]):
             node.collapse()
         elif node.parent is not None:
             self.move_cursor(node.parent)
+
+
+def _above(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:
+    """Go from a line to those that hide it when they are closed, up to the model's."""
+    while node.parent is not None:
+        node = node.parent
+        yield node

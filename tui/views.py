@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 
@@ -53,6 +52,7 @@ class Views(Container):
         self.before: Pane = self.spectra
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
+        self._is_opening = False
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self.activate(next(each for each in self.panes if each.view == first))
 
@@ -78,6 +78,8 @@ class Views(Container):
         self.set_class(self._beside is not None, "-map")
         self.set_class(pane.has_class("-table") and pane is not self._beside, "-tables")
         self.set_class(isinstance(pane, ComparePane), "-whole")
+        if self.is_attached:
+            self.app.stylesheet.update(self)  # at once: a widget that is not displayed yet would refuse the focus
 
     @property
     def table(self) -> TablePane | None:
@@ -102,6 +104,7 @@ class Views(Container):
         self.mount(made)
         self.activate(made)
         if takes_focus:
+            self._is_opening = True
             self.call_after_refresh(self._focus_active)
 
     def await_row(self, view: str, row: int | None) -> None:
@@ -125,12 +128,14 @@ class Views(Container):
 
     def _focus_active(self) -> None:
         """Put the focus on the active view, which may be another one by now."""
+        self._is_opening = False
         self.active.focus_view()
 
-    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Make the view with the focus the active one."""
-        pane = next((each for each in event.widget.ancestors if isinstance(each, Pane)), None)
-        if pane is not None and pane is not self.active:
+    def on_descendant_focus(self) -> None:
+        """Make the view with the focus the active one; by now that may be another one than was said."""
+        focused = self.screen.focused
+        pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
+        if pane is not None and pane is not self.active and pane.display and not self._is_opening:
             self.activate(pane)
 
     def zoom(self) -> None:

@@ -32,8 +32,8 @@ class Pane(Vertical):
         """Change between the linear and the logarithmic scale, where there is one."""
 
     def focus_view(self) -> None:
-        """Put the focus on what the pane shows."""
+        """Put the focus on what the pane shows, at once, so that the next key goes there however fast it comes."""
         for widget in self.query("*").results():
             if widget.focusable:
-                widget.focus()
+                self.screen.set_focus(widget)
                 return

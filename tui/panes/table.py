@@ -79,7 +79,7 @@ class TablePane(Pane):
 
     def focus_view(self) -> None:
         """Put the focus on the table."""
-        self.grid.focus()
+        self.screen.set_focus(self.grid)
 
     def show(self, title: str, table: Table, selected: Head | None) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""

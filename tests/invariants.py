@@ -1,0 +1,70 @@
+"""What must agree in an explorer that has come to rest, whatever was done to it before."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from textual.strip import Strip
+
+from engine.values.errors import EngineError
+from tui.app import Explorer
+
+
+def disagreements(app: Explorer) -> Iterator[str]:
+    """Say what does not agree."""
+    yield from _in_selection(app)
+    yield from _in_focus(app)
+    yield from _on_the_terminal(app)
+
+
+def _in_selection(app: Explorer) -> Iterator[str]:
+    """Tree, conductor and views are of the same head."""
+    selected = app.conductor.selected
+    node = app.tree_widget.cursor_node
+    under = None if node is None else node.data
+    if selected != under and not (node is not None and node.data is None and node.parent is not None):
+        yield f"{selected} is selected, and the tree's cursor is on line {app.tree_widget.cursor_line}, {under}"
+    title = app.views.spectra.title_line.shown.plain
+    if selected is not None and str(selected) not in title:
+        yield f"{selected} is selected, and the spectra say {title!r}"
+    active = app.views.active
+    with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
+        app.conductor.table(active.view)
+
+
+def _in_focus(app: Explorer) -> Iterator[str]:
+    """Look whether keys go to something that is to be seen."""
+    focused = app.focused
+    if len(app.screen_stack) > 1 or app.size.width < 40 or app.size.height < 12:
+        return
+    if focused is None:
+        yield "nothing has the focus"
+    elif not focused.is_on_screen or not focused.region.area:
+        yield f"{focused!r} has the focus and is not to be seen"
+    if not app.views.active.region.area:
+        yield f"{app.views.active!r} is active and not to be seen"
+
+
+def _on_the_terminal(app: Explorer) -> Iterator[str]:
+    """Compare what was sent bit by bit with what the screen shows."""
+    painted = app._painted._lines
+    if not painted:
+        return
+    whole, shown = (_picture(lines) for lines in (app.screen._compositor.render_strips(), painted))
+    wrong = [cell for cell in whole if whole[cell] != shown.get(cell)]
+    if wrong:
+        cell = wrong[0]
+        yield f"{len(wrong)} cells are stale; at {cell} stands {shown.get(cell)} instead of {whole[cell]}"
+
+
+def _picture(lines: list[Strip]) -> dict[tuple[int, int], tuple[str, str]]:
+    """Give the cells of lines, each with its character and its style."""
+    cells: dict[tuple[int, int], tuple[str, str]] = {}
+    for y, strip in enumerate(lines):
+        x = 0
+        for text, style, _ in strip:
+            for character in text:
+                cells[y, x] = (character, str(style))
+                x += 1
+    return cells

@@ -1,0 +1,339 @@
+"""Keys at random, as a cat on the keyboard would type them: ``python -m tests.monkey --seed 7 --keys 20000``.
+
+What is pressed are the keys that work where the focus is, letters, whole sentences, escape, the mouse and its wheel; in
+between the terminal gets other sizes, and another model is opened. Every so often everything has to come to rest, and
+then what the parts say has to agree; in the end the program still answers, with the right numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import random
+import tempfile
+import time
+import traceback
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from textual import events
+from textual.app import App
+from textual.keys import REPLACED_KEYS, _character_to_key
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions, log_file
+from engine.values.heads import Head
+from tests.explorer import screen_text, settle
+from tests.invariants import disagreements
+from tui.app import Explorer
+from tui.start import Start
+
+LEAVING = ("quit", "app.quit", "suspend_process")
+"""Actions that end the program, which is done on purpose only."""
+
+OPENING = "app.open"
+"""Id of the key that opens another model."""
+
+SENTENCES = (
+    "Anna has a red ball. Anna gives the red ball to Tom.",
+    "the cat sat on the mat",
+    "a",
+    "",
+    "  ",
+    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
+    "one two three " * 20,
+    "word " * 160,
+)
+
+SIZES = (
+    (20, 5),
+    (40, 12),
+    (39, 30),
+    (60, 13),
+    (80, 11),
+    (80, 24),
+    (100, 30),
+    (119, 34),
+    (120, 34),
+    (160, 50),
+    (200, 60),
+)
+
+PATIENCE = 60.0
+"""Seconds after which what has not come is taken for lost."""
+
+LAST = 50
+"""How many of the last keys a report names."""
+
+
+class MonkeyError(AssertionError):
+    """Something went wrong, with the seed and what was done last."""
+
+
+class Monkey:
+    """Presses keys at random in one explorer after the other.
+
+    Parameters
+    ----------
+    seed : of all that is drawn.
+    models : which are opened, in turns.
+    rests : how often everything has to come to rest, of the times that a few keys have been pressed.
+    """
+
+    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03) -> None:
+        self._random = random.Random(seed)
+        self._seed = seed
+        self._rests = rests
+        self._models = models
+        self._done: deque[str] = deque(maxlen=LAST)
+        self._model = models[0]
+        self.pressed = 0
+        self.opened = 0
+
+    async def play(self, keys: int, stay: int = 700) -> None:
+        """Press so many keys, opening another model after about ``stay`` of them.
+
+        Raises
+        ------
+        MonkeyError : when anything went wrong.
+        """
+        while self.pressed < keys:
+            self._model = self._models[self.opened % len(self._models)]
+            self.opened += 1
+            self._done.append(f"<open {self._model}>")
+            until = min(keys, self.pressed + self._random.randint(stay // 2, stay * 3 // 2))
+            try:
+                await self._explore(until)
+            except MonkeyError:
+                raise
+            except Exception as error:
+                raise self._report(f"{type(error).__name__}: {error}") from error
+
+    def _report(self, what: str) -> MonkeyError:
+        """Say what is wrong, and how it came to that."""
+        return MonkeyError(
+            f"{what}\nseed {self._seed}, after {self.pressed} keys, on {self._model}; the last were\n"
+            f"{' '.join(self._done)}"
+        )
+
+    async def _explore(self, until: int) -> None:
+        """Open the explorer on a model, press keys, and find that it still answers."""
+        unheard: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, said: unheard.append(repr(said.get("exception", said)))
+        )
+        engine = Engine(EngineOptions(use_cache=self._random.random() < 0.5))
+        text = self._random.choice((None, None, *SENTENCES[:3]))
+        app = Explorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
+        wrong: MonkeyError | None = None
+        async with app.run_test(size=self._random.choice(SIZES), notifications=True) as pilot:
+            try:
+                await self._play_with(app, pilot, until)
+            except MonkeyError as error:
+                wrong = error
+            except Exception as error:
+                wrong = self._report("".join(traceback.format_exception(error)))
+            app.exit()  # as a person leaves; else what is under way would go on while all is taken apart
+            assert app._task is not None
+            await asyncio.wait({app._task}, timeout=10)
+        engine.stop()
+        if wrong is not None:
+            raise wrong
+        if app.failure:
+            raise self._report(app.failure)
+        if unheard:
+            raise self._report(f"the event loop was told of {unheard[0]}")
+        if log_file().exists():
+            raise self._report(log_file().read_text(encoding="utf-8"))
+
+    async def _play_with(self, app: Explorer, pilot: Pilot[None], until: int) -> None:
+        """Press keys, and find that it still answers."""
+        if self._random.random() < 0.7:
+            await settle(pilot)
+        while self.pressed < until and not _has_ended(app):
+            for _ in range(self._random.randint(1, 12)):
+                if not _has_ended(app):
+                    await self._act(app, pilot)
+            if not _has_ended(app):
+                await pilot.pause(self._random.choice((0.0, 0.0, 0.0, 0.02, 0.1)))
+            if app.unforeseen is not None:
+                return
+            if self._random.random() < self._rests:
+                await self._rest(app, pilot)
+        if not _has_ended(app):
+            await self._still_answers(app, pilot)
+
+    async def _act(self, app: Explorer, pilot: Pilot[None]) -> None:
+        """Do one thing."""
+        self.pressed += 1
+        kind = self._random.random()
+        if kind < 0.74:
+            self._press(app, self._random.choice(_keys(app) or ["escape"]))
+        elif kind < 0.82:
+            self._press(app, self._random.choice("abcxyz019 .<>=[]_\u00e9\u65e5"))
+        elif kind < 0.86:
+            self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
+        elif kind < 0.93:
+            self._point(app)
+        elif kind < 0.96:
+            size = self._random.choice(SIZES)
+            self._done.append(f"<resize {size[0]}x{size[1]}>")
+            await pilot.resize_terminal(*size)
+        elif kind < 0.98:
+            self._say(app, self._random.choice(SENTENCES))
+        else:
+            self._done.append("<wait>")
+            await pilot.pause(0.05)
+
+    def _press(self, app: App[Any], key: str) -> None:
+        """Press a key, without waiting for what it does."""
+        self._done.append(key)
+        press(app, key)
+
+    def _say(self, app: Explorer, sentence: str) -> None:
+        """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's."""
+        if not isinstance(app.focused, Input):
+            self._press(app, "i")
+        self._done.append(repr(sentence[:20]))
+        for character in sentence[:60]:
+            press(app, character)
+        if _has_ended(app):
+            return
+        app.screen.post_message(events.Paste(sentence[60:]))
+        self._press(app, "enter")
+
+    def _point(self, app: Explorer) -> None:
+        """Click, turn the wheel, or move the mouse somewhere."""
+        width, height = app.size
+        x, y = self._random.randrange(max(width, 1)), self._random.randrange(max(height, 1))
+        kinds = self._random.choice(
+            ((events.MouseDown, events.MouseUp, events.Click),) * 3
+            + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
+            + ((events.MouseDown, events.MouseMove, events.MouseUp),)
+        )
+        self._done.append(f"<{kinds[-1].__name__} {x},{y}>")
+        for kind in kinds:
+            app.mouse_position = type(app.mouse_position)(x, y)
+            app.screen._forward_event(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+
+    async def _rest(self, app: Explorer, pilot: Pilot[None]) -> None:
+        """Wait until nothing more is to come, and find that what is shown agrees with itself."""
+        began = time.monotonic()
+        while not _has_ended(app) and not (app.is_ready and app.conductor.is_idle):
+            await pilot.pause(0.05)
+            if time.monotonic() - began > PATIENCE:
+                raise self._report(
+                    f"still waiting for {[worker.group for worker in app.workers if not worker.is_finished]}"
+                )
+        if _has_ended(app):
+            return
+        await pilot.pause()
+        await pilot.pause()
+        for wrong in disagreements(app):
+            raise self._report(wrong)
+
+    async def _still_answers(self, app: Explorer, pilot: Pilot[None]) -> None:
+        """Find that heads are shown, keys help, and the engine computes what a new one does."""
+        self._done.append("<does it still answer?>")
+        await pilot.resize_terminal(100, 30)
+        for _ in range(4):
+            await pilot.press("escape")
+        await self._rest(app, pilot)
+        if _has_ended(app):
+            return
+        if len(app.screen_stack) > 1:
+            raise self._report(f"{app.screen!r} does not close")
+        await pilot.press("t", "1", "right_square_bracket", "left_square_bracket")
+        head = app.conductor.selected
+        if head is None or head.is_layer:
+            await pilot.press("right_square_bracket")
+            head = app.conductor.selected
+        await self._rest(app, pilot)
+        assert head is not None
+        if (
+            str(head) not in app.views.spectra.title_line.shown.plain
+            or " = " not in app.views.spectra.readout_line.shown.plain
+        ):
+            raise self._report(f"{head} is not shown:\n{screen_text(app)}")
+        await pilot.press("question_mark")
+        await pilot.pause()
+        if "anywhere" not in screen_text(app) and "Next" not in screen_text(app):
+            raise self._report(f"? shows no keys:\n{screen_text(app)}")
+        await pilot.press("escape")
+        await self._compare(app, head)
+
+    async def _compare(self, app: Explorer, head: Head) -> None:
+        """Find that the engine's thread still computes, and what a fresh one computes."""
+        fresh = Engine(EngineOptions(use_cache=False))
+        try:
+            await asyncio.wrap_future(fresh.open(self._model, lambda progress: None))
+            expected = await asyncio.wrap_future(fresh.head_spectra(head))
+        finally:
+            fresh.stop()
+        found = await asyncio.wait_for(asyncio.wrap_future(app.engine.head_spectra(head)), 30)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(
+                one.singular_values, other.singular_values, rtol=1e-9, atol=1e-12, err_msg=str(head)
+            )
+
+
+def press(app: App[Any], key: str) -> None:
+    """Send a key as a terminal's driver does, without waiting for what it does."""
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    driver = app._driver
+    assert driver is not None
+    driver.send_message(events.Key(key, _character(key)))
+
+
+def _character(key: str) -> str | None:
+    """Give the character that a key types, if it types one."""
+    import unicodedata
+
+    if len(key) == 1:
+        return key
+    try:
+        return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
+    except KeyError:
+        return None
+
+
+def _keys(app: Explorer) -> list[str]:
+    """List the keys that do something where the focus is, but for those that leave."""
+    return [
+        key for key, active in app.screen.active_bindings.items()
+        if not active.binding.action.startswith(LEAVING) and key != "ctrl+c" and active.binding.id != "chooser.quit"
+    ]  # fmt: skip
+
+
+def _has_ended(app: Explorer) -> bool:
+    """Say whether the program has been left, as by a click on the key that does so."""
+    return app._exit or bool(app.failure) or app.unforeseen is not None
+
+
+def main() -> None:
+    """Play for long."""
+    parser = argparse.ArgumentParser(prog="python -m tests.monkey", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--keys", type=int, default=20000)
+    parser.add_argument("--rests", type=float, default=0.03)
+    parser.add_argument("models", nargs="*", default=["demo"])
+    asked = parser.parse_args()
+    models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
+    with tempfile.TemporaryDirectory() as home:
+        os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
+        os.chdir(home)  # where exports go
+        monkey = Monkey(asked.seed, models, asked.rests)
+        began = time.monotonic()
+        asyncio.run(monkey.play(asked.keys))
+    print(f"seed {asked.seed}: {monkey.pressed} keys, {monkey.opened} models opened, {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""The manual and the shells' completion say what the command line itself says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.opening import run_apart
+from tui.command_line import command
+from tui.commands import VIEWS
+from tui.key_table import bindings
+from tui.manual import man_page
+
+COMPLETE = "import sys; sys.argv = ['attn-tui']; from tui.command_line import main; main()"
+"""The program, as a shell runs it to ask for words."""
+
+
+def plain(roff: str) -> str:
+    """Give roff's text without its escapes."""
+    return re.sub(r"\\f[BIR]|\\&", "", roff).replace(r"\-", "-").replace(r"\e", "\\")
+
+
+def test_every_command_option_and_key_is_in_the_manual() -> None:
+    page = plain(man_page(command))
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        each = command.get_command(context, name)
+        assert each is not None
+        assert each.hidden or f".SS attn-tui {name}\n" in page
+        for parameter in each.params:
+            for option in parameter.opts if isinstance(parameter, click.Option) else ():
+                assert re.search(rf"^[^\n]*{re.escape(option)}(?![\w-])", page, re.MULTILINE), option
+    for view in VIEWS:
+        assert f"\n{view} " in page
+    for binding in bindings():
+        described = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in binding.description)
+        assert described in page, binding.id
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_groff_has_nothing_to_say_against_the_manual() -> None:
+    done = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww"], input=man_page(command), capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert "ε of the energy rank" in done.stdout
+    assert "attn-tui export MODEL VIEW" in re.sub("\x1b\\[\\d*m|.\x08", "", done.stdout)
+
+
+def offered(line: str, folder: Path | None = None, **environment: str) -> list[str]:
+    """Give what bash would be told of a half-typed line whose last word is the one to complete."""
+    code = f"import os, tui.command_line; os.chdir({str(folder or Path.cwd())!r}); {COMPLETE}"
+    answer = run_apart(
+        code,
+        _ATTN_TUI_COMPLETE="bash_complete",
+        COMP_WORDS=line,
+        COMP_CWORD=str(len(line.split()) - (not line.endswith(" "))),
+        **environment,
+    )
+    return [word.partition(",")[2] for word in answer.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("attn-tui exp", ["export"]),
+        ("attn-tui --ver", ["--version"]),
+        ("attn-tui export demo ran", ["ranks"]),
+        ("attn-tui export demo ranks --matrix Q", ["Q", "QK"]),
+        ("attn-tui demo --dtype f", ["float32", "float16"]),
+        ("attn-tui demo --theme textual-", ["textual-dark", "textual-light"]),
+        ("attn-tui demo --device c", ["cpu", "cuda"]),
+        ("attn-tui completion f", ["fish"]),
+        ("attn-tui demo --no-", ["--no-cache"]),
+        ("attn-tui export ./some", ["./some"]),
+    ],
+)
+def test_commands_options_and_choices_are_completed(line: str, words: list[str]) -> None:
+    assert offered(line) == words
+
+
+def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    for name in ("models--gpt2", "models--openai--gpt-oss", "models--half", "datasets--gpt3"):
+        (here / "hub" / name / ("refs" if name.endswith("half") else "snapshots")).mkdir(parents=True)
+    (here / "gpt-mine").mkdir()
+    for line in ("attn-tui export ", "attn-tui demo --vs "):
+        assert offered(line, here, HF_HOME=str(here)) == ["demo", "gpt2", "openai/gpt-oss", "gpt-mine/", "hub/"]
+    assert offered("attn-tui gp", here, HF_HOME=str(here)) == ["gpt2", "gpt-mine/"]
+
+
+def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
+    heavy = "('torch', 'transformers', 'huggingface_hub', 'numpy', 'textual')"
+    code = COMPLETE.replace("main()", "").rstrip("; ") + (
+        "\nfrom tui.command_line import command\n"
+        "try: command()\n"
+        f"except SystemExit: print([name for name in {heavy} if name in sys.modules])\n"
+    )
+    for line, word in (("attn-tui ", "1"), ("attn-tui exp", "1"), ("attn-tui demo --d", "2")):
+        answer = run_apart(code, _ATTN_TUI_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=word)
+        assert answer.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    program = tmp_path / "attn-tui"
+    python = shutil.which("python")
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
+    program.chmod(0o755)
+    script = run_apart(
+        "import sys; sys.argv = ['attn-tui', 'completion', 'bash']; from tui.command_line import main; main()"
+    )
+    asked = (
+        f"{script}\nCOMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3\n"
+        '_attn_tui_completion attn-tui; echo "${COMPREPLY[@]}"'
+    )
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, env=os.environ | path, check=True)
+    assert done.stdout.split() == ["spectrum"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
+    script = run_apart(
+        f"import sys; sys.argv = ['attn-tui', 'completion', {shell!r}]; from tui.command_line import main; main()"
+    )
+    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in script
+    if shutil.which(shell) is not None:
+        subprocess.run([shell, "-n"], input=script, text=True, check=True, capture_output=True)

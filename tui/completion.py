@@ -1,0 +1,58 @@
+"""What a shell is offered for a word that is half typed. It answers between two keys, so nothing heavy is imported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+"""Who writes the script of each shell, and its answers."""
+
+FIRST_WORD = "attn-tui.first_word"
+"""Key of a context's `meta` that says whether nothing was typed before."""
+
+PREFIX = "models--"
+"""How the folders of the Hub's cache begin; the parts of the model's name follow, with ``--`` between them."""
+
+
+def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the demo, the models in the local Hub cache and the folders that are here; else what files there are."""
+    if incomplete.startswith((".", "/", "~")):
+        return [CompletionItem(incomplete, type="file")]
+    folders = (f"{each.name}/" for each in sorted(Path().iterdir()) if each.is_dir() and not each.name.startswith("."))
+    found = [name for name in ("demo", *_cached_models(), *folders) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in found] or [CompletionItem(incomplete, type="file")]
+
+
+def complete_first_word(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer models, and where nothing was typed before, commands."""
+    if not ctx.meta[FIRST_WORD]:
+        return complete_model(ctx, parameter, incomplete)
+    from tui.command_line import command
+
+    commands = click.Group.shell_complete(command, click.Context(command), incomplete)
+    models = complete_model(ctx, parameter, incomplete)
+    return commands + [each for each in models if each.type == "plain" or not commands]
+
+
+def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the themes."""
+    from textual.theme import BUILTIN_THEMES
+
+    return [CompletionItem(name) for name in sorted(BUILTIN_THEMES) if name.startswith(incomplete)]
+
+
+def complete_device(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer kinds of devices; which of them this machine has only torch knows, which takes a second to ask."""
+    return [CompletionItem(name) for name in ("auto", "cpu", "cuda", "mps") if name.startswith(incomplete)]
+
+
+def _cached_models() -> list[str]:
+    """Name the models of the local Hub cache, found where the Hub's own library keeps them, without importing it."""
+    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
+    folders = Path(os.path.expandvars(os.path.expanduser(cache))).glob(f"{PREFIX}*/snapshots")
+    return sorted(each.parent.name.removeprefix(PREFIX).replace("--", "/") for each in folders)
