@@ -28,9 +28,8 @@ def _in_selection(app: Explorer) -> Iterator[str]:
     title = app.views.spectra.title_line.shown.plain
     if selected is not None and str(selected) not in title:
         yield f"{selected} is selected, and the spectra say {title!r}"
-    active = app.views.active
     with contextlib.suppress(EngineError):  # where nothing is shown, which the view says
-        app.conductor.table(active.view)
+        app.conductor.table()
 
 
 def _in_focus(app: Explorer) -> Iterator[str]:

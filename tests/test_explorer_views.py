@@ -22,7 +22,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         await pilot.press("2")
         for measure in MEASURES:
             assert measure.title in shown(app.views.ranks.title_line)
-            table, _ = app.conductor.table("ranks")
+            table, _ = app.conductor.table()
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
@@ -45,7 +45,7 @@ async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> Non
         after = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
-        table, _ = app.conductor.table("ranks")
+        table, _ = app.conductor.table()
         assert [row[6] for row in table][:6] == [int(cell) for cell in after[1:]]
 
 
@@ -66,7 +66,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
         await settle(pilot)
         rows = [str(app.views.ranks.table.get_row_at(number)[0]) for number in range(2)]
         assert rows == ["L0", "L1"]
-        table, subject = app.conductor.table("ranks")
+        table, subject = app.conductor.table()
         assert subject == "model"
         assert {row[2] for row in table} == {"all"}
         assert len(list(table)) == 12

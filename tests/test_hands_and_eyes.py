@@ -182,7 +182,7 @@ async def test_a_cell_a_row_and_the_view_are_copied_as_they_are_written(
             await settle(pilot)
             await pilot.press("down", "right", "ctrl+y")
             await settle(pilot)
-            table, _ = app.conductor.table(app.views.active.view)
+            table, _ = app.conductor.table()
             written = io.StringIO()
             write_rows(table, written)
             assert list(csv.reader(io.StringIO(clipboard(app)), delimiter="\t")) == list(

@@ -145,11 +145,11 @@ class Actions(
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""
-        self.conductor.switch_on()
+        self.conductor.off.switch_on()
 
     def action_off_way(self) -> None:
         """Switch heads off by their mean, or by zero."""
-        self.conductor.change_off()
+        self.conductor.off.change_way()
 
     def action_view(self, view: str) -> None:
         """Go to a view."""
@@ -188,11 +188,13 @@ class Actions(
 
     def action_distance(self) -> None:
         """Show QK at a distance, or without positions."""
-        self.conductor.toggle_distance()
+        if self.conductor.distance is not None:
+            self.conductor.distance.toggle()
 
     def action_turn(self, step: int) -> None:
         """Change the distance."""
-        self.conductor.change_distance(step)
+        if self.conductor.distance is not None:
+            self.conductor.distance.step(step)
 
     def action_averaging(self) -> None:
         """Show the head's map, or a mean."""

@@ -198,7 +198,7 @@ class Explorer(Actions):
     def _head_switched(self, event: HeadSwitched) -> None:
         """Switch a head off or on."""
         if self.is_ready and self.conductor.has(event.head):
-            self.conductor.switch(event.head)
+            self.conductor.off.switch(event.head)
 
     @on(TokenPicked)
     def _token_picked(self, event: TokenPicked) -> None:
@@ -228,8 +228,8 @@ class Explorer(Actions):
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
         """Show QK at another distance."""
-        if self.is_ready:
-            self.conductor.change_distance(event.step)
+        if self.is_ready and self.conductor.distance is not None:
+            self.conductor.distance.step(event.step)
 
     @on(CellMoved)
     def _cell_moved(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from textual.worker import Worker
@@ -19,22 +18,21 @@ from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
-from engine.values.view import Scope
 from engine.values.views import CONTRIBUTIONS, VIEWS, view_after
 from tui.asking import Asking
 from tui.coloured import Coloured
 from tui.comparing import Comparing
-from tui.export_view import subject_of, table_on_screen
+from tui.distance import Distance
 from tui.exporting import Exporting
-from tui.facts import line_of_two, model_line, short_name
+from tui.facts import model_line
+from tui.heads_off import HeadsOff
+from tui.learning import Learning
 from tui.messages import Advanced, GroupReady
 from tui.overview import Overview
-from tui.panes.cell import CellPane
-from tui.panes.table import TablePane
-from tui.panes.text import TextPane
 from tui.reading import Reading
 from tui.restoring import Restoring
 from tui.sentences import Sentences
+from tui.shown_table import shown_table
 from tui.start import Start
 from tui.tables import Tables
 from tui.walk import head_after, layer_after
@@ -44,8 +42,6 @@ from tui.weights import Weights
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from tui.app import Explorer
-
-Answer = TypeVar("Answer")
 
 DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
 """What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
@@ -61,13 +57,13 @@ class Conductor:
         self.selected: Head | None = None
         self.ways: Ways | None = None
         self._is_drawn = False
-        self._off = NOTHING_OFF
         self._reading: Reading | None = None
         self._tables: Tables | None = None
         self._first_text: str | None = None
         self._sweep: Future[None] | None = None
-        self._is_labelled = False
-        self._is_turning = False
+        self._learning: Learning | None = None
+        self.distance: Distance | None = None
+        self.off = HeadsOff(app.tree_widget, self._switched_off)
         self.comparing: Comparing | None = None
         self.overview = Overview(app.engine, app.views, self._run, self._report, self.go_to)
         self.exporting = Exporting(app, self)
@@ -157,12 +153,13 @@ class Conductor:
         asking = Asking(outline, self._app.engine.options, self._app.views, self._weights, self._reading, self._tables)
         self.exporting.begin(outline, asking)
         self.comparing = Comparing(self._app, self._weights, outline, self._run)
+        self.distance = Distance(app, self._weights, self._tables, self._run)
+        self._learning = Learning(app, self._weights, self._reading, self.overview, self.comparing, self._run)
         self.overview.open(outline, self._weights)
         self._app.show_model(model_line(outline))
         for note in outline.notes:
             self._app.notify(note, severity="warning", markup=False)
-        if self._app.engine.is_comparing:
-            self._run(self._compare(), "compare")
+        self._learning.compare()
         self._app.tree_widget.fill(outline)
         self._app.tree_widget.go_to(begin)
         self._app.call_after_refresh(self._app.do_kept_keys)
@@ -171,21 +168,6 @@ class Conductor:
             self._look(begin, sentence)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
             self._app.call_after_refresh(self._look, begin, sentence)
-
-    async def _compare(self) -> None:
-        """Open the other model and say what of it is compared."""
-        try:
-            comparison = await asyncio.wrap_future(self._app.engine.compare(self._app.report))
-        except Superseded:
-            return
-        except EngineError as error:
-            self._app.fail(str(error))
-            return
-        self._app.show_model(line_of_two(comparison))
-        if self._weights is not None:
-            self._weights.pair(short_name(comparison.other))
-        for note in filter(None, (*comparison.other.notes, comparison.note)):
-            self._app.notify(note, severity="warning", markup=False)
 
     def _look(self, begin: Head, sentence: str | None) -> None:
         """Show the first head; what else there is to do waits until it is on screen."""
@@ -211,33 +193,15 @@ class Conductor:
         if self._first_text is not None:
             self.read(self._first_text)
         self._sweep = self._app.engine.sweep(self._swept)
-        self._run(self._fetch_memory(), "memory")
+        if self._learning is not None:
+            self._learning.measure_memory()
 
     def _has_read(self) -> None:
         """List a sentence that was read, and have the heads labelled."""
         if self._reading is not None and self._reading.sentence is not None:
             self.sentences.has_read(self._reading.sentence)
-        self._label()
-
-    def _label(self) -> None:
-        """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""
-        if not self._is_labelled:
-            self._is_labelled = True
-            self._run(self._fetch_labels(), "labels")
-
-    async def _fetch_labels(self) -> None:
-        """Learn what the heads are called; where that fails, the next sentence is another chance."""
-        try:
-            labels = await asyncio.wrap_future(self._app.engine.labels(self._advance))
-        except EngineError:
-            self._is_labelled = False
-            self._advance(Progress("", 1, 1, ""))
-        else:
-            if self._weights is not None:
-                self._weights.learn_labels(labels)
-                self.overview.read_out()
-            if self.comparing is not None:
-                self.comparing.draw()
+        if self._learning is not None:
+            self._learning.label()
 
     def _advance(self, progress: Progress) -> None:
         """Pass on how far work in the background is; called on the engine thread."""
@@ -262,24 +226,8 @@ class Conductor:
         """Say how far something has come that was asked for."""
         self._app.post_message(Advanced(progress))
 
-    def switch(self, head: Head) -> None:
-        """Switch a head off while sentences are read, or on again."""
-        others = tuple(each for each in self._off.heads if each != head)
-        self._switch_off(replace(self._off, heads=others if head in self._off.heads else (*others, head)))
-
-    def switch_on(self) -> None:
-        """Switch all heads on again."""
-        self._switch_off(replace(self._off, heads=()))
-
-    def change_off(self) -> None:
-        """Switch heads off by their mean over the sentence's tokens, or by zero again."""
-        self._switch_off(replace(self._off, by_mean=not self._off.by_mean))
-
-    def _switch_off(self, off: Off) -> None:
+    def _switched_off(self, off: Off) -> None:
         """Show maps and predictions with other heads switched off."""
-        self._off = off
-        self._app.tree_widget.off = frozenset(off.heads)
-        self._app.tree_widget.refresh_notes()
         if self._reading is not None and self._tables is not None:
             self._reading.switch_off(off if off.heads else NOTHING_OFF)
             if self.comparing is not None:
@@ -339,8 +287,8 @@ class Conductor:
             self.ways.leave()
         self.selected = name
         self._is_drawn = True
-        if name is None:
-            self._run(self._fetch_memory(), "memory")
+        if name is None and self._learning is not None:
+            self._learning.measure_memory()
         self._weights.select(name, with_neighbours=self._sweep is not None)
         self.overview.select(name)
         if self._tables is not None:
@@ -365,64 +313,11 @@ class Conductor:
         if self._tables is not None:
             self._tables.resume()
 
-    def toggle_distance(self) -> None:
-        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.
-
-        While the first such QK is worked out, a second press is one too many and changes nothing.
-        """
-        if self._weights is None:
-            return
-        if self._is_turning or self._weights.is_turning:
-            self._app.key_line.say("QK at a distance is being worked out …")
-        elif self._weights.distance is None:
-            self._is_turning = True
-            self._run(self._begin_distance(self._weights), "begin distance")
-        else:
-            self._turn(None)
-
-    async def _begin_distance(self, weights: Weights) -> None:
-        """Turn nothing at first; where a model has no rotary positions, say so."""
-        name = self.selected or weights.knowledge.outline.layers[0].name
-        try:
-            await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "distance", 0))
-        except Superseded:
-            raise
-        except EngineError as error:
-            self._app.notify(str(error), severity="warning", markup=False)
-        else:
-            self._turn(0)
-        finally:
-            self._is_turning = False
-
-    def change_distance(self, step: int) -> None:
-        """Move the key away from the query, or nearer, where QK is shown at a distance."""
-        if self._weights is not None and self._weights.distance is not None:
-            self._turn(max(self._weights.distance + step, 0))
-
-    def _turn(self, distance: int | None) -> None:
-        """Show everything of QK at a distance, or without positions (None)."""
-        self._app.views.spectra.graph.is_at_distance = distance is not None
-        if self._weights is not None and self._tables is not None:
-            self._weights.turn(distance)
-            self._tables.turn(distance)
-
     def look_at_cell(self) -> None:
         """Follow the map's cursor with what is in view beside the map."""
         self.coloured.follow()
         if self._tables is not None and self._app.views.table is not None:
             self._tables.draw()
-
-    async def _fetch_memory(self) -> None:
-        """Learn what the model takes of memory and what is free now, which the model's page says."""
-        try:
-            memory = await asyncio.wrap_future(self._app.engine.memory())
-        except EngineError:
-            return  # what keeps a model from being measured is said by what needs it
-        placement = memory.placement
-        if self._reading is not None and placement is not None:
-            self._reading.warn(placement.refusal or placement.notice)
-        if self._weights is not None:
-            self._weights.report_memory(memory)
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
@@ -444,7 +339,7 @@ class Conductor:
 
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off, or the maps again."""
-        if not self._app.engine.is_comparing and not self._off.heads:
+        if not self._app.engine.is_comparing and not self.off.now.heads:
             self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with o in the tree", markup=False)
         elif self._reading is not None:
             self._app.views.go_to("attention")
@@ -460,8 +355,8 @@ class Conductor:
         if self._weights is not None:
             self.go_to(layer_after(self._weights.knowledge.outline, self.selected, step))
 
-    def table(self, view: str, attention: AttentionMap | None = None) -> tuple[Table, str]:
-        """Give the table that a view draws, and what it is of.
+    def table(self, attention: AttentionMap | None = None) -> tuple[Table, str]:
+        """Give the table that the active view draws, and what it is of; see `tui.shown_table.shown_table`.
 
         Raises
         ------
@@ -469,21 +364,7 @@ class Conductor:
         """
         if self._weights is None:
             raise EngineError("no model is open yet; nothing was written")
-        pane = self._app.views.active
-        if isinstance(pane, TablePane) and view == pane.view:
-            cell = self._app.views.attention.cell if isinstance(pane, CellPane) else None
-            distance = self._weights.distance if "distance" in VIEWS[view].options else None
-            subject = subject_of(None if VIEWS[view].scope is Scope.MODEL else self.selected, distance)
-            return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
-        if isinstance(pane, TextPane) and view == pane.view:
-            return pane.table_on_screen(), subject_of(self.selected, None)
-        if self.overview.is_active:
-            return self.overview.table()
-        attention = attention or self._app.views.attention.shown
-        return table_on_screen(
-            view, self._weights.knowledge, self.selected, self._weights.epsilon, attention, self._weights.distance,
-            self._weights.other
-        )  # fmt: skip
+        return shown_table(self._app.views, self._weights, self.overview, self.selected, attention)
 
     @property
     def name_of_several(self) -> tuple[str, str] | None:

@@ -120,14 +120,14 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
         weights = attention.weights[query].tolist()
         return Copied(written([weights], "the row"), f"query {query}, the weights of {len(weights)} keys")
     if isinstance(pane, SpectraPane) and pane.graph.matrix:
-        table, _ = conductor.table(pane.view)
+        table, _ = conductor.table()
         matrix, index = pane.graph.matrix, pane.graph.index
         places = [table.columns.index(name) for name in ("matrix", "index")]
         rows = [row for row in table if [row[place] for place in places] == [matrix, index]]
         return Copied(written(rows, "the row"), f"σ {index} of {matrix}")
     if isinstance(pane, RanksPane) and conductor.selected is not None and conductor.weights is not None:
         name, measure = conductor.selected, conductor.weights.measure
-        table, _ = conductor.table(pane.view)
+        table, _ = conductor.table()
         at, value = table.columns.index("matrix"), table.columns.index(measure.name)
         own = (name.stack, name.layer, name.label)
         numbers = {row[at]: row[value] for row in table if tuple(row[:3]) == own}
@@ -167,6 +167,6 @@ def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
     ------
     EngineError : where there is none, or it is too large.
     """
-    table = several or conductor.table(pane.view, attention)[0]
+    table = several or conductor.table(attention)[0]
     text = written(chain([table.columns], table), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")

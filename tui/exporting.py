@@ -133,7 +133,7 @@ class Exporting:
             name, subject = several
             return file_stem(outline, None, subject, name)
         if self.view != "attention":
-            table, subject = self._conductor.table(self.view)
+            table, subject = self._conductor.table()
             return file_stem(outline, stack, subject, table.view)
         shown = self._app.views.attention.shown_name
         if shown is None:

@@ -73,7 +73,7 @@ class Jobs:
             attention = await self._conductor.whole_map()
         table = await self._conductor.table_of_several()
         if table is None:
-            table, _ = self._conductor.table(view, attention)
+            table, _ = self._conductor.table(attention)
         total = 0 if attention is None else attention.weights.size
         if attention is not None and total > LONG:
             estimate = size(estimated_bytes(attention))

@@ -1,0 +1,72 @@
+"""QK with the key at a distance from the query: asked for, moved, and put away again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError, Superseded
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.tables import Tables
+    from tui.weights import Weights
+
+
+class Distance:
+    """Turns what is shown of an open model's QK.
+
+    Parameters
+    ----------
+    app : whose spectra these are.
+    weights, tables : what follows the distance.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    """
+
+    def __init__(
+        self, app: Explorer, weights: Weights, tables: Tables, run: Callable[[Awaitable[None], str], None]
+    ) -> None:
+        self._app = app
+        self._weights = weights
+        self._tables = tables
+        self._run = run
+        self._is_turning = False
+
+    def toggle(self) -> None:
+        """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.
+
+        While the first such QK is worked out, a second press is one too many and changes nothing.
+        """
+        if self._is_turning or self._weights.is_turning:
+            self._app.key_line.say("QK at a distance is being worked out …")
+        elif self._weights.distance is None:
+            self._is_turning = True
+            self._run(self._begin(), "begin distance")
+        else:
+            self._turn(None)
+
+    async def _begin(self) -> None:
+        """Turn nothing at first; where a model has no rotary positions, say so."""
+        name = self._app.conductor.selected or self._weights.knowledge.outline.layers[0].name
+        try:
+            await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "distance", 0))
+        except Superseded:
+            raise
+        except EngineError as error:
+            self._app.notify(str(error), severity="warning", markup=False)
+        else:
+            self._turn(0)
+        finally:
+            self._is_turning = False
+
+    def step(self, step: int) -> None:
+        """Move the key away from the query, or nearer, where QK is shown at a distance."""
+        if self._weights.distance is not None:
+            self._turn(max(self._weights.distance + step, 0))
+
+    def _turn(self, distance: int | None) -> None:
+        """Show everything of QK at a distance, or without positions (None)."""
+        self._app.views.spectra.graph.is_at_distance = distance is not None
+        self._weights.turn(distance)
+        self._tables.turn(distance)

@@ -1,0 +1,45 @@
+"""The heads that are switched off while sentences are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from engine.values.heads import Head
+from engine.values.off import NOTHING_OFF, Off
+from tui.tree import HeadTree
+
+
+class HeadsOff:
+    """Which heads are off, and how.
+
+    Parameters
+    ----------
+    tree : which strikes them through.
+    tell : told what is off now, after each change.
+    """
+
+    def __init__(self, tree: HeadTree, tell: Callable[[Off], None]) -> None:
+        self.now = NOTHING_OFF
+        self._tree = tree
+        self._tell = tell
+
+    def switch(self, head: Head) -> None:
+        """Switch a head off, or on again."""
+        others = tuple(each for each in self.now.heads if each != head)
+        self._change(replace(self.now, heads=others if head in self.now.heads else (*others, head)))
+
+    def switch_on(self) -> None:
+        """Switch all heads on again."""
+        self._change(replace(self.now, heads=()))
+
+    def change_way(self) -> None:
+        """Switch heads off by their mean over the sentence's tokens, or by zero again."""
+        self._change(replace(self.now, by_mean=not self.now.by_mean))
+
+    def _change(self, off: Off) -> None:
+        """Switch other heads off."""
+        self.now = off
+        self._tree.off = frozenset(off.heads)
+        self._tree.refresh_notes()
+        self._tell(off)

@@ -1,0 +1,103 @@
+"""What is learned of an open model beside what is looked at: its heads' labels, its memory, a second model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError, Superseded
+from engine.values.progress import Progress
+from tui.facts import line_of_two, short_name
+from tui.messages import Advanced
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.comparing import Comparing
+    from tui.overview import Overview
+    from tui.reading import Reading
+    from tui.weights import Weights
+
+
+class Learning:
+    """Asks the engine for what takes long, and tells those who show it.
+
+    Parameters
+    ----------
+    app : whose model it is.
+    weights, reading, overview, comparing : who show what is learned.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+    """
+
+    def __init__(
+        self,
+        app: Explorer,
+        weights: Weights,
+        reading: Reading,
+        overview: Overview,
+        comparing: Comparing,
+        run: Callable[[Awaitable[None], str], None],
+    ) -> None:
+        self._app = app
+        self._weights = weights
+        self._reading = reading
+        self._overview = overview
+        self._comparing = comparing
+        self._run = run
+        self._is_labelled = False
+
+    def compare(self) -> None:
+        """Open the second model, if one was named, and say what of it is compared."""
+        if self._app.engine.is_comparing:
+            self._run(self._compare(), "compare")
+
+    async def _compare(self) -> None:
+        """Open the other model and say what of it is compared."""
+        try:
+            comparison = await asyncio.wrap_future(self._app.engine.compare(self._app.report))
+        except Superseded:
+            return
+        except EngineError as error:
+            self._app.fail(str(error))
+            return
+        self._app.show_model(line_of_two(comparison))
+        self._weights.pair(short_name(comparison.other))
+        for note in filter(None, (*comparison.other.notes, comparison.note)):
+            self._app.notify(note, severity="warning", markup=False)
+
+    def label(self) -> None:
+        """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""
+        if not self._is_labelled:
+            self._is_labelled = True
+            self._run(self._fetch_labels(), "labels")
+
+    async def _fetch_labels(self) -> None:
+        """Learn what the heads are called; where that fails, the next sentence is another chance."""
+        try:
+            labels = await asyncio.wrap_future(self._app.engine.labels(self._advance))
+        except EngineError:
+            self._is_labelled = False
+            self._advance(Progress("", 1, 1, ""))
+        else:
+            self._weights.learn_labels(labels)
+            self._overview.read_out()
+            self._comparing.draw()
+
+    def _advance(self, progress: Progress) -> None:
+        """Pass on how far work in the background is; called on the engine thread."""
+        self._app.post_message(Advanced(progress))
+
+    def measure_memory(self) -> None:
+        """Learn what the model takes of memory and what is free now, which the model's page says."""
+        self._run(self._fetch_memory(), "memory")
+
+    async def _fetch_memory(self) -> None:
+        """Learn what there is of memory."""
+        try:
+            memory = await asyncio.wrap_future(self._app.engine.memory())
+        except EngineError:
+            return  # what keeps a model from being measured is said by what needs it
+        placement = memory.placement
+        if placement is not None:
+            self._reading.warn(placement.refusal or placement.notice)
+        self._weights.report_memory(memory)

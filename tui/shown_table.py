@@ -1,0 +1,51 @@
+"""The table that the active view draws: one value, which is drawn, copied and written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.values.heads import Head
+from engine.values.tables import Table
+from engine.values.view import Scope
+from engine.values.views import VIEWS
+from tui.export_view import subject_of, table_on_screen
+from tui.panes.cell import CellPane
+from tui.panes.table import TablePane
+from tui.panes.text import TextPane
+
+if TYPE_CHECKING:
+    from engine.values.attention import AttentionMap
+    from tui.overview import Overview
+    from tui.views import Views
+    from tui.weights import Weights
+
+
+def shown_table(
+    views: Views, weights: Weights, overview: Overview, selected: Head | None, attention: AttentionMap | None
+) -> tuple[Table, str]:
+    """Give the table that the active view draws, and what it is of.
+
+    Parameters
+    ----------
+    views, weights, overview, selected : what is on screen, and of what.
+    attention : all weights of the map, where that is the view; None where those on screen are all.
+
+    Raises
+    ------
+    EngineError : when the view shows nothing yet.
+    """
+    pane = views.active
+    if isinstance(pane, TablePane):
+        view = VIEWS[pane.view]
+        distance = weights.distance if "distance" in view.options else None
+        subject = subject_of(None if view.scope is Scope.MODEL else selected, distance)
+        cell = views.attention.cell if isinstance(pane, CellPane) else None
+        return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
+    if isinstance(pane, TextPane):
+        return pane.table_on_screen(), subject_of(selected, None)
+    if overview.is_active:
+        return overview.table()
+    attention = attention or views.attention.shown
+    return table_on_screen(
+        pane.view, weights.knowledge, selected, weights.epsilon, attention, weights.distance, weights.other
+    )
