@@ -89,6 +89,7 @@ def test_the_layers_hand_on_what_they_do_in_eager_mode(model_type: str, tiny_mod
     reader.read(SENTENCE, no_hurry)
     with without_kernels(reader):
         reader.read(ANOTHER, no_hurry)
+        reader.forget(SENTENCE)  # which else is not read again
         reader.read(SENTENCE, no_hurry)
     hook.remove()
     torch.testing.assert_close(states[0], states[2], rtol=1e-4, atol=1e-4)

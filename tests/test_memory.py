@@ -176,6 +176,7 @@ def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:
 async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_it_is(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)  # what takes no time is not said else
     async with explorer(tiny_model("llama")) as (app, pilot):
         said: list[str] = []
         monkeypatch.setattr(app.views.attention, "show_message", lambda title, message: said.append(message))

@@ -101,6 +101,7 @@ class Reader(MapReader):
         found = None if self._kept is None else self._kept.take(text, off)
         if found is not None:
             self._put_away()
+            self._need_room(len(found.sentence.ids))
             self._sentence, self._off, self._decoder_ids = found.sentence, found.off, found.decoder_ids
             self._calls = dict(found.calls)
             return found.sentence
