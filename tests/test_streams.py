@@ -11,6 +11,7 @@ import pytest
 
 from tests.explorer import explorer, settle
 from tests.exporting import exported, refusal
+from tests.test_wrong_input import attn_tui
 from tui.pictures import picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.command_line import main; main()"]
@@ -43,9 +44,11 @@ def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: P
     assert exported("demo", "ranks", "--head", "L0H0", "-o", "-") == exported("demo", "ranks", "--head", "L0H0")
 
 
-def test_a_format_and_an_ending_must_agree(tmp_path: Path) -> None:
-    assert "ends as csv" in refusal("demo", "ranks", "--format", "parquet", "-o", str(tmp_path / "x.csv"), code=2)
-    assert "NPZ is of arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
+def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> None:
+    for name, said in (("a.xyz", " as csv, which"), ("a.csv", "")):
+        done = attn_tui("export", "demo", "ranks", "--head", "L0H0", "-o", name, folder=tmp_path)
+        assert done.stderr.startswith(f"attn-tui: wrote {name}{said}")
+    assert "leave NPZ to arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
 
 
 def test_a_variable_that_an_option_does_not_take_is_named_and_not_used() -> None:
@@ -62,13 +65,15 @@ async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     async with explorer("demo", head="L1H0") as (app, pilot):
-        for view in ("3", "w"):
-            await pilot.press(view)
-            await settle(pilot)
-            before = picture_of(app.views.active).as_ansi("truecolor")
-            assert "▓" not in before
-            assert "▓" in picture_in_glyphs(app.views.active).as_text()
-            assert picture_of(app.views.active).as_ansi("truecolor") == before
+        await pilot.press("3")
+        await settle(pilot)
+        before = picture_of(app.views.active).as_ansi("truecolor")
+        assert "▓" not in before
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
+        assert picture_of(app.views.active).as_ansi("truecolor") == before
+        await pilot.press("w")
+        await settle(pilot)
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
         for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
             await pilot.press("ctrl+t")
         await settle(pilot)

@@ -64,8 +64,8 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     for notice in export.notices:
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
-        is_told = request.format is not None or request.output.suffix == ".npz" or format_of(request.output) is not None
-        said = "" if is_told else f" as {request.written_as.upper()}, since its ending says nothing"
+        named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
+        said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
         click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
 
 

@@ -88,12 +88,7 @@ class Request:
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
         is_npz = self.written_as == "npz"
         if is_npz and self.view not in ("attention", "matrices"):
-            raise click.UsageError(
-                f"{self.view} is a table, of which there is no NPZ; csv, jsonl and parquet there are"
-            )
-        named = None if self.output is None else "npz" if self.output.suffix == ".npz" else format_of(self.output)
-        if self.format is not None and named not in (None, self.format):
-            raise click.UsageError(f"{self.output} ends as {named}; leave --format {self.format} out, or rename it")
+            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv, and leave NPZ to arrays")
         if self.output is None and (self.view == "matrices" or is_npz):
             what, name = ("matrices", "heads") if self.view == "matrices" else ("maps", "maps")
             raise click.UsageError(f"{what} are arrays, not text: give -o {name}.npz")
