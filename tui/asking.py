@@ -109,7 +109,7 @@ class Asking:
             found["position"], found["key"] = self._views.attention.cell or (None, None)
         if "top" in view.options and view.scope is Scope.MODEL and view.top != DEFAULT_TOP:
             found["top"] = view.top
-        return found | ({"norms": True} if view.grows else {})
+        return found | ({"norms": True} if "norms" in view.options else {})
 
     def command(self, view: str) -> str:
         """Write such a request as a command.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
+from tui.closed_stream import ClosedStream, unwritable
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
@@ -108,7 +110,14 @@ class ExploreCommand(ConfiguredCommand):
     ) -> click.Context:
         """Name the context as the person typed it."""
         is_first = not args  # what is parsed takes the words out of the list
-        context = super().make_context("attn-tui", args, None, **extra)
+        meant = difflib.get_close_matches(args[0], COMMANDS, 1) if len(args) > 1 else []
+        try:
+            context = super().make_context("attn-tui", args, None, **extra)
+        except click.UsageError as error:
+            if meant:
+                said = f"{error.format_message().rstrip('.')}; is the command {meant[0]} meant?"
+                raise click.UsageError(said, error.ctx) from error
+            raise
         context.meta[FIRST_WORD] = is_first
         return context
 
@@ -190,10 +199,15 @@ def main() -> None:
     code: int | str | None = 0
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)
+    sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
     try:
         command()
     except SystemExit as end:
         code = end.code
+    except OSError as error:  # of what click writes by itself, such as help
+        code = 1
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"attn-tui: {unwritable(error)}\n")
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()

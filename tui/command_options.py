@@ -15,6 +15,7 @@ import click
 from engine.service.log import VARIABLE, write_log
 from engine.service.options import EngineOptions, limit_threads
 from engine.values.errors import EngineError
+from tui.closed_stream import is_of_a_stream, unwritable
 from tui.completion import complete_device, complete_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -167,6 +168,9 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if debug:
                 raise
+            if isinstance(error, OSError) and is_of_a_stream(error):
+                click.echo(f"attn-tui: {unwritable(error)}", err=True)
+                sys.exit(1)
             message = str(error) if isinstance(error, EngineError) else write_log(error)
             click.echo(f"attn-tui: {' '.join(message.split())}", err=True)
             sys.exit(1)

@@ -41,11 +41,11 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
     help=f"Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.\n\n\b\n{_LIST}",
 )
 @click.argument("model", shell_complete=complete_model)
-@click.argument("view", type=click.Choice(tuple(VIEWS)), metavar="VIEW")
+@click.argument("view", type=click.Choice(tuple(VIEWS), case_sensitive=False), metavar="VIEW")
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
 @click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
-@click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
+@click.option("--matrix", type=click.Choice(MATRICES, case_sensitive=False), help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
@@ -111,6 +111,8 @@ def config(init: bool, force: bool) -> None:
     from tui.command_line import explore
     from tui.config_file import describe, problems_of, write_example
 
+    if force and not init:
+        raise click.UsageError("--force writes the example of --init over a file; give both")
     if init:
         click.echo(f"written: {write_example(force)}")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,10 +51,25 @@ class ConfiguredCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Read the file, and let what it says stand for the options' defaults."""
-        config, defaults = self._take(read_config())
+        config, defaults = self._take(self._try_environment(read_config()))
         context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
         context.meta[_META] = config
         return context
+
+    def _try_environment(self, config: Config) -> Config:
+        """Leave out what the environment says that an option does not take, and say so."""
+        context, problems = click.Context(self), list(config.problems)
+        for name, parameter in self._configurable().items():
+            variable = SETTINGS[name].variable
+            said, parameter.envvar = os.environ.get(variable), variable
+            if not said:
+                continue
+            try:
+                parameter.process_value(context, said)
+            except click.BadParameter as error:
+                problems.append(f"{variable}={said}: {error.message.rstrip('.')}; it is not used")
+                parameter.envvar = None
+        return replace(config, problems=tuple(problems))
 
     def _take(self, config: Config) -> tuple[Config, dict[str, Any]]:
         """Take the values that fit their options, by parameter; of the others say what is wrong."""

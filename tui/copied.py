@@ -13,6 +13,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.tables import Cell, Table
 from tui.panes.attention import AttentionPane
+from tui.panes.overview import OverviewPane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
@@ -31,7 +32,7 @@ SHORTEST = 16
 HOW_ELSE = "e writes it to a file"
 """What to do with what is too large."""
 
-NOTHING = "there is nothing under the cursor to copy yet"
+NOTHING = "there is nothing under the cursor to copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,11 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         if not pane.graph.matrix:
             raise EngineError(NOTHING)
         return Copied(repr(pane.graph.value), f"σ {pane.graph.index} of {pane.graph.matrix}")
+    if isinstance(pane, OverviewPane) and pane.shown is not None and pane.map.head is not None:
+        cell = pane.shown.cell(pane.map.head)
+        if cell is None:
+            raise EngineError(NOTHING)
+        return Copied(str(cell), f"{pane.shown.measure} of {pane.map.head}")
     if isinstance(pane, RanksPane) and conductor.selected is not None:
         return Copied(str(conductor.selected), "the line's name; Y copies its numbers")
     raise EngineError(NOTHING)
@@ -125,6 +131,11 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
         places = [table.columns.index(name) for name in ("matrix", "index")]
         rows = [row for row in table if [row[place] for place in places] == [matrix, index]]
         return Copied(written(rows, "the row"), f"σ {index} of {matrix}")
+    if isinstance(pane, OverviewPane) and pane.map.head is not None:
+        head = pane.map.head
+        own = (head.stack, head.layer, head.label)
+        row = [row for row in pane.table_on_screen() if tuple(row[:3]) == own]
+        return Copied(written(row, "the row"), f"the line of {head}")
     if isinstance(pane, RanksPane) and conductor.selected is not None and conductor.weights is not None:
         name, measure = conductor.selected, conductor.weights.measure
         table, _ = conductor.table()

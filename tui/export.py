@@ -17,7 +17,7 @@ from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
 from engine.service.files import write_npz
-from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, write_table
+from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, format_of, write_table
 from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
@@ -44,6 +44,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     EngineError : when the request cannot be met.
     click.UsageError : when its options contradict each other.
     """
+    request = request.to_standard_output()
     request.check()
     if request.written_as in FORMATS:
         check_format(request.written_as, request.output)
@@ -63,7 +64,9 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     for notice in export.notices:
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
-        click.echo(f"attn-tui: wrote {request.output}", err=True)
+        named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
+        said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
+        click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
 
 
 def facts_of(outline: ModelOutline, revision: str | None, view: str, options: Mapping[str, Any]) -> dict[str, str]:

@@ -108,8 +108,8 @@ class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
 
     def _suggest(self) -> None:
         """Show the format, a new name, and what the same takes without the explorer."""
-        formats = formats_for(self._choice.what, self._exporting.view)
-        line = Text("format  " if formats else "")
+        formats = self._formats
+        line = Text("format  " if self._choice.what.is_table else "tables  ")
         for name in formats:
             style = Style(reverse=name == self._choice.format, meta={"@click": f"screen.choose_format('{name}')"})
             line.append(f" {FORMATS.get(name, name.upper())} ", style)
@@ -126,6 +126,11 @@ class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
         self._file.cursor_position = len(self._file.value)
         self._confirmed = None
 
+    @property
+    def _formats(self) -> tuple[str, ...]:
+        """What tables can be written as, whether or not the cursor is on one."""
+        return formats_for(self._choice.what, self._exporting.view) or tuple(FORMATS)
+
     def action_move(self, step: int) -> None:
         """Move the cursor."""
         if step > 0:
@@ -135,10 +140,9 @@ class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
 
     def action_format(self, step: int) -> None:
         """Go to the next format, or the one before."""
-        formats = formats_for(self._choice.what, self._exporting.view)
-        if formats:
-            place = formats.index(self._choice.format) + step
-            self.action_choose_format(formats[place % len(formats)])
+        formats = self._formats
+        place = formats.index(self._choice.format) + step if self._choice.format in formats else 0
+        self.action_choose_format(formats[place % len(formats)])
 
     def action_choose_format(self, format: str) -> None:
         """Take a format."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -44,7 +45,11 @@ def lines() -> Iterator[str]:
 def _state(path: Path) -> str:
     """Say of a path whether it is there; of what nobody may look into, so."""
     try:
-        return "" if path.exists() else "  (not there yet)"
+        if path.exists():
+            return ""
+        above = next((each for each in path.parents if each.exists()), None)
+        can_be_made = above is not None and above.is_dir() and os.access(above, os.W_OK)
+        return "  (not there yet)" if can_be_made else f"  (cannot be made: {above} is not writable)"
     except OSError as error:
         return f"  ({error.strerror})"
 

@@ -18,7 +18,7 @@ from engine.values.tables import Table
 from tui.choice import Choice, What
 from tui.export import Export, facts_of
 from tui.export_view import LONG, estimated_bytes
-from tui.pictures import Picture, picture_of, picture_of_screen
+from tui.pictures import Picture, picture_in_glyphs, picture_of, picture_of_screen
 from tui.writing import SAID, Counted, Report, Writing
 
 if TYPE_CHECKING:
@@ -130,7 +130,8 @@ class Jobs:
     async def _write_picture(self, what: What, path: Path) -> str:
         """Write what the screen shows of a view, or all of it; say how much that is."""
         is_whole = what is What.SCREEN
-        picture = picture_of_screen(self._app.screen_stack[0]) if is_whole else picture_of(self._app.views.active)
+        take = picture_in_glyphs if what is What.TEXT else picture_of
+        picture = picture_of_screen(self._app.screen_stack[0]) if is_whole else take(self._app.views.active)
         title = f"{self._outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
         colours = self._app.console.color_system
 

@@ -16,6 +16,9 @@ from tui.themes import ANSI, SHORT, next_theme
 MOST_SHOWN = 3
 """Lines about the configuration file that are shown; ``attn-tui config`` prints them all."""
 
+QUITTING = ("list.quit", "export.quit", "sentences.quit")
+"""The keys that quit from other screens than the views."""
+
 
 class LookActions(Parts):
     """An application with themes to go through, and with a person's own keys."""
@@ -48,7 +51,7 @@ class LookActions(Parts):
     def use_config(self, config: Config) -> None:
         """Take over the keys of a configuration file, and say soon what of the file is not used."""
         if config.keys:
-            self.set_keymap(dict(config.keys))
+            self.set_keymap(_everywhere(dict(config.keys)))
         if config.keys or config.problems:
             self.call_after_refresh(self.run_worker, self._check(config), group="config")
 
@@ -59,10 +62,16 @@ class LookActions(Parts):
             from tui.keymap import check_keys
 
             keys, wrong = await asyncio.to_thread(check_keys, config)
-            self.set_keymap(keys)
+            self.set_keymap(_everywhere(keys))
             problems += wrong
         for problem in problems[:MOST_SHOWN]:
             self.notify(problem, title="configuration", severity="warning", markup=False, timeout=10)
         if len(problems) > MOST_SHOWN:
             more = f"{len(problems) - MOST_SHOWN} more such lines: attn-tui config"
             self.notify(more, title="configuration", severity="warning", markup=False, timeout=10)
+
+
+def _everywhere(keys: dict[str, str]) -> dict[str, str]:
+    """Have a key that quits quit from every screen, unless a screen was given one of its own."""
+    quitting = keys.get("app.quit")
+    return keys if quitting is None else dict.fromkeys(QUITTING, quitting) | keys

@@ -92,6 +92,25 @@ def picture_of(widget: Widget) -> Picture:
     return Picture(tuple(strip.adjust_cell_length(size.width) for strip in compositor.render_strips(size)))
 
 
+def picture_in_glyphs(widget: Widget) -> Picture:
+    """Take a picture of a widget as a terminal without colours shows it, where each level has a sign of its own."""
+    app = widget.app
+    before, app.no_color = app.no_color, True
+    _draw_anew(widget)
+    try:
+        return picture_of(widget)
+    finally:
+        app.no_color = before
+        _draw_anew(widget)
+
+
+def _draw_anew(widget: Widget) -> None:
+    """Have nothing taken from lines that were drawn before."""
+    for each in (widget, *widget.query(Widget)):
+        each.notify_style_update()  # after which every widget works out again what it draws its levels with
+        each._styles_cache.clear()
+
+
 def picture_of_screen(screen: Screen[object]) -> Picture:
     """Take a picture of a screen, without notices that will pass."""
     size = screen.size

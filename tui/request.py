@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,10 @@ class Request:
     format: str | None = None
     """How it is to be written, if not as the file's ending says."""
 
+    def to_standard_output(self) -> Request:
+        """Read ``-o -`` and ``-o /dev/stdout`` as standard output; the file that this may be is not to be replaced."""
+        return replace(self, output=None) if str(self.output) in ("-", "/dev/stdout") else self
+
     @property
     def written_as(self) -> str:
         """The format: what was asked for, else what the file's ending says, else CSV."""
@@ -83,6 +87,8 @@ class Request:
         if "off" in given and self.view == ABLATION.name and {"layer", "head", "stack"} & given.keys():
             raise click.UsageError("heads that --off names are off together; leave --layer, --head and --stack out")
         is_npz = self.written_as == "npz"
+        if is_npz and self.view not in ("attention", "matrices"):
+            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv, and leave NPZ to arrays")
         if self.output is None and (self.view == "matrices" or is_npz):
             what, name = ("matrices", "heads") if self.view == "matrices" else ("maps", "maps")
             raise click.UsageError(f"{what} are arrays, not text: give -o {name}.npz")
@@ -94,8 +100,6 @@ class Request:
             raise click.UsageError(f"{self.view} is of the circuits, --matrix QK or OV")
         if self.output is not None and not self.output.name:
             raise click.UsageError("-o needs the name of a file")
-        if is_npz and self.view not in ("attention", "matrices"):
-            raise click.UsageError(f"{self.view} is a table; give -o FILE.csv")
         if self.where is not None and (is_npz or self.view not in TABLES):
             raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
         kept = self.kept()

@@ -257,6 +257,12 @@ class HeadMapCanvas(ScrollView, can_focus=False):
             _OUTSIDE: (" " * width, style("overview--label")),
         }
 
+    def notify_style_update(self) -> None:
+        """Sort the values into as many levels as the new theme has."""
+        super().notify_style_update()
+        if self._map is not None and self.is_attached:
+            self._levels = self._levels_of(self._map, self._scale)
+
     def on_resize(self) -> None:
         """Choose cells for the new size, and keep the cursor in view."""
         self._lay_out()

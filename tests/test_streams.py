@@ -1,0 +1,83 @@
+"""Standard output that is full, closed or a file, settings that cannot be, and pictures without colours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.explorer import explorer, settle
+from tests.exporting import exported, refusal
+from tests.test_wrong_input import attn_tui
+from tui.pictures import picture_in_glyphs, picture_of
+
+COMMAND = [sys.executable, "-c", "from tui.command_line import main; main()"]
+
+
+def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with its output going elsewhere, as a shell does it."""
+    line = f'exec "$@" {words} {redirected}'
+    return subprocess.run(
+        ["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, env=os.environ | variables, check=False
+    )
+
+
+@pytest.mark.parametrize("words", ["--help", "man", "config", "export demo ranks --head L0H0"])
+@pytest.mark.parametrize(("redirected", "why"), [(">/dev/full", "No space left"), (">&-", "closed")])
+def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: str) -> None:
+    done = run(words, redirected)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("attn-tui: standard output cannot be written")
+    assert why in line
+
+
+def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "all"
+    line = f'exec >"{file}"; echo first; "$@" export demo ranks --head L0H0 --matrix Q -o /dev/stdout; echo last'
+    subprocess.run(["sh", "-c", line, "sh", *COMMAND], check=True)
+    lines = file.read_text().splitlines()
+    assert (lines[0], len(lines), lines[-1]) == ("first", 4, "last")
+    assert exported("demo", "ranks", "--head", "L0H0", "-o", "-") == exported("demo", "ranks", "--head", "L0H0")
+
+
+def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> None:
+    for name, said in (("a.xyz", " as csv, which"), ("a.csv", "")):
+        done = attn_tui("export", "demo", "ranks", "--head", "L0H0", "-o", name, folder=tmp_path)
+        assert done.stderr.startswith(f"attn-tui: wrote {name}{said}")
+    assert "leave NPZ to arrays" in refusal("demo", "ranks", "--format", "npz", code=2)
+
+
+def test_a_variable_that_an_option_does_not_take_is_named_and_not_used() -> None:
+    done = run("config", "", ATTN_TUI_ENERGY="9", ATTN_TUI_ASCII="maybe")
+    assert "ATTN_TUI_ENERGY=9" in done.stderr
+    assert "ATTN_TUI_ASCII=maybe" in done.stderr
+    assert "energy" in done.stdout
+
+
+async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    async with explorer("demo", head="L1H0") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        before = picture_of(app.views.active).as_ansi("truecolor")
+        assert "▓" not in before
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
+        assert picture_of(app.views.active).as_ansi("truecolor") == before
+        await pilot.press("w")
+        await settle(pilot)
+        assert "▓" in picture_in_glyphs(app.views.active).as_text()
+        for _ in range(5):  # through themes with as many levels as colours, and one with as many as signs
+            await pilot.press("ctrl+t")
+        await settle(pilot)
+        assert not app.failure
+        await pilot.press("y")
+        await settle(pilot)
+        assert app.clipboard.isdigit()
