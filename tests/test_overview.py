@@ -81,7 +81,7 @@ async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyM
     [
         (("right", "l"), (0, 2)),
         (("j", "down", "k"), (0, 0)),
-        (("G", "end", "g", "home"), (0, 0)),
+        (("G", "end", "g", "g", "home"), (0, 0)),
         (("pagedown", "l", "pageup"), (0, 1)),
         (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
     ],
@@ -276,7 +276,7 @@ async def test_e_writes_the_measure_of_all_heads(
     monkeypatch.chdir(tmp_path)
     model = tiny_model("llama")
     async with explorer(model) as (_, pilot):
-        await pilot.press("w", "m", "e")
+        await pilot.press("w", "m", "E")
         await settle(pilot)
     (file,) = tmp_path.glob("*.csv")
     assert file.name == f"{model.name}-ov.numerical_rank-overview.csv"
