@@ -79,7 +79,7 @@ async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_mod
         app.clear_notifications()
         await press(pilot, "P")
         assert notices(app) == ["L0 is a whole layer; P pins single heads, choose one of its heads"]
-        await press(pilot, "g", "P")
+        await press(pilot, "g g", "P")
         assert "the model as a whole cannot be pinned" in notices(app)[-1]
 
 
@@ -124,7 +124,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         assert screen_text(app) != before
         await press(pilot, "s")
         assert "linear scale" in shown(pane.title_line)
-        await press(pilot, "e")
+        await press(pilot, "E")
         rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
         expected = [dict(zip(SPECTRUM_COLUMNS, map(str, row), strict=True))
                     for row in spectrum_table([list(each.values()) for each in spectra])]  # fmt: skip
@@ -153,7 +153,7 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
         assert [each.cursor for each in maps] == [(4, 1), (4, 1)], "each of the maps leads while it has the focus"
         await press(pilot, "s")
         assert [each.scale for each in maps] == ["log", "log"]
-        await press(pilot, "e")
+        await press(pilot, "E")
         rows = written(tmp_path, "*-L0H0-L1H0-attention.csv")
         assert [float(row["weight"]) for row in rows] == [*weights[0].ravel().tolist(), *weights[1].ravel().tolist()]
         await press(pilot, "]")
@@ -181,7 +181,7 @@ async def test_the_difference_is_the_selected_heads_map_less_the_first_pinned_on
         assert pooled is not None
         assert pooled.is_signed
         np.testing.assert_array_equal(pooled.values, weights[1] - weights[0])
-        await press(pilot, "e")
+        await press(pilot, "E")
         rows = written(tmp_path, "*-L0H1-less-L0H0-difference.csv")
         assert {(row["head"], row["other_head"]) for row in rows} == {("0", "1")}
         differences = np.array([float(row["difference"]) for row in rows]).reshape(weights[0].shape)
@@ -244,13 +244,13 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await press(pilot, "l l h l")
         assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
         assert pane.maps.cursor == 3
-        await press(pilot, "g")
+        await press(pilot, "g g")
         assert app.conductor.selected == Head("decoder", 0, 0)
         await press(pilot, "G", "]")
         assert app.conductor.selected == Head("decoder", 1, 0)
         assert shown(pane.title_line) == "heads layer 1 · 4 heads"
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
-        await press(pilot, "e")
+        await press(pilot, "E")
         rows = written(tmp_path, "*-L1-heads-attention.csv")
         assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
         x, y = pane.maps._tiles.origin(2)
@@ -262,7 +262,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         await press(pilot, "A t h")
         assert app.conductor.selected == Head("decoder", 1)
         assert heads_of(app).maps.cursor is None
-        await press(pilot, "g")
+        await press(pilot, "g g")
         assert "choose a layer or a head" in screen_text(app)
 
 
@@ -298,7 +298,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
             assert pooled.values.shape == (-(-tokens // block),) * 2
             whole = app.engine.whole_map(LONG, MapName("decoder", 0, number)).result().weights
             assert float(pooled.values[-1, 0]) == whole[(tokens - 1) // block * block :, :block].max()
-        await press(pilot, "e")
+        await press(pilot, "E")
         rows = written(tmp_path, "*-L0-heads-attention.csv")
         assert len(rows) == 4 * len(pane.maps._maps[0].values) ** 2
         await press(pilot, "P ] C", "C")

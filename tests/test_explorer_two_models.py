@@ -143,7 +143,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
         region = pane.graph.region
         lines = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         assert any("o" in line for line in lines)
-        await pilot.press("e")
+        await pilot.press("E")
         await settle(pilot)
         (file,) = tmp_path.glob("*spectrum.csv")
         with file.open(encoding="utf-8", newline="") as stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from textual.app import ComposeResult
+from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
@@ -44,6 +45,14 @@ class MapApp(PaintedApp):
         self.map.focus()
 
 
+async def until_painted(pilot: Pilot[None], app: MapApp) -> None:
+    """Wait until the map is on screen and nothing more is written."""
+    before = 0
+    while not app.written or before != app.written:
+        before = app.written
+        await pilot.pause(0.05)
+
+
 @pytest.mark.parametrize(("size", "model"), [((58, 16), layers(12, 12)), ((58, 16), layers(126, 128))])
 async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
     size: tuple[int, int], model: tuple[LayerOutline, ...], monkeypatch: pytest.MonkeyPatch
@@ -56,12 +65,13 @@ async def test_a_move_of_the_cursor_costs_few_bytes_and_leaves_nothing_stale(
         shown = random_map(model, len(model) * model[0].heads)
         app.map.show(shown, scale_of(shown.finite, "linear", False))
         await pilot.pause()
+        await until_painted(pilot, app)
         for key in "lljjlkhj":
             before = app.written
             await pilot.press(key)
             await pilot.pause()
             assert 0 < app.written - before < 500
-        for key in ("G", "end", "g", "pagedown", "home"):
+        for key in ("G", "end", "gg", "pagedown", "home"):
             await pilot.press(key)
             await pilot.pause()
             app.assert_nothing_is_stale()

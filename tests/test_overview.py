@@ -55,7 +55,7 @@ async def rest(pilot: Pilot[None]) -> None:
 
 async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
     model = tiny_model("llama")
-    async with explorer(model) as (app, _):
+    async with explorer(model) as (app, pilot):
         assert app.views.active.view == "overview"
         assert app.focused is app.tree_widget
         assert app.conductor.selected == Head("decoder", 0, 0)
@@ -65,6 +65,13 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         larger = sum(int(cell) > int(first) for cell in expected.values())
         assert readout(app).startswith(f"L0H0 = {first}  chance ")
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
+        await pilot.press("j", "right_curly_bracket")
+        await settle(pilot)
+        assert app.views.overview.map.head == Head("decoder", 1, 1), "the cursor follows the tree"
+        assert readout(app).startswith("L1H1 = ")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "spectra"
 
 
 async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyModel) -> None:
@@ -76,26 +83,22 @@ async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyM
         assert app.views.overview.map.head == Head("decoder", 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("keys", "head"),
-    [
-        (("right", "l"), (0, 2)),
-        (("j", "down", "k"), (0, 0)),
-        (("G", "end", "g", "home"), (0, 0)),
-        (("pagedown", "l", "pageup"), (0, 1)),
-        (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
-    ],
-)
-async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(
-    tiny_model: TinyModel, keys: tuple[str, ...], head: tuple[int, int]
-) -> None:
+async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("w", *keys)
-        assert app.views.overview.map.head == Head("decoder", *head)
-        assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
-        await rest(pilot)
-        assert app.conductor.selected == Head("decoder", *head)
-        assert app.views.overview.map.head == Head("decoder", *head)
+        await pilot.press("w")
+        for keys, head in (
+            (("right", "l"), (0, 2)),
+            (("j", "down", "k", "h"), (0, 1)),
+            (("G", "end", "g", "g", "home"), (0, 0)),
+            (("pagedown", "l", "pageup"), (0, 1)),
+            (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
+        ):
+            await pilot.press(*keys)
+            assert app.views.overview.map.head == Head("decoder", *head)
+            assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
+            await rest(pilot)
+            assert app.conductor.selected == Head("decoder", *head)
+            assert app.views.overview.map.head == Head("decoder", *head)
 
 
 async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyModel) -> None:
@@ -112,17 +115,6 @@ async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyM
         await settle(pilot)
         assert app.views.active.view == "attention", "the view of a head that was looked at last"
         assert app.conductor.selected == Head("decoder", 1, 1)
-
-
-async def test_in_the_tree_the_cursor_follows_and_enter_goes_into_the_head(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("j", "right_curly_bracket")
-        await settle(pilot)
-        assert app.views.overview.map.head == Head("decoder", 1, 1)
-        assert readout(app).startswith("L1H1 = ")
-        await pilot.press("enter")
-        await settle(pilot)
-        assert app.views.active.view == "spectra"
 
 
 async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
@@ -167,24 +159,22 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
         assert shown(app.views.overview.explanation_line).startswith("condition number of V")
 
 
-async def test_s_changes_the_scale_where_a_logarithm_makes_sense(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("w", "s")
-        assert "log scale" in shown(app.views.overview.title_line)
-        await pilot.press("s")
-        assert "log scale" not in shown(app.views.overview.title_line)
-        await pilot.press("slash", *"qk_symmetry", "enter", "s")
-        await settle(pilot)
-        assert "log scale" not in shown(app.views.overview.title_line)
-
-
-async def test_another_epsilon_is_measured_on_the_map_too(tiny_model: TinyModel) -> None:
+async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logarithm_makes_sense(
+    tiny_model: TinyModel,
+) -> None:
     model = tiny_model("llama")
     async with explorer(model) as (app, pilot):
         await pilot.press("w", *["+"] * 4)
         await settle(pilot)
         assert "ε 0.2" in shown(app.views.overview.title_line)
         assert on_map(app) == column(model, "ov.energy_rank", Query(epsilon=0.2))
+        await pilot.press("s")
+        assert "log scale" in shown(app.views.overview.title_line)
+        await pilot.press("s")
+        assert "log scale" not in shown(app.views.overview.title_line)
+        await pilot.press("slash", *"qk_symmetry", "enter", "s")
+        await settle(pilot)
+        assert "log scale" not in shown(app.views.overview.title_line)
 
 
 async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
@@ -276,7 +266,7 @@ async def test_e_writes_the_measure_of_all_heads(
     monkeypatch.chdir(tmp_path)
     model = tiny_model("llama")
     async with explorer(model) as (_, pilot):
-        await pilot.press("w", "m", "e")
+        await pilot.press("w", "m", "E")
         await settle(pilot)
     (file,) = tmp_path.glob("*.csv")
     assert file.name == f"{model.name}-ov.numerical_rank-overview.csv"

@@ -8,6 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.app import App
+from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 
@@ -78,6 +79,13 @@ def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
 class Shown(TerminalPicture):
     """What the explorer's output makes of a terminal."""
 
+    async def until_painted(self, app: App[None], pilot: Pilot[None]) -> None:
+        """Wait for what comes in from the engine meanwhile; a cell that is stale stays so until its own next update."""
+        for _ in range(40):
+            await pilot.pause(0.05)
+            if not self.differs_from(app):
+                break
+
     def differs_from(self, app: App[None]) -> dict[tuple[int, int], object]:
         """Compare it, cell by cell, with the whole painted at once."""
         whole = TerminalPicture()
@@ -114,7 +122,7 @@ async def test_nothing_stale_is_left_on_the_screen(size: tuple[int, int], tiny_m
         app.sentence_input.cursor_blink = False  # else it may be about to, between the picture and the comparison
         for key in WALK:
             await pilot.press(key)
-            await pilot.pause(0.05)
+            await shown.until_painted(app, pilot)
             assert shown.differs_from(app) == {}, key
         shown.cells.clear()  # a terminal may lose what it showed when it is resized
         await pilot.resize_terminal(size[0] - 9, size[1] - 4)

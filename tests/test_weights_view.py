@@ -242,7 +242,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.pause()
         assert focus(app) is pane(app).grid
         assert shown(pane(app).title_line) == "circuits L1H2"
-        assert screen_text(app).rstrip().endswith("e Export q Quit"), "what there is no room for is left out before"
+        assert screen_text(app).rstrip().endswith("? Keys q Quit"), "what there is no room for is left out before"
         assert len(pane(app).grid.order) == count
         await pilot.press("slash", "enter")
         await pilot.pause()

@@ -160,7 +160,7 @@ class Comparing:
         if not isinstance(pane, ComparePane):
             return None
         if pane.side is Side.DIFFERENCE:
-            return "attention", self._subject(reversed(self.pins.pair(self._selected) or ()), "-less-")
+            return "difference", self._subject(reversed(self.pins.pair(self._selected) or ()), "-less-")
         name = "spectrum" if pane.side is Side.SPECTRA else "attention"
         return name, self._subject(self.pins.beside(self._selected))
 

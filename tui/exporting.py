@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tui.conductor import Conductor
 
 
-OF_MODEL = {"spectra": "spectrum", "text": "attention", "overview": "heads"}
-"""The table of the whole model that belongs to a view, where that is not called as the view is."""
+OF_MODEL = {"spectra": "spectrum", "text": "attention", "difference": "attention", "overview": "heads"}
+"""The table of the whole model that belongs to a view, or to its table, where that is not called the same."""
 
 
 class Exporting:
@@ -114,9 +114,9 @@ class Exporting:
         shown = self._app.views.attention.shown_name
         if self.view == "attention" and shown is not None and shown.is_rollout:
             return "rollout"
-        if (several := self._conductor.name_of_several) is not None:
-            return several[0]
-        return OF_MODEL.get(self.view, self.view)
+        several = self._conductor.name_of_several
+        name = self.view if several is None else several[0]
+        return OF_MODEL.get(name, name)
 
     def _stem(self, what: What) -> str:
         """Say what a file's name begins with."""

@@ -271,7 +271,7 @@ class Overview:
             return Said(str(head))
         stack = f"{head.stack} " if len({each.stack for each in self._layers}) > 1 else ""
         trouble = self._weights.knowledge.trouble(head.whole_layer) if "." in self.measure else ""
-        return Said(f"{stack}{head}", self._weights.short_label(head), self._chance(head, self._weights), trouble)
+        return Said(f"{stack}{head}", self._weights.label(head), self._chance(head, self._weights), trouble)
 
     def _chance(self, head: Head, weights: Weights) -> float | None:
         """Give what chance makes of the measure for a head, where that is known."""

@@ -69,6 +69,8 @@ class Views(Container):
         if self.active.view not in (OVERVIEW, HEADS.name):
             self.before = self.active
         self.active = pane
+        styled = (self, self._left, *self.panes)
+        before = [each.classes for each in styled]
         for each in self.panes:
             each.set_class(each is pane, "-active")
         self._left.set_class(pane not in (self.spectra, self.ranks), "-empty")
@@ -78,7 +80,7 @@ class Views(Container):
         self.set_class(self._beside is not None, "-map")
         self.set_class(pane.has_class("-table") and pane is not self._beside, "-tables")
         self.set_class(isinstance(pane, ComparePane), "-whole")
-        if self.is_attached:
+        if self.is_attached and before != [each.classes for each in styled]:
             self.app.stylesheet.update(self)  # at once: a widget that is not displayed yet would refuse the focus
 
     @property
