@@ -312,3 +312,12 @@ async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[i
             assert region.height > 0
             lines = screen_text(app).splitlines()[region.y : region.bottom]
             assert all(line[region.x : region.right].isascii() for line in lines)
+
+
+async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        before = screen_text(app)
+        for height in (14, 24):
+            await pilot.resize_terminal(80, height)
+            await settle(pilot)
+        assert screen_text(app) == before
