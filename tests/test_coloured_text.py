@@ -145,7 +145,10 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
                                                           tmp_path: Path) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press(pilot, "T", "l", "l", "o", "l")
+        await press(pilot, "T", "l", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
+        await press(pilot, "o", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 1 of ")
         attention = app.views.attention.shown
         assert attention is not None
         lines = lines_of(app)
