@@ -321,3 +321,34 @@ async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_mod
             await pilot.resize_terminal(80, height)
             await settle(pilot)
         assert screen_text(app) == before
+
+
+async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_to_its_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        assert app.views.active.view == "heads"
+        await pilot.press("G", "enter")
+        await settle(pilot)
+        last = app.conductor.selected
+        assert app.views.active.view == "spectra"
+        assert last == list(on_map(app))[-1]
+        await pilot.press("H")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert pane.view == "heads"
+        assert pane.grid.place == len(pane.grid.rows) - 1
+
+
+async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "s")
+        await settle(pilot)
+        assert "log scale" in shown(app.views.overview.title_line)
+        assert "no log scale" not in screen_text(app)
+        app.conductor.overview.show_measure("qk_symmetry")
+        await settle(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        assert "qk_symmetry has no log scale" in screen_text(app)

@@ -78,7 +78,7 @@ class OverviewPane(Pane):
         self.name_input.display = False
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
-        self._scale: MeasureScale | None = None
+        self.scale: MeasureScale | None = None
         self._said: Callable[[Head], Said] = lambda head: Said(str(head))
         self._moving: Timer | None = None
         self._ascii_only = ascii_only
@@ -115,7 +115,7 @@ class OverviewPane(Pane):
 
     def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
         """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
-        self.shown, self._scale = shown, scale
+        self.shown, self.scale = shown, scale
         self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
         self.map.show(shown, scale)
         self._explanation = trouble or explain(shown.measure, HEADS.name)
@@ -127,7 +127,7 @@ class OverviewPane(Pane):
         if self.shown is not None:
             canvas = self.map
             value = self._value_under_cursor()
-            self.histogram.show(self.shown, self._scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
+            self.histogram.show(self.shown, self.scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
 
     def _value_under_cursor(self) -> float | None:
         """Give the value of the head under the cursor."""
