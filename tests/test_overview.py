@@ -352,3 +352,11 @@ async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_mo
         await pilot.press("s")
         await pilot.pause()
         assert "qk_symmetry has no log scale" in screen_text(app)
+
+
+async def test_on_the_smallest_terminal_the_measure_and_the_value_are_whole(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, _):
+        value = on_map(app)[Head("encoder", 0, 0)]
+        screen = screen_text(app)
+        assert " ov.energy_rank " in screen
+        assert f" {value} encoder L0H0" in screen

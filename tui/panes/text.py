@@ -182,9 +182,10 @@ class TextPane(Pane):
         )
         said = meaning(*spelling[at])
         gap = " | " if self._ascii else " · "
-        self.readout_line.show(
-            fit(gap.join(filter(None, (f"token {at} of {len(tokens)} {self._quoted(tokens[at])}", said))), width)
-        )
+        quoted = self._quoted(tokens[at])
+        named = f"token {at} of {len(tokens)} {quoted}"
+        named = named if cell_len(named) <= width else f"{at} {quoted}"
+        self.readout_line.show(fit(gap.join(filter(None, (named, said))), width))
 
     def _line(self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int) -> str:
         """Name as many of the largest weights as fit, and say their share of the sum."""
