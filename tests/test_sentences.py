@@ -213,8 +213,8 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
     sentence = Sentence(
         "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
         tuple(range(16)),
-        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]", "[UNK]",
-         "word", "<|start|>", " sat", "[SEP]")[:16],
+        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
+         "[UNK]", "word", "<|start|>"),
         16,
         ("added", *("text",) * 11, "special", "special", "text", "special"),
         ("", "", "", "", " 中", " 中", " 中", *("",) * 9),

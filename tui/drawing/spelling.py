@@ -71,6 +71,17 @@ def spell_all(
     )
 
 
+def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool = False) -> tuple[str, ...]:
+    """Write tokens that are some bytes of a text as parts of it, the others as they are."""
+    if not sentence.wholes or ascii_only:
+        return tokens
+    spellings = sentence.spelled_along(tokens)
+    return tuple(
+        spelled(token, "text", whole, part) if whole else token
+        for token, (_, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
+    )
+
+
 def _parts(spellings: Sequence[tuple[TokenKind, str]]) -> Iterator[int]:
     """Count the parts of each broken text from 1; 0 for whole tokens."""
     before, part = "", 0
