@@ -145,7 +145,10 @@ async def test_across_stacks_two_texts_have_a_cursor_each(tiny_model: TinyModel,
                                                           tmp_path: Path) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
-        await press(pilot, "T", "l", "l", "o", "l")
+        await press(pilot, "T", "l", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 2 of ")  # of the keys, whose cursor moved
+        await press(pilot, "o", "l")
+        assert shown(pane_of(app).readout_line).startswith("token 1 of ")
         attention = app.views.attention.shown
         assert attention is not None
         lines = lines_of(app)
@@ -220,3 +223,19 @@ def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
                 )
                 assert broken.step(token, 0) == token
     assert flow((), 10, 1).token_at(0, 0) is None
+
+
+async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_one_shows_more(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the 中", head="L1H2", size=(40, 12)) as (app, pilot):
+        await press(pilot, "3", "G", "end")
+        weight = f"{app.views.attention.heatmap.value:.4f}"
+        last = app.views.attention.heatmap.cursor[0]
+        assert f" {weight}  {last} → {last} " in screen_text(app)
+        await press(pilot, "T")
+        assert f' {last} "' in screen_text(app)
+        await press(pilot, "escape")
+        await pilot.resize_terminal(120, 30)
+        await settle(pilot)
+        assert f'query {last} "中₃" → key {last} "中₃"  {weight}' in screen_text(app)

@@ -302,3 +302,51 @@ async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[i
             assert region.height > 0
             lines = screen_text(app).splitlines()[region.y : region.bottom]
             assert all(line[region.x : region.right].isascii() for line in lines)
+
+
+async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        before = screen_text(app)
+        for height in (14, 24):
+            await pilot.resize_terminal(80, height)
+            await settle(pilot)
+        assert screen_text(app) == before
+
+
+async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_to_its_row(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        assert app.views.active.view == "heads"
+        await pilot.press("G", "enter")
+        await settle(pilot)
+        last = app.conductor.selected
+        assert app.views.active.view == "spectra"
+        assert last == list(on_map(app))[-1]
+        await pilot.press("H")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert pane.view == "heads"
+        assert pane.grid.place == len(pane.grid.rows) - 1
+
+
+async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("w", "s")
+        await settle(pilot)
+        assert "log scale" in shown(app.views.overview.title_line)
+        assert "no log scale" not in screen_text(app)
+        app.conductor.overview.show_measure("qk_symmetry")
+        await settle(pilot)
+        await pilot.press("s")
+        await pilot.pause()
+        assert "qk_symmetry has no log scale" in screen_text(app)
+
+
+async def test_on_the_smallest_terminal_the_measure_and_the_value_are_whole(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, _):
+        value = on_map(app)[Head("encoder", 0, 0)]
+        screen = screen_text(app)
+        assert " ov.energy_rank " in screen
+        assert f" {value} encoder L0H0" in screen

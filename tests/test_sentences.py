@@ -209,6 +209,29 @@ def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() ->
         assert "word0│" in strip_of(sentence, width).plain
 
 
+def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
+    sentence = Sentence(
+        "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
+        tuple(range(16)),
+        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
+         "[UNK]", "word", "<|start|>"),
+        16,
+        ("added", *("text",) * 11, "special", "special", "text", "special"),
+        ("", "", "", "", " 中", " 中", " 中", *("",) * 9),
+    )  # fmt: skip
+    for at, token in (
+        (6, "│ cat"),
+        (13, "中₁│中₂│中₃│"),
+        (14, "│文"),
+        (18, " café│"),
+        (27, "│ and"),
+        (34, "«[CLS]»"),
+        (47, "│word"),
+        (55, "start"),
+    ):
+        assert token in strip_of(sentence, 48, at=at).plain, at
+
+
 @pytest.mark.parametrize("model_type", ["gpt2", "bert"])
 async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
     tiny_model: TinyModel, model_type: str

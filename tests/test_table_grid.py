@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from textual.app import ComposeResult
@@ -96,6 +97,17 @@ async def test_every_key_moves_the_cursor_where_it_says(keys: list[str], place: 
         assert (app.grid.row[1], app.grid.column) == place
         assert f"H{place[0]} " in painted(app), "the cursor's row is in view"
         app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize("width", range(24, 34))
+async def test_numbers_at_the_right_edge_are_whole_or_left_out(width: int) -> None:
+    app = TableApp()
+    async with app.run_test(size=(width, 8)) as pilot:
+        app.grid.show(("head", "rank", "effective"), [(f"H{n}", 28.12, 13.25) for n in range(40)], 1)
+        await pilot.pause()
+        for row in range(1, 7):
+            numbers = " ".join(painted(app).splitlines()[row].split()[1:])
+            assert set(re.findall(r"[\d.]+", numbers)) <= {"28.12", "13.25"}
 
 
 async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() -> None:

@@ -170,7 +170,7 @@ class Actions(
     def action_scale(self) -> None:
         """Change the scale of the active view."""
         if self.conductor.overview.is_active:
-            self.conductor.overview.toggle_scale()
+            self.key_line.say(self.conductor.overview.toggle_scale())
         else:
             self.views.toggle_scale()
 

@@ -125,7 +125,7 @@ class MeasureWanted(Message):
 
 @dataclass
 class HeadEntered(Message):
-    """A person wants to go from the overview into a head."""
+    """A person wants to go from the overview, or the table of all heads, into a head."""
 
     head: Head
 

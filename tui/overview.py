@@ -19,7 +19,7 @@ from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query
-from engine.values.views import HEAD_PARTS, HEADS
+from engine.values.views import HEAD_PARTS, HEADS, OVERVIEW
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import grown
@@ -217,15 +217,21 @@ class Overview:
         """Go on to another matrix, or to circuits or patterns."""
         self.show_measure(group_after(self.measure, step))
 
-    def toggle_scale(self) -> None:
-        """Change between the linear and the logarithmic scale."""
-        self._scales[self.measure] = "linear" if self._scales.get(self.measure) == "log" else "log"
+    def toggle_scale(self) -> str:
+        """Change between the linear and the logarithmic scale; say why that cannot be, where it cannot."""
+        wanted: Scale = "linear" if self._scales.get(self.measure) == "log" else "log"
+        self._scales[self.measure] = wanted
         self._draw()
+        scale = self._pane.scale
+        if scale is None or scale.scale == wanted:
+            return ""
+        self._scales[self.measure] = "linear"
+        return f"{self.measure} has no log scale: {'it has a sign' if scale.is_signed else 'it is not above zero'}"
 
     def enter(self, head: Head) -> None:
         """Select a head and go to the view of one that was looked at before; from any other view, into that."""
         self._go_to(head)
-        if self.is_active:
+        if self._views.active.view in (OVERVIEW, HEADS.name):
             self._views.go_to(self._views.before.view)
         else:
             self._views.active.focus_view()

@@ -37,7 +37,9 @@ class OverviewActions(Parts):
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
-        """Go into a head."""
+        """Go into a head, from a place that counts as visited."""
+        if self.conductor.ways is not None:
+            self.conductor.ways.leave(is_jump=True)
         self.conductor.overview.enter(event.head)
 
     @on(OverviewSeen)

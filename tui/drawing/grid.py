@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_NARROWEST, _LOWEST = 18, 2
+_NARROWEST, LOWEST = 18, 2
 """Least size of a plot: a name, a number and a line of bars."""
+
+LOWEST_LINES = 4
+"""Least height of a plot of lines, which in fewer rows all run through the same one."""
 
 _WIDE_ENOUGH, _HIGH_ENOUGH = 72, 10
 """Beyond these a plot gains little."""
@@ -51,8 +54,14 @@ class Grid:
         return [number for column in range(self.columns) for number in places[column :: self.columns]]
 
 
-def choose_grid(count: int, width: int, height: int) -> Grid | None:
+def choose_grid(count: int, width: int, height: int, lowest: int = LOWEST) -> Grid | None:
     """Choose the grid that leaves most room for bars, or None when ``count`` plots do not fit together.
+
+    Parameters
+    ----------
+    count : how many plots.
+    width, height : of the pane.
+    lowest : the height that a plot has at least, with its name.
 
     Examples
     --------
@@ -66,6 +75,6 @@ def choose_grid(count: int, width: int, height: int) -> Grid | None:
         rows = max(-(-count // columns), 1)
         across, down = width // columns, height // rows
         room = min(down - 1, _HIGH_ENOUGH) * min(across - 8, _WIDE_ENOUGH)
-        if across >= _NARROWEST and down >= _LOWEST and room > best:
+        if across >= _NARROWEST and down >= lowest and room > best:
             best, chosen = room, Grid(columns, rows)
     return chosen

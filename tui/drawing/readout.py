@@ -16,13 +16,20 @@ _SHORTEST_TOKEN = 4
 def of_weight(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Name query, key and weight; the tokens are cut until the line fits, but not to less than four cells."""
+    """Name query, key and weight; the tokens are cut until the line fits, but not to less than four cells.
+
+    Where it does not fit then either, the words become shorter, and at last the weight stands before bare numbers.
+    """
     query, key = block.place
     number = _number(block.largest)
     arrow = "->" if ascii_only else "→"
-    room = width - len(f'query {query} "" {arrow} key {key} ""  {number}')
-    asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
-    return f'query {query} "{asked}" {arrow} key {key} "{read}"  {number}'
+    for asking, reading in (("query", "key"), ("q", "k")):
+        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {number}')
+        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {number}'
+        if cell_len(line) <= width:
+            return line
+    return f"{number}  {query} {arrow} {key}"
 
 
 def of_difference(

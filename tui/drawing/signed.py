@@ -100,10 +100,9 @@ def signed_legend(
     """
     steps = steps_of(ink)
     top = 1.0 if scale == "log" else largest
-    minus = "-" if ink is Ink.ASCII else "−"
 
     def assemble(words: bool) -> Text:
-        text = Text(f"{pooled}{'  ' if pooled else ''}{scale} {minus}{brief(top)} ", no_wrap=True)
+        text = Text(f"{pooled}{'  ' if pooled else ''}{scale} -{brief(top)} ", no_wrap=True)
         for level, cell in enumerate(signed_cells(ink)):
             if level == steps:
                 text.append(" 0 ")

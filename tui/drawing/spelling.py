@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -20,6 +19,12 @@ SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 _SIGNS: dict[TokenKind, tuple[str, str, str, str]] = {"special": ("«", "»", "{{", "}}"), "added": ("‹", "›", "{", "}")}
 """By kind, what stands before and behind a special token, in Unicode and in ASCII."""
+
+_REACH = 4
+"""Characters behind a token, mostly spaces, within which the next one is looked for in the text."""
+
+_UNKNOWN = 32
+"""Characters by which that grows for a token that is not found, such as one for a word that nobody knows."""
 
 _MEANINGS: dict[TokenKind, str] = {
     "text": "",
@@ -63,6 +68,17 @@ def spell_all(
     return tuple(
         spelled(token, kind, whole, part, ascii_only)
         for token, (kind, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
+    )
+
+
+def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool = False) -> tuple[str, ...]:
+    """Write tokens that are some bytes of a text as parts of it, the others as they are."""
+    if not sentence.wholes or ascii_only:
+        return tokens
+    spellings = sentence.spelled_along(tokens)
+    return tuple(
+        spelled(token, "text", whole, part) if whole else token
+        for token, (_, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
     )
 
 
@@ -124,13 +140,24 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_onl
 def _first(sentence: Sentence, room: int, at: int) -> int:
     """Choose the first token to show, so that the one at a place of the text is well in view.
 
-    Where it is, is known as far as tokens spell the text; a tokenizer that writes it in another way shifts it a little.
+    Where it is, is known as far as tokens spell the text; one that spells none of it stands with the one before.
     """
-    kinds = sentence.kinds or ("text",) * len(sentence.tokens)
-    lengths = (0 if kind == "added" else max(len(token), 1) for token, kind in zip(sentence.tokens, kinds, strict=True))
-    here = next((place for place, passed in enumerate(accumulate(lengths)) if passed >= at), len(kinds) - 1)
-    used, first = 0, here
+    last = len(sentence.tokens) - 1
+    used, first = 0, next((place for place, end in enumerate(_ends(sentence)) if end >= at), last)
     while first > 0 and used + cell_len(sentence.tokens[first]) + 3 < room * 3 // 4:
         used += cell_len(sentence.tokens[first]) + 1
         first -= 1
     return first
+
+
+def _ends(sentence: Sentence) -> Iterator[int]:
+    """Say where in the text each token ends, in characters; one that is not found there ends with the one before."""
+    text, end, before, reach = sentence.text.lower(), 0, "", _REACH
+    for token, (kind, whole) in zip(sentence.tokens, sentence.spelled_along(sentence.tokens), strict=True):
+        if kind != "added" and not (whole and whole == before):
+            piece = (whole or token).lower().strip().removeprefix("##")
+            found = text.find(piece, end, end + len(piece) + reach)
+            end = max(end, found + len(piece)) if found >= 0 else end
+            reach = _REACH if found >= 0 else reach + _UNKNOWN
+        before = whole
+        yield end

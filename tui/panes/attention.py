@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
+from typing import TypeVar
 
 from rich.text import Text
 from textual import on
@@ -11,12 +13,15 @@ from textual.app import ComposeResult
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
 from tui.drawing.levels import Scale
+from tui.drawing.spelling import with_parts
 from tui.drawing.text import harmless
 from tui.messages import CellMoved
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
+
+AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 
 
 class Averaging(Enum):
@@ -55,6 +60,7 @@ class AttentionPane(Pane):
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
+        self._ascii_only = ascii_only
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
@@ -73,13 +79,27 @@ class AttentionPane(Pane):
         """Write the legend again in another theme's colours."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._refresh_lines))
 
+    def on_resize(self) -> None:
+        """Write as much in the lines as there is room for now."""
+        self._refresh_lines()
+
     def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
         self.shown, self.shown_name = maps.select(name.head), name
         self._message = ""
         self._set_title(title, maps.sentence.notice)
-        self.heatmap.show(self.shown)
+        self.heatmap.show(self._spelled(self.shown, maps.sentence))
         self._refresh_lines()
+
+    def _spelled(self, shown: AnyMap, sentence: Sentence) -> AnyMap:
+        """Name the tokens of a map that are some bytes of a character as the coloured text does."""
+        if not sentence.wholes:
+            return shown
+        queries, keys = (
+            with_parts(tokens, sentence, ascii_only=self._ascii_only)
+            for tokens in (shown.query_tokens, shown.key_tokens)
+        )
+        return replace(shown, query_tokens=queries, key_tokens=keys)
 
     def begin_large(self, large: LargeMap) -> None:
         """Ask for what is to be seen of a long sentence's map; what is on screen stays until it comes."""
@@ -91,7 +111,7 @@ class AttentionPane(Pane):
         self.shown_name = pooled.name
         self._message = ""
         self._set_title(title, f"{sentence.notice}{', ' if sentence.notice else ''}T: as text")
-        self.heatmap.receive(pooled)
+        self.heatmap.receive(self._spelled(pooled, sentence))
         self._refresh_lines()
 
     def show_message(self, title: str, message: str) -> None:
@@ -154,7 +174,7 @@ class AttentionPane(Pane):
         """Write the legend and what is under the cursor."""
         if self.heatmap.pooled is not None:
             self.legend_line.show(self.heatmap.legend(self.legend_line.size.width - 2))
-            self.readout_line.show(self.heatmap.readout(max(self.readout_line.size.width - 2, 40)))
+            self.readout_line.show(self.heatmap.readout(self.readout_line.size.width))
 
     @on(Heatmap.CursorMoved)
     def _read_out(self) -> None:

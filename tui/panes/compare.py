@@ -151,4 +151,4 @@ class ComparePane(Pane):
                 ]
             )
         self.legend_line.show(leading.legend(self.legend_line.size.width - 2))
-        self.readout_line.show(leading.readout(max(self.readout_line.size.width - 2, 40)))
+        self.readout_line.show(leading.readout(self.readout_line.size.width))

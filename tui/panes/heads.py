@@ -87,7 +87,7 @@ class HeadsPane(Pane):
             return
         at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
         start = f"H{number} max "
-        room = max(self.readout_line.size.width - 2 - len(start), 20)
+        room = self.readout_line.size.width - len(start)
         block = pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))
         words = of_weight(block, pooled.query_tokens, pooled.key_tokens, room, ascii_only=self._ascii)
         self.readout_line.show(start + words)

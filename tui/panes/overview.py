@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -78,11 +79,12 @@ class OverviewPane(Pane):
         self.name_input.display = False
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
-        self._scale: MeasureScale | None = None
+        self.scale: MeasureScale | None = None
         self._said: Callable[[Head], Said] = lambda head: Said(str(head))
         self._moving: Timer | None = None
         self._ascii_only = ascii_only
         self._explanation = ""
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the histogram, the explanation and the readout."""
@@ -115,19 +117,26 @@ class OverviewPane(Pane):
 
     def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
         """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
-        self.shown, self._scale = shown, scale
-        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
+        self.shown, self.scale = shown, scale
+        self._title = title
+        self._write_title()
         self.map.show(shown, scale)
         self._explanation = trouble or explain(shown.measure, HEADS.name)
         self._draw_histogram()
         self.read_out()
+
+    def _write_title(self) -> None:
+        """Say which measure it is, and which view where there is room for both."""
+        measure = self._title.partition("  ")[0]
+        view = f"{self.view} " if len(f"{self.view} {measure}") < self.size.width - 2 else ""
+        self.title_line.show(Text.assemble((view, "bold"), self._title))
 
     def _draw_histogram(self) -> None:
         """Draw how the values are spread."""
         if self.shown is not None:
             canvas = self.map
             value = self._value_under_cursor()
-            self.histogram.show(self.shown, self._scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
+            self.histogram.show(self.shown, self.scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
 
     def _value_under_cursor(self) -> float | None:
         """Give the value of the head under the cursor."""
@@ -149,7 +158,10 @@ class OverviewPane(Pane):
         else:
             beside = "" if said.chance is None else f"  chance {rough(said.chance)}"
             place = f"  place {shown.place(cell)}/{shown.numbers}"
-            line = f"{said.name} = {short(cell)}{beside}{place}  {said.label}"
+            named = f"{said.name} = {short(cell)}"
+            if cell_len(named) >= self.size.width - 2:  # then the end of the name is cut
+                named = f"{short(cell)} {said.name}"
+            line = f"{named}{beside}{place}  {said.label}"
         self.readout_line.show(in_ascii(line) if self._ascii_only else line)
 
     def follow(self, head: Head) -> None:
@@ -174,8 +186,10 @@ class OverviewPane(Pane):
         self.post_message(OverviewSeen())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give the histogram what the map does not need."""
+        """Give the histogram what the map does not need, and the lines as much as they have room for."""
         self._share_room()
+        self._write_title()
+        self.read_out()
 
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:

@@ -78,7 +78,11 @@ class SpectraPane(Pane):
                 for matrix, spectrum in spectra.items()
             ]
         )
-        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
+        self._read_out()
+
+    def on_resize(self) -> None:
+        """Write as much below the graph as there is room for now."""
+        self._read_out()
 
     def show_waiting(self, name: str) -> None:
         """Say what comes next; what is drawn stays until it does."""

@@ -17,10 +17,10 @@ from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.tables import Cell, Table
 from engine.values.view import View
-from engine.values.views import VIEWS
+from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
-from tui.messages import HeadPicked, PositionMoved, TokenPicked
+from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
 from tui.numbers import short
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -188,6 +188,8 @@ class TablePane(Pane):
             return error
         self._use(wanted)
         count = f"{len(self.grid.order)} of {len(self._rows)} rows"
+        if not self.grid.order:
+            self.readout_line.show("")
         self.explanation_line.show(count if text else "Tab completes columns; one by itself goes there")
         return None
 
@@ -240,14 +242,18 @@ class TablePane(Pane):
         self._leave()
 
     def _leave(self) -> None:
-        """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that."""
+        """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that.
+
+        The table of all heads leads into the head, as their map does.
+        """
         if self.shown is None or self.grid.place is None:
             return
         row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
         layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
         if isinstance(layer, int) and head is not None:
             name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))
-            self.post_message(HeadPicked(name, is_jump=True))
+            is_of_all = self.view == HEADS.name
+            self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
         elif "token" in VIEWS[self.view].columns and isinstance(row["token_id"], int):
             self.post_message(TokenPicked(row["token_id"]))
 

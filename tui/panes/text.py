@@ -174,7 +174,7 @@ class TextPane(Pane):
         ):
             begin = f"{at} {verb}" if width < NARROW else f"{at} {self._quoted(tokens[at])} {verb}"
             line.show(self._line(begin, others, weights, width))
-        query = self._is_of_keys or lines.is_of_one_text
+        query = lines.is_of_one_text or not self._is_of_keys
         at, tokens, spelling = (
             (lines.query, lines.query_tokens, self._spellings[0])
             if query
@@ -182,9 +182,10 @@ class TextPane(Pane):
         )
         said = meaning(*spelling[at])
         gap = " | " if self._ascii else " · "
-        self.readout_line.show(
-            fit(gap.join(filter(None, (f"token {at} of {len(tokens)} {self._quoted(tokens[at])}", said))), width)
-        )
+        quoted = self._quoted(tokens[at])
+        named = f"token {at} of {len(tokens)} {quoted}"
+        named = named if cell_len(named) <= width else f"{at} {quoted}"
+        self.readout_line.show(fit(gap.join(filter(None, (named, said))), width))
 
     def _line(self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int) -> str:
         """Name as many of the largest weights as fit, and say their share of the sum."""
@@ -194,11 +195,10 @@ class TextPane(Pane):
         for count in range(len(order), 0, -1):
             named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in order[:count])
             shown = float(weights[order[:count]].sum())
-            for end in (f"; sum {shown:.3f} of {whole:.3f}", f"; {shown:.3f}/{whole:.3f}", ""):
-                line = f"{begin} {named}{end}"
-                if cell_len(line) <= width and (end or count == 1):
-                    return line
-        return line
+            line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''} of {whole:.3f}"
+            if cell_len(line) <= width:
+                return line
+        return line.rpartition(" of ")[0] if order else line
 
     def _quoted(self, token: str) -> str:
         """Write a token in quotation marks, cut where it is long."""
@@ -215,6 +215,13 @@ class TextPane(Pane):
             self.post_message(TokenPointed(event.token, None))
         else:
             self.post_message(TokenPointed(None, event.token))
+
+    def on_descendant_focus(self) -> None:
+        """Turn to the text that keys go to by now."""
+        focused = self.screen.focused
+        if focused in (self.keys, self.queries) and (focused is self.keys) != self._is_of_keys:
+            self._is_of_keys = focused is self.keys
+            self._say()
 
     def action_other(self) -> None:
         """Turn to the other text."""

@@ -10,7 +10,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.widgets import Static
 
-from tui.drawing.text import fit
+from tui.drawing.text import fit_end
 
 MOST_LINES = 4
 """Lines that are given to it at most."""
@@ -64,19 +64,21 @@ class HeadValues(Static):
 
     def _lay_out(self) -> None:
         """Put the entries in columns; write again only what differs."""
-        width = max(self.size.width - 2, 20)
+        width = max(self.size.width, 10)
         if (self._entries, width) == self._laid_out:
             return
         self._laid_out = (self._entries, width)
         names = max((cell_len(each.name) for each in self._entries), default=0)
         values = max((cell_len(each.value) for each in self._entries), default=0)
+        names = min(names, max(width - max(values, 6) - 2, 1))
         across = max(width // (names + max(values, 6) + 3 + GAP), 1)
         text = Text()
         for place, each in enumerate(self._entries):
             if place and place % across == 0:
                 text.append("\n")
-            text.append(each.sign, each.style).append(f" {fit(each.name, names, ascii_only=self._ascii)} ")
-            text.append(f"{each.value:<{max(values, 6)}}{' ' * GAP}")
+            text.append(each.sign, each.style).append(f" {fit_end(each.name, names, ascii_only=self._ascii)} ")
+            text.append(f"{each.value:<{max(values, 6)}}")
+            text.append("" if place % across == across - 1 else " " * GAP)
         lines = min(-(-len(self._entries) // across), MOST_LINES)
         if self.styles.height is None or self.styles.height.value != max(lines, 1):
             self.styles.height = max(lines, 1)

@@ -87,8 +87,9 @@ class Histogram(Widget, can_focus=False):
                 self.refresh(Region(left + columns.start, self.size.height - 1, len(columns), 1))
 
     def on_resize(self) -> None:
-        """Draw for the new size."""
+        """Draw for the new size; it has been painted in it before it is told."""
         self._draw()
+        self.refresh()
 
     def _draw(self) -> None:
         """Count, and draw the bars, that of the cursor marked."""

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.drawing.curves import Curve, read_value, span_of
-from tui.drawing.grid import Grid, choose_grid
+from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
 from tui.drawing.levels import Scale
 from tui.drawing.text import centred, harmless, in_ascii
 from tui.messages import DistanceChanged
@@ -224,7 +224,8 @@ class SpectraView(Widget, can_focus=True):
     def _arrange(self) -> None:
         """Share the pane between the curves; where it is too small for all, the selected one has it."""
         self._room = self.size or self._room  # while it is hidden it has none, and will be shown in the old one
-        self._grid = choose_grid(len(self._curves), *self._room)
+        has_bars = all(curve.has_bars for curve in self._curves)
+        self._grid = choose_grid(len(self._curves), *self._room, LOWEST if has_bars else LOWEST_LINES)
         grid = self._grid or Grid(1, 1)
         self.styles.grid_size_columns, self.styles.grid_size_rows = grid.columns, grid.rows
         shown = len(self._shown())

@@ -167,7 +167,7 @@ class TableGrid(ScrollView, can_focus=True):
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
             self._order = ordered(self._order, [row[place] for row in self.rows], is_descending)
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
-        edge, room, width = self._starts[self._frozen], self.size.width, self._starts[-1]
+        edge, room, width = self._starts[self._frozen], self._room, self._starts[-1]
         if width > room:  # as wide as lets the last columns begin where the frozen ones end
             width = next((each for each in self._starts[self._frozen :] if width - each <= room - edge), edge)
             width = max(self._starts[-1], width - edge + room)
@@ -203,7 +203,7 @@ class TableGrid(ScrollView, can_focus=True):
 
     def _line(self, texts: tuple[str, ...], style: Style, marked: int) -> Strip:
         """Paint cells: the frozen ones, then those in view of the others."""
-        edge, left, width = self._starts[self._frozen], self.scroll_offset.x, self.size.width
+        edge, left, width = self._starts[self._frozen], self.scroll_offset.x, self._room
         first = max(self._frozen, bisect_right(self._starts, edge + left) - 1)
         last = min(len(texts), bisect_right(self._starts, left + width))
         segments, painted = [], 0
@@ -218,16 +218,21 @@ class TableGrid(ScrollView, can_focus=True):
                 Segment(self._cell(column, texts[column], len(shown)), own),
             ]
             painted = shown.stop
-        return Strip(segments).adjust_cell_length(width, style)
+        return Strip(segments).adjust_cell_length(self.size.width, style)
 
     def _cell(self, column: int, text: str, room: int) -> str:
         """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
         is_number = self._numeric[column]
-        if is_number and room < self._widths[column] and cell_len(text) > room:
+        if is_number and text[-1:].isdigit() and room < self._widths[column] and cell_len(text) > room:
             text = "~" if self._ascii_only else "…"
         if column < self._frozen and not is_number:  # what tells long names apart is at their end
             return fit_end(text, room, ascii_only=self._ascii_only)
         return fit(text, room, align="right" if is_number else "left", ascii_only=self._ascii_only)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a line, without the scrollbar, which would cover a number's last digit."""
+        return self.scrollable_content_region.width
 
     def _move(self, row: int, column: int) -> None:
         """Put the cursor on a cell within the table, and show it."""

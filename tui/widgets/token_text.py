@@ -133,8 +133,11 @@ class TokenText(ScrollView, can_focus=True):
             self.refresh(*regions)
 
     def _lay_out(self) -> None:
-        """Break the tokens into lines, unless it is for the same ones and the same width as before."""
-        width = self.scrollable_content_region.width
+        """Break the tokens into lines, unless it is for the same ones and the same width as before.
+
+        A scrollbar always has its column, so that lines do not break otherwise for one that comes and goes.
+        """
+        width = max(self.size.width - 1, 0)
         wanted = (self._labels, width, self._ink)
         if wanted == self._laid_out_for:
             return
