@@ -77,7 +77,7 @@ def offered(line: str, folder: Path | None = None, **environment: str) -> list[s
         ("attn-tui demo --theme textual-", ["textual-dark", "textual-light"]),
         ("attn-tui demo --device c", ["cpu", "cuda"]),
         ("attn-tui completion f", ["fish"]),
-        ("attn-tui demo --no-", ["--no-cache"]),
+        ("attn-tui demo --no-c", ["--no-cache"]),
         ("attn-tui export ./some", ["./some"]),
     ],
 )
