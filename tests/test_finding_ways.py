@@ -179,8 +179,9 @@ async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyMode
 
 async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await press(pilot, "i", "g", "g", "escape", "g", "x", "g", "backspace", "backspace", "g")
+        await press(pilot, "i", "g", "g")
         assert app.sentence_input.value == "gg"
+        await press(pilot, "escape", "g", "x", "g", "backspace", "backspace", "g")
         assert app.prompt.input.value == "g"
         await press(pilot, "backspace", "backspace")
         assert not app.prompt.display

@@ -49,13 +49,13 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         encoding="utf-8",
     )
     start = Start(str(tiny_model("llama")), config=read_config())
-    async with explorer(start.model or "", start=start) as (app, pilot):
+    async with explorer(start.model or "", start=start, size=(120, 40)) as (app, pilot):
         said = [str(each.message) for each in app._notifications]
         assert len(said) == 2
         assert any("line 1: there is no setting nonsense" in each for each in said)
         assert any("line 6: tree.up: q q is no key" in each and "it keeps k up" in each for each in said)
         line = app.query_one(KeyLine).render().plain
-        assert re.search(r" r Ranks 3 Attention .*f6 Export q Quit", line)
+        assert re.search(r" r Ranks 3 Attention .*f6 Export .*q Quit", line)
         await pilot.press("j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 0)
@@ -66,7 +66,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         for key in ("2", "f2"):
             await pilot.press(key)
             views.append(app.views.active.view)
-        assert views == ["spectra", "ranks"]
+        assert views == ["overview", "ranks"]
         app.clear_notifications()
         await pilot.press("question_mark")
         await pilot.pause()
