@@ -12,7 +12,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
 from tui.matches import find, lines_of
 from tui.panes.table import TablePane
@@ -134,8 +134,8 @@ def there(app: Explorer) -> tuple[Head | None, str]:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys one after the other, and wait until nothing more is awaited."""
-    await pilot.press(*keys)
+    """Type keys, and wait until nothing more is awaited."""
+    await type_keys(pilot, *keys)
     await settle(pilot)
 
 
