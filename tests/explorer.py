@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
@@ -13,6 +15,10 @@ from engine.service.options import EngineOptions
 from tui.app import Explorer
 from tui.panes.line import Line
 from tui.start import Start
+
+
+HOPS = 4
+"""Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
 
 
 async def settle(pilot: Pilot[None]) -> None:
@@ -24,6 +30,18 @@ async def settle(pilot: Pilot[None]) -> None:
         if app.failure or (app.is_ready and app.conductor.is_idle):
             break
     await pilot.pause()
+
+
+async def type_keys(pilot: Pilot[None], *keys: str) -> None:
+    """Type, each key when what the one before it set off has been handled, however busy the engine is meanwhile.
+
+    `Pilot.press` waits until the processor is idle, a second for each key while the engine works.
+    """
+    for key in keys:
+        name = key if len(key) > 1 or key.isalnum() else _character_to_key(key)
+        pilot.app.post_message(Key(name, key if len(key) == 1 else None))
+        for _ in range(HOPS):
+            await pilot.pause(0)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from tui.key_table import bindings
 
 WHERE = Path(__file__).parent
 
-_PRESSES = re.compile(r"(?:press|send|type_keys|keys?)\b[^\n]*|\(\(?\"[^\n]*")
+_PRESSES = re.compile(r"(?:press|send|type_keys|keys?)\b[^\n]*|\([\[(]?\"[^\n]*")
 _WORDS = re.compile(r"[\"']([^\"'\s]+)[\"']")
 
 

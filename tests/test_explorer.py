@@ -251,7 +251,7 @@ async def test_ascii_alone_draws_with_ascii_in_map_and_spectra(tiny_model: TinyM
 
 async def test_a_closed_model_opens_for_a_head_that_is_gone_to(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("g", "enter", "right_curly_bracket")
+        await pilot.press("g", "g", "enter", "right_curly_bracket")
         await settle(pilot)
         node = app.tree_widget.cursor_node
         assert node is not None

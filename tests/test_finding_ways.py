@@ -12,7 +12,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
 from tui.matches import find, lines_of
 from tui.panes.table import TablePane
@@ -134,13 +134,13 @@ def there(app: Explorer) -> tuple[Head | None, str]:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys one after the other, and wait until nothing more is awaited."""
-    await pilot.press(*keys)
+    """Type keys, and wait until nothing more is awaited."""
+    await type_keys(pilot, *keys)
     await settle(pilot)
 
 
 async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "g", *"L1H3", "enter")
         assert there(app) == (head(1, 3), "spectra")
         assert has_keys(app, app.tree_widget)
@@ -168,7 +168,7 @@ async def test_g_goes_anywhere_by_name_and_gg_to_the_first_line(tiny_model: Tiny
 
 
 async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await pilot.press("g", *"1.1", "enter", "j", "g", *"weights", "enter")
         await settle(pilot)
         assert there(app) == (head(1, 2), "weights")
@@ -178,9 +178,10 @@ async def test_what_is_typed_fast_goes_where_the_jump_leads(tiny_model: TinyMode
 
 
 async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "i", "g", "g", "escape", "g", "x", "g", "backspace", "backspace", "g")
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "i", "g", "g")
         assert app.sentence_input.value == "gg"
+        await press(pilot, "escape", "g", "x", "g", "backspace", "backspace", "g")
         assert app.prompt.input.value == "g"
         await press(pilot, "backspace", "backspace")
         assert not app.prompt.display
@@ -188,7 +189,7 @@ async def test_a_letter_g_is_typed_in_a_sentence_and_in_an_answer(tiny_model: Ti
 
 
 async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         tree = app.tree_widget
         await press(pilot, "j", "slash", *"L1H2")
         assert app.conductor.selected == head(1, 2)
@@ -264,7 +265,7 @@ async def test_keys_typed_before_the_views_are_there_are_done_when_they_are(tiny
 
 
 async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_back(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "z")
         assert app.views.spectra.region.width == 80
         assert has_keys(app, app.views.spectra.graph)

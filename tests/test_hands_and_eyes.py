@@ -16,7 +16,6 @@ from rich.color_triplet import ColorTriplet as Rgb
 from textual.widgets import Input
 
 from engine.service.files import write_rows
-from engine.service.options import state_directory
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -28,7 +27,7 @@ from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
 from tui.key_line import KeyLine
-from tui.remembered import recall_theme
+from tui.remembered import model_key, place_of, recall_theme
 from tui.settings import config_file, read_config
 from tui.start import Start
 from tui.themes import ANSI, OWN, ROUND, find_theme, next_theme, usual_theme
@@ -46,28 +45,28 @@ def clipboard(app: Explorer) -> str:
 async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny_model: TinyModel) -> None:
     config_file().parent.mkdir(parents=True)
     config_file().write_text(
-        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "n"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n',
+        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n',
         encoding="utf-8",
     )
     start = Start(str(tiny_model("llama")), config=read_config())
-    async with explorer(start.model or "", start=start) as (app, pilot):
+    async with explorer(start.model or "", start=start, size=(120, 40)) as (app, pilot):
         said = [str(each.message) for each in app._notifications]
         assert len(said) == 2
         assert any("line 1: there is no setting nonsense" in each for each in said)
         assert any("line 6: tree.up: q q is no key" in each and "it keeps k up" in each for each in said)
         line = app.query_one(KeyLine).render().plain
-        assert re.search(r" r Ranks 3 Attention .*f6 Export q Quit", line)
+        assert re.search(r" r Ranks 3 Attention .*f6 Export .*q Quit", line)
         await pilot.press("j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 0)
-        await pilot.press("n", "n", "k")
+        await pilot.press("f8", "f8", "k")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 1)
         views = []
         for key in ("2", "f2"):
             await pilot.press(key)
             views.append(app.views.active.view)
-        assert views == ["spectra", "ranks"]
+        assert views == ["overview", "ranks"]
         app.clear_notifications()
         await pilot.press("question_mark")
         await pilot.pause()
@@ -154,7 +153,7 @@ async def test_ascii_is_ascii_in_every_view(tiny_model: TinyModel, monkeypatch: 
 
 
 def test_without_colour_and_in_ascii_neither_is_sent_and_where_one_is_still_shows(tiny_model: TinyModel) -> None:
-    arguments = (str(tiny_model("llama")), "--text", TEXT, "--ascii")
+    arguments = (str(tiny_model("llama")), "--text", TEXT, "--ascii", "--head", "L0H0")
     with Terminal(COMMAND, *arguments, environment={"NO_COLOR": "1"}) as terminal:
         terminal.wait_for("s1 =")
         terminal.send("3")
@@ -243,25 +242,26 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
         assert (app.views.spectra.scale, app.views.attention.scale) == ("linear", "linear")
     async with explorer(model, start=Start(model)) as (app, _):
         assert (app.conductor.selected, app.conductor.text) == (Head("decoder", 0, 0), None)
-        assert app.views.active is app.views.spectra
+        assert app.views.active is app.views.overview
 
 
 async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(tiny_copy: TinyModel) -> None:
     model = str(tiny_copy("llama"))
+    place = place_of(model_key(model, None))
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
         await pilot.press("j", "j")
         await settle(pilot)
         app.conductor.restoring.keep()  # what the clock does every other second
         end = time.monotonic() + 5
-        while not list(state_directory().rglob("*.json")) and time.monotonic() < end:
+        while not place.exists() and time.monotonic() < end:
             await pilot.pause(0.02)
-    (place,) = state_directory().rglob("*.json")
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said
-    place.write_text(said.replace("L0H2", "L9H2").replace("spectra", "a view of old"), encoding="utf-8")
+    place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")
+    assert "a view of old" in place.read_text(encoding="utf-8")
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
         assert app.conductor.selected == Head("decoder", 0, 0)
-        assert app.views.active is app.views.spectra
+        assert app.views.active is app.views.overview
 
 
 def test_the_command_line_takes_short_names_and_lists_all() -> None:

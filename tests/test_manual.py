@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from tests.opening import run_apart
 from tui.command_line import command
@@ -53,36 +55,44 @@ def test_groff_has_nothing_to_say_against_the_manual() -> None:
     assert "attn-tui export MODEL VIEW" in re.sub("\x1b\\[\\d*m|.\x08", "", done.stdout)
 
 
-def offered(line: str, folder: Path | None = None, **environment: str) -> list[str]:
-    """Give what bash would be told of a half-typed line whose last word is the one to complete."""
-    code = f"import os, tui.command_line; os.chdir({str(folder or Path.cwd())!r}); {COMPLETE}"
-    answer = run_apart(
-        code,
-        _ATTN_TUI_COMPLETE="bash_complete",
-        COMP_WORDS=line,
-        COMP_CWORD=str(len(line.split()) - (not line.endswith(" "))),
-        **environment,
+EACH = """
+import json, os, sys
+import tui.command_line
+os.chdir(sys.argv[1])
+for line in json.loads(sys.argv[2]):
+    if not os.fork():
+        os.environ |= {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - (not line.endswith(" ")))}
+        sys.argv = ["attn-tui"]
+        tui.command_line.main()
+    os.wait()
+    os.write(1, b"--\\n")
+"""
+"""The program, forked for each half-typed line: what it begins with is imported once."""
+
+
+def offered(*lines: str, folder: Path | None = None, **environment: str) -> list[list[str]]:
+    """Give what bash would be told of half-typed lines whose last word is the one to complete."""
+    answers = run_apart(
+        EACH, folder or Path.cwd(), json.dumps(lines), _ATTN_TUI_COMPLETE="bash_complete", **environment
     )
-    return [word.partition(",")[2] for word in answer.splitlines()]
+    each = f"{answers}\n".split("--\n")[:-1]
+    return [[word.partition(",")[2] for word in answer.splitlines()] for answer in each]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("attn-tui exp", ["export"]),
-        ("attn-tui --ver", ["--version"]),
-        ("attn-tui export demo ran", ["ranks"]),
-        ("attn-tui export demo ranks --matrix Q", ["Q", "QK"]),
-        ("attn-tui demo --dtype f", ["float32", "float16"]),
-        ("attn-tui demo --theme textual-", ["textual-dark", "textual-light"]),
-        ("attn-tui demo --device c", ["cpu", "cuda"]),
-        ("attn-tui completion f", ["fish"]),
-        ("attn-tui demo --no-", ["--no-cache"]),
-        ("attn-tui export ./some", ["./some"]),
-    ],
-)
-def test_commands_options_and_choices_are_completed(line: str, words: list[str]) -> None:
-    assert offered(line) == words
+def test_commands_options_and_choices_are_completed() -> None:
+    wanted = {
+        "attn-tui exp": ["export"],
+        "attn-tui --ver": ["--version"],
+        "attn-tui export demo ran": ["ranks"],
+        "attn-tui export demo ranks --matrix Q": ["Q", "QK"],
+        "attn-tui demo --dtype f": ["float32", "float16"],
+        "attn-tui demo --theme textual-": ["textual-dark", "textual-light"],
+        "attn-tui demo --device c": ["cpu", "cuda"],
+        "attn-tui completion f": ["fish"],
+        "attn-tui demo --no-c": ["--no-cache"],
+        "attn-tui export ./some": ["./some"],
+    }
+    assert dict(zip(wanted, offered(*wanted), strict=True)) == wanted
 
 
 def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -> None:
@@ -90,9 +100,9 @@ def test_models_of_the_cache_and_folders_are_offered_as_models(tmp_path: Path) -
     for name in ("models--gpt2", "models--openai--gpt-oss", "models--half", "datasets--gpt3"):
         (here / "hub" / name / ("refs" if name.endswith("half") else "snapshots")).mkdir(parents=True)
     (here / "gpt-mine").mkdir()
-    for line in ("attn-tui export ", "attn-tui demo --vs "):
-        assert offered(line, here, HF_HOME=str(here)) == ["demo", "gpt2", "openai/gpt-oss", "gpt-mine/", "hub/"]
-    assert offered("attn-tui gp", here, HF_HOME=str(here)) == ["gpt2", "gpt-mine/"]
+    every = ["demo", "gpt2", "openai/gpt-oss", "gpt-mine/", "hub/"]
+    lines = ("attn-tui export ", "attn-tui demo --vs ", "attn-tui gp")
+    assert offered(*lines, folder=here, HF_HOME=str(here)) == [every, every, ["gpt2", "gpt-mine/"]]
 
 
 def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
@@ -127,9 +137,8 @@ def test_bash_completes_with_the_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_that_it_can_read(shell: str) -> None:
-    script = run_apart(
-        f"import sys; sys.argv = ['attn-tui', 'completion', {shell!r}]; from tui.command_line import main; main()"
-    )
-    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in script
+    done = CliRunner().invoke(command, ["completion", shell], prog_name="attn-tui")
+    assert done.exit_code == 0
+    assert f"_ATTN_TUI_COMPLETE={shell}_complete" in done.output
     if shutil.which(shell) is not None:
-        subprocess.run([shell, "-n"], input=script, text=True, check=True, capture_output=True)
+        subprocess.run([shell, "-n"], input=done.output, text=True, check=True, capture_output=True)

@@ -111,7 +111,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
         ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
         ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
         ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
-        ('[keys]\ntree.down = "n"\ntree.up = "n"\n', ", line ", "n is taken by"),
+        ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
         ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
         ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
         ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),

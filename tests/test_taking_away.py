@@ -122,7 +122,7 @@ async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over
     other = folder / "other"
     other.mkdir()
     (other / "mine.jsonl").write_text("mine")
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("e", "tab", "ctrl+u", *"gone/a.csv", "enter")
         await pilot.pause()
         assert f"there is no folder {folder / 'gone'};" in said(app)
@@ -145,7 +145,7 @@ async def test_the_name_and_the_place_can_be_changed_and_nothing_is_written_over
 
 
 async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("e")
         for key in ("tab", *"mnw", "enter"):
             app.post_message(Key(key, key if len(key) == 1 else None))
@@ -154,7 +154,7 @@ async def test_keys_that_come_at_once_go_into_the_menu(tiny_model: TinyModel, fo
 
 
 async def test_the_mouse_chooses_a_format_and_a_thing(tiny_model: TinyModel, folder: Path) -> None:
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("e")
         await pilot.pause()
         lines = screen_text(app).splitlines()
@@ -177,7 +177,7 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         return write(Table(table.view, table.columns, itertools.cycle(list(table))), *rest)
 
     monkeypatch.setattr(jobs, "_write_counted", endlessly)
-    async with explorer(tiny_model("gpt2")) as (app, pilot):
+    async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("2", "E")
         for _ in range(200):
             await pilot.pause(0.02)

@@ -196,7 +196,7 @@ def test_killing_an_export_leaves_no_half_written_file(tiny_model: TinyModel, tm
 def test_without_a_model_the_demo_is_offered() -> None:
     with Terminal(COMMAND) as terminal:
         terminal.wait_for("shipped with attn-tui")
-        terminal.send("q")
+        terminal.send("\tq")
         assert terminal.exit_code() == 0
         assert_restored(terminal)
 

@@ -48,12 +48,7 @@ class Actions(
         Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw", group=PROGRAM),
         Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
         Binding(
-            "escape",
-            "leave",
-            "Stop switching heads off, or a file; or back to the tree",
-            show=False,
-            id="app.leave",
-            group=MOVING,
+            "escape", "leave", "Stop work that goes on, or back to the tree", show=False, id="app.leave", group=MOVING
         ),
         Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
         Binding(

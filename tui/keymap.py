@@ -22,7 +22,10 @@ from tui.settings import Config
 MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
 """What can stand before a key, with a plus sign."""
 
-_NAMED = {key.value for key in Keys} | KEY_TO_UNICODE_NAME.keys() | REPLACED_KEYS.keys()
+_TWICE = "gg"
+"""The key of two letters, which the jump prompt makes of them; no keyboard has it."""
+
+_NAMED = {_TWICE} | {key.value for key in Keys} | KEY_TO_UNICODE_NAME.keys() | REPLACED_KEYS.keys()
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class HeadTree(Tree["Head | None"]):
     def go_to(self, name: Head | None) -> None:
         """Move the cursor to a head, a layer, or the model (None), opening what hides it."""
         if name is None:
-            self.action_first()
+            self._move_to(self.root)
             return
         layer = self._layers[name.whole_layer]
         self._add_heads(layer)
@@ -117,6 +117,7 @@ class HeadTree(Tree["Head | None"]):
         """Move the cursor to a line that nothing hides."""
         if self.last_line >= node.line:  # what asks for the last line has the lines made of what was opened just now
             self.move_cursor(node)
+            self._highlighted = node  # or else a layer that has closed meanwhile would take the cursor from there
             self.call_after_refresh(self._scroll_to_cursor)  # they can be scrolled only once they are laid out
 
     def _scroll_to_cursor(self) -> None:

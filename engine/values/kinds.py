@@ -20,7 +20,7 @@ class Kind(Enum):
 
 _WHOLE = re.compile(
     r"layer|from_layer|from_head|rows|cols|index|last_index|query|key|parameters|bytes|place|position|rank|token_id"
-    r"|(\w+_)?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)(_chance)?"
+    r"|(\w+[._])?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)(_chance)?"
     r"|(qk|ov)_(image_in_kernel|factors_lost)"
 )
 _TEXT = {
@@ -35,8 +35,8 @@ def kind_of(column: str) -> Kind:
 
     Examples
     --------
-    >>> [kind_of(name).value for name in ("layer", "head", "k_energy_rank_change", "weight")]
-    ['whole numbers', 'text', 'whole numbers', 'numbers']
+    >>> [kind_of(name).value for name in ("layer", "head", "k_energy_rank_change", "ov.energy_rank", "weight")]
+    ['whole numbers', 'text', 'whole numbers', 'whole numbers', 'numbers']
     """
     if column in _TEXT:
         return Kind.TEXT
