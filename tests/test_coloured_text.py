@@ -57,7 +57,7 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             (("left_square_bracket",), count - 2, layers[1][1]),
             (("left_curly_bracket",), count - 2, layers[0][1]),
             (("a",), count - 2, layers[0].mean(0)),
-            (("g", "right"), 1, layers[0].mean(0)),
+            (("g", "g", "right"), 1, layers[0].mean(0)),
         ):
             await press(pilot, *keys)
             lines = lines_of(app)
@@ -175,7 +175,7 @@ async def test_e_writes_a_row_for_each_token(
     async with explorer(tiny_model("bert"), text=TEXT) as (app, pilot):
         await press(pilot, "T", "l", "e")
         lines = lines_of(app)
-        await press(pilot, "t", "g")
+        await press(pilot, "t", "g", "g")
         assert app.conductor.selected is None
         (file,) = tmp_path.glob("*text.csv")
     with file.open(encoding="utf-8", newline="") as stream:

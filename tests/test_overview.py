@@ -81,7 +81,7 @@ async def test_a_head_that_is_asked_for_opens_with_its_spectra(tiny_model: TinyM
     [
         (("right", "l"), (0, 2)),
         (("j", "down", "k"), (0, 0)),
-        (("G", "end", "g", "home"), (0, 0)),
+        (("G", "end", "g", "g", "home"), (0, 0)),
         (("pagedown", "l", "pageup"), (0, 1)),
         (("ctrl+end", "ctrl+home", "l", "h", "G", "end"), (1, 3)),
     ],

@@ -23,7 +23,7 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         Binding("pagedown", "page(1)", "A page of layers down", show=False, id="overview.page_down"),
         Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),
         Binding("end", "edge(True)", "Last head of the layer", show=False, id="overview.last_head"),
-        Binding("g,ctrl+home", "layer_edge(False)", "First layer", show=False, id="overview.first"),
+        Binding("gg,ctrl+home", "layer_edge(False)", "First layer", show=False, id="overview.first"),
         Binding("G,ctrl+end", "layer_edge(True)", "Last layer", show=False, id="overview.last"),
         Binding("enter", "choose", "Go into the head", show=False, id="overview.choose"),
     ]

@@ -44,7 +44,7 @@ class SmallMaps(ScrollView, can_focus=True):
         Binding("h,left", "step(-1, 0)", "Previous head", show=False, id="heads.previous"),
         Binding("j,down", "step(0, 1)", "Head below", show=False, id="heads.down"),
         Binding("k,up", "step(0, -1)", "Head above", show=False, id="heads.up"),
-        Binding("g,home", "edge(False)", "First head", show=False, id="heads.first"),
+        Binding("gg,home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "app.view('attention')", "The head's map in large", show=False, id="heads.open"),
     ]

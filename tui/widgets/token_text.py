@@ -35,7 +35,7 @@ class TokenText(ScrollView, can_focus=True):
         Binding("down,j", "line(1)", "Line below", show=False, id="text.down"),
         Binding("pageup", "page(-1)", "A page up", show=False, id="text.page_up"),
         Binding("pagedown", "page(1)", "A page down", show=False, id="text.page_down"),
-        Binding("g,home", "edge(False)", "First token", show=False, id="text.first"),
+        Binding("gg,home", "edge(False)", "First token", show=False, id="text.first"),
         Binding("G,end", "edge(True)", "Last token", show=False, id="text.last"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"text--bar", "text--token", "text--cursor"}
