@@ -8,6 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
+from tui.key_groups import SENTENCE
 from tui.parts import Parts
 from tui.sentence_input import SentenceInput
 
@@ -16,8 +17,8 @@ class SentenceActions(Parts):
     """An application with these keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("S", "sentences", "Sentences read and typed", show=False, id="app.sentences"),
-        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text"),
+        Binding("S", "sentences", "Sentences read and typed", show=False, id="app.sentences", group=SENTENCE),
+        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text", group=SENTENCE),
     ]
 
     def action_sentences(self) -> None:
