@@ -123,6 +123,7 @@ class Actions(
 
     def action_sentence(self) -> None:
         """Go to the sentence, at once: what is typed next is part of it."""
+        self.sentence_input.cursor_position = len(self.sentence_input.value)
         self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:
