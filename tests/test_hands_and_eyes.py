@@ -218,7 +218,7 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
     model = str(tiny_model("llama"))
     start = Start(model, is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await pilot.press("i", *"a cat", "enter")
+        await pilot.press("i", "ctrl+u", *"a cat", "enter")
         await settle(pilot)
         await pilot.press("right_curly_bracket", "right_square_bracket", "m", "plus", "4")
         await settle(pilot)

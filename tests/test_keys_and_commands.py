@@ -54,8 +54,12 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
         for key in ("pagedown",) * 20:
             seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
             await pilot.press(key)
-        assert {"finding one's way", "views", "sentence", "files and program", "mouse"} <= seen
-        await pilot.press("g", "g", "slash", *"export")
+        assert {"finding one's way", "views", "sentence", "heads beside each other", "program", "mouse"} <= seen
+        assert "more" not in seen
+        await pilot.press("g", "g", "slash", *"zoom")
+        await pilot.pause()
+        assert "one view, or all" in " ".join(screen_text(app).split())
+        await pilot.press("ctrl+u", *"export")
         await pilot.pause()
         text = screen_text(app)
         assert "Export" in text

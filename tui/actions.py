@@ -33,8 +33,8 @@ class Actions(
     """An application with the explorer's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Keys", id="app.help", group=PROGRAM),
-        Binding("i", "sentence", "Sentence", id="app.sentence", group=SENTENCE),
+        Binding("question_mark", "help", "Keys that work here", id="app.help", group=PROGRAM),
+        Binding("i", "sentence", "Type a sentence", id="app.sentence", group=SENTENCE),
         Binding("1", "view('spectra')", "Spectra", id="app.spectra", group=VIEWS),
         Binding("2", "view('ranks')", "Ranks", id="app.ranks", group=VIEWS),
         Binding("3", "view('attention')", "Attention", id="app.attention", group=VIEWS),
@@ -52,9 +52,9 @@ class Actions(
         ),
         Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
         Binding(
-            "u", "off_way", "Switch heads off by zero, or by their mean", show=False, id="app.off_way", group=HEADS_OFF
+            "u", "off_way", "Switch heads off by zero, or by the mean", show=False, id="app.off_way", group=HEADS_OFF
         ),
-        Binding("z", "zoom", "One view, or all", show=False, id="app.zoom", group=VIEWS),
+        Binding("z", "zoom", "Zoom: one view, or all", show=False, id="app.zoom", group=VIEWS),
         Binding("right_square_bracket", "step_head(1)", "Next head", show=False, id="app.next_head", group=MOVING),
         Binding(
             "left_square_bracket", "step_head(-1)", "Previous head", show=False, id="app.previous_head", group=MOVING
@@ -71,7 +71,9 @@ class Actions(
             "plus,equals_sign", "epsilon(1)", "Larger ε of the energy rank", show=False, id="app.more", group=MEASURING
         ),
         Binding("minus", "epsilon(-1)", "Smaller ε of the energy rank", show=False, id="app.less", group=MEASURING),
-        Binding("c", "check", "Check the heads against the model", show=False, id="app.check", group=VIEWS),
+        Binding(
+            "c", "check", "Check: prove the heads against the model's numbers", show=False, id="app.check", group=VIEWS
+        ),
         Binding(
             "d",
             "distance",
@@ -85,13 +87,18 @@ class Actions(
         Binding(
             "a",
             "averaging",
-            "Head, means over heads and layers, rollout",
+            "Head, mean over heads, over layers, over both, rollout",
             show=False,
             id="app.averaging",
             group=SENTENCE,
         ),
         Binding(
-            "D", "difference", "Differences: other model, or heads off", show=False, id="app.difference", group=SENTENCE
+            "D",
+            "difference",
+            "Difference of both maps: other model, or heads off",
+            show=False,
+            id="app.difference",
+            group=SENTENCE,
         ),
     ]
 
@@ -111,6 +118,7 @@ class Actions(
 
     def action_sentence(self) -> None:
         """Go to the sentence, at once: what is typed next is part of it."""
+        self.sentence_input.cursor_position = len(self.sentence_input.value)
         self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
+from tui.key_groups import TAKING_AWAY
 from tui.parts import Parts
 
 if TYPE_CHECKING:
@@ -23,9 +24,16 @@ class CopyActions(Parts):
     """An application from which a cell, a row or a whole table can be copied."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy_cell", "Copy the cell under the cursor", show=False, id="app.copy_cell"),
-        Binding("Y", "copy_row", "Copy the row", show=False, id="app.copy_row"),
-        Binding("ctrl+y", "copy_view", "Copy the whole view, tab separated", show=False, id="app.copy_view"),
+        Binding("y", "copy_cell", "Copy the cell under the cursor", show=False, id="app.copy_cell", group=TAKING_AWAY),
+        Binding("Y", "copy_row", "Copy the row", show=False, id="app.copy_row", group=TAKING_AWAY),
+        Binding(
+            "ctrl+y",
+            "copy_view",
+            "Copy the whole view, tab separated",
+            show=False,
+            id="app.copy_view",
+            group=TAKING_AWAY,
+        ),
     ]
 
     def __init__(self) -> None:

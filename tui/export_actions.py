@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
+from tui.key_groups import TAKING_AWAY
 from tui.parts import Parts
 
 if TYPE_CHECKING:
@@ -18,9 +19,14 @@ class ExportActions(Parts):
     """Writes files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "export", "Export", id="app.export"),
+        Binding("e", "export", "Export: take away tables, matrices, pictures", id="app.export", group=TAKING_AWAY),
         Binding(
-            "E", "export_again", "Export as last time, at first what is on screen", show=False, id="app.export_again"
+            "E",
+            "export_again",
+            "Export as last time, at first what is on screen",
+            show=False,
+            id="app.export_again",
+            group=TAKING_AWAY,
         ),
     ]
 

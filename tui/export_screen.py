@@ -22,6 +22,17 @@ from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
 from tui.panes.line import Line
 
+WRITES = {
+    What.VIEW: "Write the table of the view",
+    What.MODEL: "Write the same table of the whole model",
+    What.MATRICES: "Write the matrices of what is selected",
+    What.SVG: "Write a picture of the view, as SVG",
+    What.SCREEN: "Write a picture of the screen, as SVG",
+    What.TEXT: "Write the view as text",
+    What.ANSI: "Write the view as text with its colours",
+}
+"""What the keys of the menu do."""
+
 KEYS = "enter or a letter writes · ← → format · tab name · esc closes"
 
 
@@ -34,7 +45,10 @@ class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(what.value, f"take('{what.name}')", show=False, id=f"export.{what.name.lower()}") for what in What),
+        *(
+            Binding(what.value, f"take('{what.name}')", WRITES[what], show=False, id=f"export.{what.name.lower()}")
+            for what in What
+        ),
         # Before any widget sees it, so that what is typed after it goes into the name, however fast it comes.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
         Binding("enter", "write", "Write it", id="export.write"),

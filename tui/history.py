@@ -12,6 +12,7 @@ class History:
         self._sentences: list[str] = []  # the oldest first
         self._back = 0
         self._draft = ""
+        self._above: tuple[str, ...] = ()  # what is gone through from there, the newest first
 
     @property
     def newest_first(self) -> tuple[str, ...]:
@@ -20,7 +21,8 @@ class History:
 
     def add(self, text: str) -> None:
         """Put a sentence below all others, from wherever it was."""
-        self.forget(text)
+        if text in self._sentences:
+            self._sentences.remove(text)
         self._sentences.append(text)
 
     def add_older(self, sentences: Iterable[str]) -> None:
@@ -41,17 +43,21 @@ class History:
     def go(self, step: int, typed: str) -> str:
         """Go to an older sentence (1) or a newer one (-1), and give it; at an end what is there stays.
 
+        What one goes through is as it was at the bottom, whatever is read meanwhile, without the draft itself: the
+        first step from a sentence that is shown goes to the one before it.
+
         Parameters
         ----------
         typed : what is in the line now, which is kept while it is the draft.
         """
         if self._back == 0:
             self._draft = typed
-        back = min(max(self._back + step, 0), len(self._sentences))
+            self._above = tuple(each for each in self.newest_first if each != typed)
+        back = min(max(self._back + step, 0), len(self._above))
         if back == self._back:
             return typed
         self._back = back
-        return self._sentences[-back] if back else self._draft
+        return self._above[back - 1] if back else self._draft
 
 
 def matching(sentences: Iterable[str], wanted: str) -> tuple[str, ...]:

@@ -6,10 +6,12 @@ from textual.binding import Binding
 
 VIEWS = Binding.Group("views")
 MOVING = Binding.Group("finding one's way")
+COMPARING = Binding.Group("heads beside each other")
 SENTENCE = Binding.Group("sentence")
 HEADS_OFF = Binding.Group("heads switched off")
 MEASURING = Binding.Group("scales, measures, positions")
-PROGRAM = Binding.Group("files and program")
+TAKING_AWAY = Binding.Group("copying and exporting")
+PROGRAM = Binding.Group("program")
 
-GROUPS = (MOVING, VIEWS, SENTENCE, HEADS_OFF, MEASURING, PROGRAM)
-"""In the order of the help; keys without a group come after them."""
+GROUPS = (MOVING, VIEWS, COMPARING, SENTENCE, HEADS_OFF, MEASURING, TAKING_AWAY, PROGRAM)
+"""In the order of the help."""

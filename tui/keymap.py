@@ -22,10 +22,10 @@ from tui.settings import Config
 MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
 """What can stand before a key, with a plus sign."""
 
-_TWICE = "gg"
-"""The key of two letters, which the jump prompt makes of them; no keyboard has it."""
+TWICE = "gg"
+"""What two quick presses of g come as."""
 
-_NAMED = {_TWICE} | {key.value for key in Keys} | KEY_TO_UNICODE_NAME.keys() | REPLACED_KEYS.keys()
+_NAMED = {key.value for key in Keys} | KEY_TO_UNICODE_NAME.keys() | REPLACED_KEYS.keys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def is_key(key: str) -> bool:
     *modifiers, last = key.split("+")
     if not set(modifiers) <= MODIFIERS or (modifiers and not last):
         return False
-    if len(last) == 1 or last in _NAMED:
+    if len(last) == 1 or last in _NAMED or key == TWICE:
         return True
     try:
         unicodedata.lookup(last.replace("_", " "))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from tui.key_groups import PROGRAM
 from tui.parts import Parts
 from tui.remembered import remember_theme
 from tui.settings import Config
@@ -24,7 +25,14 @@ class LookActions(Parts):
     """An application with themes to go through, and with a person's own keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+t", "next_theme", "Next theme: dark, light, colour-blind, ansi", show=False, id="app.next_theme"),
+        Binding(
+            "ctrl+t",
+            "next_theme",
+            "Next theme: dark, light, colour-blind, ansi",
+            show=False,
+            id="app.next_theme",
+            group=PROGRAM,
+        ),
     ]
 
     remembers_theme = False

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError
 from engine.values.views import VIEWS
+from tui.key_groups import PROGRAM
 from tui.parts import Parts
 from tui.start import Start
 
@@ -24,7 +25,7 @@ class ModelActions(Parts):
     """An application in which another model can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("B", "models", "Open another model", show=False, id="app.models"),
+        Binding("B", "models", "Open another model", show=False, id="app.models", group=PROGRAM),
     ]
 
     def action_models(self) -> None:

@@ -8,6 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.values.views import OVERVIEW
+from tui.key_groups import VIEWS
 from tui.messages import HeadEntered, MeasureWanted, OverviewSeen
 from tui.parts import Parts
 
@@ -16,7 +17,14 @@ class OverviewActions(Parts):
     """An application with the overview's keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("w", "overview", "Overview", id="app.overview"),
+        Binding(
+            "w",
+            "overview",
+            "Overview: all heads as a map, again: as a table",
+            show=False,
+            id="app.overview",
+            group=VIEWS,
+        ),
     ]
 
     def action_overview(self) -> None:

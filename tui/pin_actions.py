@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
+from tui.key_groups import COMPARING
 from tui.messages import RoomChanged
 from tui.parts import Parts
 
@@ -15,9 +16,16 @@ class PinActions(Parts):
     """An application in which heads can be pinned and seen beside each other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("P", "pin", "Pin the head to compare it, or unpin it", show=False, id="app.pin"),
-        Binding("C", "compare", "Compare pinned heads: spectra, maps, difference", show=False, id="app.compare"),
-        Binding("A", "maps", "All heads of the layer as small maps", show=False, id="app.maps"),
+        Binding("P", "pin", "Pin the head to compare it, or unpin it", show=False, id="app.pin", group=COMPARING),
+        Binding(
+            "C",
+            "compare",
+            "Compare pinned heads: spectra, maps, difference",
+            show=False,
+            id="app.compare",
+            group=COMPARING,
+        ),
+        Binding("A", "maps", "All heads of the layer as small maps", show=False, id="app.maps", group=COMPARING),
     ]
 
     @on(RoomChanged)

@@ -8,6 +8,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
+from tui.key_groups import SENTENCE
 from tui.parts import Parts
 from tui.sentence_input import SentenceInput
 
@@ -16,8 +17,8 @@ class SentenceActions(Parts):
     """An application with these keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("S", "sentences", "Sentences read and typed", show=False, id="app.sentences"),
-        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text"),
+        Binding("S", "sentences", "Sentences read and typed", show=False, id="app.sentences", group=SENTENCE),
+        Binding("T", "text", "The sentence as coloured text", show=False, id="app.text", group=SENTENCE),
     ]
 
     def action_sentences(self) -> None:
@@ -25,7 +26,7 @@ class SentenceActions(Parts):
         self._list_sentences(is_finding=False)
 
     def action_find_sentence(self) -> None:
-        """Find an earlier sentence by its words; the one that is chosen goes into the line, to be edited."""
+        """Find an earlier sentence by its words; the one that is chosen is read at once."""
         self._list_sentences(is_finding=True)
 
     def _list_sentences(self, *, is_finding: bool) -> None:
@@ -36,11 +37,8 @@ class SentenceActions(Parts):
             if text is None:
                 return
             self.sentence_input.value = text
-            if is_finding:
-                self.sentence_input.focus()
-                self.sentence_input.cursor_position = len(text)
-            else:
-                self.sentence_input.post_message(Input.Submitted(self.sentence_input, text))
+            self.sentence_input.history.rest()
+            self.sentence_input.post_message(Input.Submitted(self.sentence_input, text))
 
         screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding, ascii_only=self.ascii_only)
         self.push_screen(screen, take)

@@ -89,6 +89,7 @@ class Sentences:
         if sentence.text in self.read:
             self.read.remove(sentence.text)
         self.read.insert(0, sentence.text)
+        self._app.sentence_input.history.add(sentence.text)
         self._spelled = sentence
         self._app.sentence_input.show_read(sentence.text, sentence)
 
