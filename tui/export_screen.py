@@ -12,7 +12,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
@@ -20,12 +19,13 @@ from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
+from tui.modal import Modal
 from tui.panes.line import Line
 
 KEYS = "enter or a letter writes · ← → format · tab name · esc closes"
 
 
-class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
+class ExportScreen(Modal["tuple[Choice, Path] | None"]):
     """Lets one thing be chosen, and gives it with the file's name; None when nothing is wanted.
 
     Parameters

@@ -9,19 +9,19 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.history import matching
+from tui.modal import Modal
 from tui.sentences import Sentences
 
 SHOWN = 2000
 """Characters of a sentence that are looked at for its line in the list."""
 
 
-class SentencesScreen(ModalScreen[str | None]):
+class SentencesScreen(Modal[str | None]):
     """Lists sentences, narrowed by what is typed; gives the one that was chosen.
 
     Parameters
