@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from tests.explorer import explorer, settle
+from tests.explorer import explorer, settle, shown
 from tests.monkey_hands import press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
@@ -61,3 +61,16 @@ async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() 
         assert head is not None
         assert app.engine is not before
         assert len(await asyncio.wrap_future(app.engine.head_spectra(head))) == 6
+
+
+async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab")
+        for name in ("long" * 200, "~nobody-is-called-so/a.csv"):
+            assert isinstance(app.focused, Input)
+            app.focused.value = name
+            await pilot.press("enter")
+            assert isinstance(app.screen, ExportScreen)
+            said = shown(app.screen._said_line)
+            assert "too long" in said or "home directory" in said

@@ -187,10 +187,11 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         """Write what is offered; over a file that is there only when asked twice."""
         try:
             path = self._path()
-        except EngineError as error:
-            self._said_line.show(str(error))
+            is_there = path.exists()
+        except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
+            self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
-        if path.exists() and path != self._confirmed:
+        if is_there and path != self._confirmed:
             self._confirmed = path
             self._said_line.show("there is such a file already; enter again writes over it")
             return
