@@ -9,6 +9,7 @@ import pytest
 from textual.widgets import Input
 
 from tests.explorer import explorer, settle, shown
+from tests.invariants import disagreements
 from tests.monkey_hands import press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
@@ -74,3 +75,13 @@ async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, m
             assert isinstance(app.screen, ExportScreen)
             said = shown(app.screen._said_line)
             assert "too long" in said or "home directory" in said
+
+
+@pytest.mark.parametrize("view", ["w", "T", "C", "A"])
+async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: str) -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("P", "t")
+        burst(app, view, "escape", "1")
+        await settle(pilot)
+        assert app.focused is app.views.spectra.graph
+        assert not list(disagreements(app))

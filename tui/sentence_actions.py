@@ -37,7 +37,7 @@ class SentenceActions(Parts):
                 return
             self.sentence_input.value = text
             if is_finding:
-                self.sentence_input.focus()
+                self.screen_stack[0].set_focus(self.sentence_input)
                 self.sentence_input.cursor_position = len(text)
             else:
                 self.sentence_input.post_message(Input.Submitted(self.sentence_input, text))

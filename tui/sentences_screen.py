@@ -65,7 +65,7 @@ class SentencesScreen(Modal[str | None]):
         """List all."""
         self._words.display = self._is_finding
         self._fill()
-        (self._words if self._is_finding else self._list).focus()
+        self.set_focus(self._words if self._is_finding else self._list)
 
     def _fill(self) -> None:
         """List the sentences that hold the words, with the cursor where it was."""
@@ -110,7 +110,7 @@ class SentencesScreen(Modal[str | None]):
     def action_find(self) -> None:
         """Type words."""
         self._words.display = True
-        self._words.focus()
+        self.set_focus(self._words)
 
     def action_forget(self) -> None:
         """Forget the sentence under the cursor."""
