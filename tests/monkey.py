@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 from textual import events
 from textual.app import App
-from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -31,39 +30,10 @@ from engine.service.options import EngineOptions, log_file
 from engine.values.heads import Head
 from tests.explorer import screen_text, settle
 from tests.invariants import disagreements
+from tests.monkey_hands import OPENING, SENTENCES, SIZES, has_ended, press, working_keys
 from tui.app import Explorer
+from tui.chooser import ChooserScreen
 from tui.start import Start
-
-LEAVING = ("quit", "app.quit", "suspend_process")
-"""Actions that end the program, which is done on purpose only."""
-
-OPENING = "app.open"
-"""Id of the key that opens another model."""
-
-SENTENCES = (
-    "Anna has a red ball. Anna gives the red ball to Tom.",
-    "the cat sat on the mat",
-    "a",
-    "",
-    "  ",
-    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
-    "one two three " * 20,
-    "word " * 160,
-)
-
-SIZES = (
-    (20, 5),
-    (40, 12),
-    (39, 30),
-    (60, 13),
-    (80, 11),
-    (80, 24),
-    (100, 30),
-    (119, 34),
-    (120, 34),
-    (160, 50),
-    (200, 60),
-)
 
 PATIENCE = 60.0
 """Seconds after which what has not come is taken for lost."""
@@ -95,6 +65,7 @@ class Monkey:
         self._model = models[0]
         self.pressed = 0
         self.opened = 0
+        self.switched = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
         """Press so many keys, opening another model after about ``stay`` of them.
@@ -139,10 +110,10 @@ class Monkey:
                 wrong = error
             except Exception as error:
                 wrong = self._report("".join(traceback.format_exception(error)))
+            app.engine.stop()
             app.exit()  # as a person leaves; else what is under way would go on while all is taken apart
             assert app._task is not None
             await asyncio.wait({app._task}, timeout=10)
-        engine.stop()
         if wrong is not None:
             raise wrong
         if app.failure:
@@ -156,17 +127,21 @@ class Monkey:
         """Press keys, and find that it still answers."""
         if self._random.random() < 0.7:
             await settle(pilot)
-        while self.pressed < until and not _has_ended(app):
+        engine = app.engine
+        while self.pressed < until and not has_ended(app):
             for _ in range(self._random.randint(1, 12)):
-                if not _has_ended(app):
+                if not has_ended(app):
                     await self._act(app, pilot)
-            if not _has_ended(app):
+            if not has_ended(app):
                 await pilot.pause(self._random.choice((0.0, 0.0, 0.0, 0.02, 0.1)))
             if app.unforeseen is not None:
                 return
+            if app.engine is not engine:
+                engine = app.engine
+                self.switched += 1
             if self._random.random() < self._rests:
                 await self._rest(app, pilot)
-        if not _has_ended(app):
+        if not has_ended(app):
             await self._still_answers(app, pilot)
 
     async def _act(self, app: Explorer, pilot: Pilot[None]) -> None:
@@ -174,7 +149,7 @@ class Monkey:
         self.pressed += 1
         kind = self._random.random()
         if kind < 0.74:
-            self._press(app, self._random.choice(_keys(app) or ["escape"]))
+            self._press(app, self._random.choice(working_keys(app) or ["escape"]))
         elif kind < 0.82:
             self._press(app, self._random.choice("abcxyz019 .<>=[]_\u00e9\u65e5"))
         elif kind < 0.86:
@@ -185,11 +160,27 @@ class Monkey:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             await pilot.resize_terminal(*size)
+        elif kind < 0.965:
+            await self._switch(app, pilot)
         elif kind < 0.98:
             self._say(app, self._random.choice(SENTENCES))
         else:
             self._done.append("<wait>")
             await pilot.pause(0.05)
+
+    async def _switch(self, app: Explorer, pilot: Pilot[None]) -> None:
+        """Open another model in this explorer, if the key that does it works now."""
+        keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
+        if not keys or isinstance(app.focused, Input):
+            return
+        self._press(app, keys[0])
+        await pilot.pause()
+        if isinstance(app.screen, ChooserScreen):
+            model = self._random.choice(self._models)
+            self._done.append(f"<choose {model}>")
+            app.screen.post_message(events.Paste(model))
+            await pilot.pause()
+            self._press(app, "enter")
 
     def _press(self, app: App[Any], key: str) -> None:
         """Press a key, without waiting for what it does."""
@@ -203,7 +194,7 @@ class Monkey:
         self._done.append(repr(sentence[:20]))
         for character in sentence[:60]:
             press(app, character)
-        if _has_ended(app):
+        if has_ended(app):
             return
         app.screen.post_message(events.Paste(sentence[60:]))
         self._press(app, "enter")
@@ -225,13 +216,13 @@ class Monkey:
     async def _rest(self, app: Explorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
-        while not _has_ended(app) and not (app.is_ready and app.conductor.is_idle):
+        while not has_ended(app) and not (app.is_ready and app.conductor.is_idle):
             await pilot.pause(0.05)
             if time.monotonic() - began > PATIENCE:
                 raise self._report(
                     f"still waiting for {[worker.group for worker in app.workers if not worker.is_finished]}"
                 )
-        if _has_ended(app):
+        if has_ended(app):
             return
         await pilot.pause()
         await pilot.pause()
@@ -245,7 +236,7 @@ class Monkey:
         for _ in range(4):
             await pilot.press("escape")
         await self._rest(app, pilot)
-        if _has_ended(app):
+        if has_ended(app):
             return
         if len(app.screen_stack) > 1:
             raise self._report(f"{app.screen!r} does not close")
@@ -270,9 +261,11 @@ class Monkey:
 
     async def _compare(self, app: Explorer, head: Head) -> None:
         """Find that the engine's thread still computes, and what a fresh one computes."""
+        assert app.conductor.weights is not None
+        name = app.conductor.weights.knowledge.outline.name
         fresh = Engine(EngineOptions(use_cache=False))
         try:
-            await asyncio.wrap_future(fresh.open(self._model, lambda progress: None))
+            await asyncio.wrap_future(fresh.open(name, lambda progress: None))
             expected = await asyncio.wrap_future(fresh.head_spectra(head))
         finally:
             fresh.stop()
@@ -281,40 +274,6 @@ class Monkey:
             np.testing.assert_allclose(
                 one.singular_values, other.singular_values, rtol=1e-9, atol=1e-12, err_msg=str(head)
             )
-
-
-def press(app: App[Any], key: str) -> None:
-    """Send a key as a terminal's driver does, without waiting for what it does."""
-    if len(key) == 1 and not key.isalnum():
-        key = _character_to_key(key)
-    driver = app._driver
-    assert driver is not None
-    driver.send_message(events.Key(key, _character(key)))
-
-
-def _character(key: str) -> str | None:
-    """Give the character that a key types, if it types one."""
-    import unicodedata
-
-    if len(key) == 1:
-        return key
-    try:
-        return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
-    except KeyError:
-        return None
-
-
-def _keys(app: Explorer) -> list[str]:
-    """List the keys that do something where the focus is, but for those that leave."""
-    return [
-        key for key, active in app.screen.active_bindings.items()
-        if not active.binding.action.startswith(LEAVING) and key != "ctrl+c" and active.binding.id != "chooser.quit"
-    ]  # fmt: skip
-
-
-def _has_ended(app: Explorer) -> bool:
-    """Say whether the program has been left, as by a click on the key that does so."""
-    return app._exit or bool(app.failure) or app.unforeseen is not None
 
 
 def main() -> None:
@@ -327,12 +286,14 @@ def main() -> None:
     asked = parser.parse_args()
     models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
     with tempfile.TemporaryDirectory() as home:
+        os.environ["HF_HUB_OFFLINE"] = "1"  # what is typed may be a model's name
         os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
         os.chdir(home)  # where exports go
         monkey = Monkey(asked.seed, models, asked.rests)
         began = time.monotonic()
         asyncio.run(monkey.play(asked.keys))
-    print(f"seed {asked.seed}: {monkey.pressed} keys, {monkey.opened} models opened, {time.monotonic() - began:.0f} s")
+    took = f"{monkey.opened} explorers, {monkey.switched} switches of models, {time.monotonic() - began:.0f} s"
+    print(f"seed {asked.seed}: {monkey.pressed} keys, {took}")
 
 
 if __name__ == "__main__":

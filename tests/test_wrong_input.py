@@ -56,6 +56,8 @@ def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: Ti
 
 def test_a_folder_that_is_not_there() -> None:
     assert "there is no folder" in refusal("export", "./nowhere", "ranks")
+    assert "File name too long" in refusal("export", "long" * 200, "ranks")
+    assert "home folder of nobody" in refusal("export", "~nobody-is-called-so/model", "ranks")
 
 
 def test_a_file_in_place_of_a_folder(tiny_model: TinyModel) -> None:

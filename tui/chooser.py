@@ -15,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 
 from engine.service.engine import Engine
@@ -26,6 +25,7 @@ from engine.values.progress import Progress
 from tui.drawing.text import harmless
 from tui.found_list import NOT_HERE, FoundList
 from tui.messages import Advanced
+from tui.modal import Modal
 from tui.model_field import ModelField
 from tui.panes.line import Line
 from tui.status_line import describe
@@ -45,7 +45,7 @@ class Opened:
     outline: ModelOutline
 
 
-class ChooserScreen(ModalScreen[Opened | None]):
+class ChooserScreen(Modal[Opened | None]):
     """Opens a model, beside the one that is open already where there is one; its result is None when it is left.
 
     Parameters
@@ -202,7 +202,9 @@ class ChooserScreen(ModalScreen[Opened | None]):
         self.state.update(Text(text))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave letters to the field while it is typed into, and everything but leaving alone while a model opens."""
+        """Do nothing any more once a model has been opened, and while one opens nothing but leave."""
+        if not self.is_active:
+            return False
         if self._opening is not None:
             return action in ("leave", "app.quit", "quit")
         return True
@@ -243,7 +245,7 @@ class ChooserScreen(ModalScreen[Opened | None]):
     def action_open(self) -> None:
         """Open what the list's cursor is on."""
         name = self.list.name_chosen
-        if name:
+        if name and self._opening is None:  # a click may come after Enter has begun
             self._opening = self._engine.another(name)
             self._wait_for_it(True)
             self._say(f"opening {harmless(name)} …")

@@ -12,7 +12,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
@@ -20,6 +19,7 @@ from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
+from tui.modal import Modal
 from tui.panes.line import Line
 
 WRITES = {
@@ -36,7 +36,7 @@ WRITES = {
 KEYS = "enter or a letter writes · ← → format · tab name · esc closes"
 
 
-class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
+class ExportScreen(Modal["tuple[Choice, Path] | None"]):
     """Lets one thing be chosen, and gives it with the file's name; None when nothing is wanted.
 
     Parameters
@@ -205,10 +205,11 @@ class ExportScreen(ModalScreen["tuple[Choice, Path] | None"]):
         """Write what is offered; over a file that is there only when asked twice."""
         try:
             path = self._path()
-        except EngineError as error:
-            self._said_line.show(str(error))
+            is_there = path.exists()
+        except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
+            self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
             return
-        if path.exists() and path != self._confirmed:
+        if is_there and path != self._confirmed:
             self._confirmed = path
             self._said_line.show("there is such a file already; enter again writes over it")
             return

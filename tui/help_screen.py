@@ -125,7 +125,7 @@ class HelpScreen(ListScreen):
     def action_search(self) -> None:
         """Open the line of the search."""
         self._search.display = True
-        self._search.focus()
+        self.set_focus(self._search)
 
     def action_keep(self) -> None:
         """Go on with the keys that were found."""

@@ -7,11 +7,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tui.modal import Modal
 
-class ListScreen(ModalScreen[None]):
+
+class ListScreen(Modal[None]):
     """Shows lines that can be scrolled; what they say is up to the screens made of it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

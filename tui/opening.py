@@ -60,7 +60,7 @@ class ModelActions(Parts):
         self.engine.close()
         self.engine = opened.engine
         self.tree_widget.off = frozenset()
-        self.tree_widget.focus()
+        self.screen_stack[0].set_focus(self.tree_widget)
         self.sentence_input.value = ""
         self.screen_stack[0].remove_class("-choosing")
         with self.batch_update():

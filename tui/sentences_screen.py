@@ -9,19 +9,19 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.history import matching
+from tui.modal import Modal
 from tui.sentences import Sentences
 
 SHOWN = 2000
 """Characters of a sentence that are looked at for its line in the list."""
 
 
-class SentencesScreen(ModalScreen[str | None]):
+class SentencesScreen(Modal[str | None]):
     """Lists sentences, narrowed by what is typed; gives the one that was chosen.
 
     Parameters
@@ -65,7 +65,7 @@ class SentencesScreen(ModalScreen[str | None]):
         """List all."""
         self._words.display = self._is_finding
         self._fill()
-        (self._words if self._is_finding else self._list).focus()
+        self.set_focus(self._words if self._is_finding else self._list)
 
     def _fill(self) -> None:
         """List the sentences that hold the words, with the cursor where it was."""
@@ -110,7 +110,7 @@ class SentencesScreen(ModalScreen[str | None]):
     def action_find(self) -> None:
         """Type words."""
         self._words.display = True
-        self._words.focus()
+        self.set_focus(self._words)
 
     def action_forget(self) -> None:
         """Forget the sentence under the cursor."""

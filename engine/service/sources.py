@@ -17,6 +17,9 @@ from engine.values.progress import Progress
 BASE = "base"
 """What stands for the model that an adapter changes, where a second one is asked for."""
 
+LONGEST = 100
+"""Characters of a name that is refused which are said again."""
+
 
 def find_source(name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Source:
     """Find a model, downloading it when it is neither here nor in the cache.
@@ -25,16 +28,16 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     ------
     EngineError : when there is no such model, or it cannot be taken apart into heads.
     """
+    place = _place(name)
     if options.layout is not None:
         from engine.models.layout import LayoutSource
 
-        place = Path(name).expanduser()
         if not place.exists():
             raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
         return LayoutSource(name, place, options.layout)
     from engine.models.gguf import GgufSource, gguf_file
 
-    found_file = gguf_file(Path(name).expanduser())
+    found_file = gguf_file(place)
     if found_file is not None:
         return GgufSource(name, found_file)
     location = locate(name, options.revision, report)
@@ -50,6 +53,19 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     except EngineError as error:
         raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
     return AdapterSource(location, FolderSource(found, options.trust_remote_code))
+
+
+def _place(name: str) -> Path:
+    """Give the path that a model's name may be, there or not; refuse one that cannot be looked at."""
+    begin = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
+    try:
+        place = Path(name).expanduser()
+        place.exists()
+    except OSError as error:
+        raise EngineError(f"{begin} cannot be read: {error.strerror}; check the path") from error
+    except RuntimeError as error:
+        raise EngineError(f"{begin} begins with the home folder of nobody here; check the path") from error
+    return place
 
 
 def find_other(name: str, source: Source, options: EngineOptions, report: Callable[[Progress], None]) -> Source:

@@ -79,7 +79,7 @@ class ComparePane(Pane):
 
     def focus_view(self) -> None:
         """Put the focus on what is shown."""
-        (self.graph if self.side is Side.SPECTRA else self.maps.leading).focus()
+        self.screen.set_focus(self.graph if self.side is Side.SPECTRA else self.maps.leading)
 
     def show_message(self, title: str, message: str) -> None:
         """Say why there is nothing to compare."""

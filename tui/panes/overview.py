@@ -97,7 +97,7 @@ class OverviewPane(Pane):
 
     def focus_view(self) -> None:
         """Put the focus on the map."""
-        self.map.focus()
+        self.screen.set_focus(self.map)
 
     @property
     def is_moving(self) -> bool:
@@ -289,5 +289,5 @@ class OverviewPane(Pane):
         """Put the line away and go back to the map."""
         self.name_input.display = False
         self._make_room()
-        self.map.focus()
+        self.screen.set_focus(self.map)
         self.read_out()

@@ -81,7 +81,7 @@ class TextPane(Pane):
 
     def focus_view(self) -> None:
         """Put the focus on the text that the cursor is moved in."""
-        (self.keys if self._is_of_keys else self.queries).focus()
+        self.screen.set_focus(self.keys if self._is_of_keys else self.queries)
 
     def show(
         self,

@@ -1,0 +1,75 @@
+"""What random keys are drawn from, and how they are pressed."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+from textual import events
+from textual.app import App
+from textual.keys import REPLACED_KEYS, _character_to_key
+
+from tui.app import Explorer
+
+LEAVING = ("quit", "app.quit", "suspend_process")
+"""Actions that end the program, which is done on purpose only."""
+
+OPENING = "app.open"
+"""Id of the key that opens another model."""
+
+SENTENCES = (
+    "Anna has a red ball. Anna gives the red ball to Tom.",
+    "the cat sat on the mat",
+    "a",
+    "",
+    "  ",
+    "[bold] \u65e5\u672c \U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301",
+    "one two three " * 20,
+    "word " * 160,
+)
+
+SIZES = (
+    (20, 5),
+    (40, 12),
+    (39, 30),
+    (60, 13),
+    (80, 11),
+    (80, 24),
+    (100, 30),
+    (119, 34),
+    (120, 34),
+    (160, 50),
+    (200, 60),
+)
+
+
+def press(app: App[Any], key: str) -> None:
+    """Send a key as a terminal's driver does, without waiting for what it does."""
+    if len(key) == 1 and not key.isalnum():
+        key = _character_to_key(key)
+    driver = app._driver
+    assert driver is not None
+    driver.send_message(events.Key(key, _character(key)))
+
+
+def _character(key: str) -> str | None:
+    """Give the character that a key types, if it types one."""
+    if len(key) == 1:
+        return key
+    try:
+        return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
+    except KeyError:
+        return None
+
+
+def working_keys(app: Explorer) -> list[str]:
+    """List the keys that do something where the focus is, but for those that leave."""
+    return [
+        key for key, active in app.screen.active_bindings.items()
+        if not active.binding.action.startswith(LEAVING) and key != "ctrl+c" and active.binding.id != "chooser.quit"
+    ]  # fmt: skip
+
+
+def has_ended(app: Explorer) -> bool:
+    """Say whether the program has been left, as by a click on the key that does so."""
+    return app._exit or bool(app.failure) or app.unforeseen is not None

@@ -1,0 +1,87 @@
+"""Keys that come faster than what they are for is done: each goes where the one before it leads, and harms nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from tests.explorer import explorer, settle, shown
+from tests.invariants import disagreements
+from tests.monkey_hands import press
+from tui.app import Explorer
+from tui.chooser import ChooserScreen
+from tui.export_screen import ExportScreen
+from tui.sentences_screen import SentencesScreen
+
+
+def burst(app: Explorer, *keys: str) -> None:
+    """Press keys without waiting for what any of them does."""
+    for key in keys:
+        press(app, key)
+
+
+async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab")
+        assert isinstance(app.screen, ExportScreen)
+        assert isinstance(app.focused, Input)
+        burst(app, "enter", "enter")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
+
+        await pilot.press("S")
+        assert isinstance(app.screen, SentencesScreen)
+        burst(app, "escape", "enter", "escape")
+        await pilot.press("question_mark")
+        burst(app, "escape", "enter", "escape")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        assert app.unforeseen is None
+
+
+async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("B")
+        chooser, before = app.screen, app.engine
+        assert isinstance(chooser, ChooserScreen)
+        await pilot.press("enter")
+        for _ in range(200):
+            if app.screen is not chooser:
+                break
+            await pilot.pause(0.01)
+        await chooser.run_action("leave")  # as escape does that was on its way when the screen closed
+        await settle(pilot)
+        head = app.conductor.selected
+        assert head is not None
+        assert app.engine is not before
+        assert len(await asyncio.wrap_future(app.engine.head_spectra(head))) == 6
+
+
+async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("e", "tab")
+        for name in ("long" * 200, "~nobody-is-called-so/a.csv"):
+            assert isinstance(app.focused, Input)
+            app.focused.value = name
+            await pilot.press("enter")
+            assert isinstance(app.screen, ExportScreen)
+            said = shown(app.screen._said_line)
+            assert "too long" in said or "home directory" in said
+
+
+@pytest.mark.parametrize("view", ["w", "T", "C", "A"])
+async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: str) -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("P", "t")
+        burst(app, view, "escape", "1")
+        await settle(pilot)
+        assert app.focused is app.views.spectra.graph
+        assert not list(disagreements(app))
