@@ -52,12 +52,15 @@ class Shot:
 SMALL, LARGE = (80, 24), (160, 50)
 
 SHOTS = (
+    Shot("overview-80x24", SMALL, ("w",)),
     Shot("explorer-160x50", LARGE, ()),
     Shot("spectra-80x24", SMALL, ("1", "right", "right", "right")),
     Shot("ranks-80x24", SMALL, ("2", "m", "m")),
     Shot("attention-80x24", SMALL, ("3", "down", "down", "down", "down")),
     Shot("predictions-80x24", SMALL, ("8",)),
     Shot("explain-160x50", LARGE, ("3", "G", "x")),
+    Shot("text-160x50", LARGE, ("3", "G", "T")),
+    Shot("compare-160x50", LARGE, ("P", "]", "P", "C")),
     Shot("keys-80x24", SMALL, ("3", "question_mark")),
     Shot("light-160x50", LARGE, (), "textual-light"),
     Shot("256-colours-80x24", SMALL, ("3",), colours="256"),

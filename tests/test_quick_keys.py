@@ -37,7 +37,7 @@ async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
         assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
 
         await pilot.press("S")
-        assert isinstance(app.screen, SentencesScreen)
+        assert type(app.screen).__name__ == SentencesScreen.__name__
         burst(app, "escape", "enter", "escape")
         await pilot.press("question_mark")
         burst(app, "escape", "enter", "escape")
@@ -61,7 +61,8 @@ async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() 
         head = app.conductor.selected
         assert head is not None
         assert app.engine is not before
-        assert len(await asyncio.wrap_future(app.engine.head_spectra(head))) == 6
+        found = await asyncio.to_thread(app.engine.head_spectra(head).result)
+        assert len(found) == 6
 
 
 async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
