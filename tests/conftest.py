@@ -45,7 +45,7 @@ for _name in [_name for _name in os.environ if _name.startswith("ATTN_TUI_")]:  
 
 # After each key Textual waits until the process rests, for up to two seconds; what the engine's threads still work out
 # meanwhile is waited for by `tests.explorer.settle`, so that only the event loop's own thread counts here.
-_wait.process_time = thread_time  # type: ignore[attr-defined]
+_wait.process_time = thread_time  # type: ignore[attr-defined]  # the toolkit has no setting for it
 
 TinyModel = Callable[..., Path]
 
