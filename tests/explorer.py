@@ -16,7 +16,6 @@ from tui.app import Explorer
 from tui.panes.line import Line
 from tui.start import Start
 
-
 HOPS = 4
 """Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
 
