@@ -20,7 +20,7 @@ from engine.service.recent import KEPT, recent_file, recent_models, remember
 from engine.values.found import Origin
 from engine.values.model import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.explorer import screen_text, settle
+from tests.explorer import screen_text, settle, type_keys
 from tests.fake_hub import FakeHub
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
@@ -95,20 +95,21 @@ async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_l
         assert "somebody/half is not complete: weights, 2.0 kB begun; Enter downloads" in screen_text(app)
 
 
-@pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 50)])
-async def test_typing_filters_and_enter_opens(size: tuple[int, int], hub: FakeHub, tiny_model: TinyModel) -> None:
+async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyModel) -> None:
     from engine.models.locate import locate
 
     hub.add(NAME, tiny_model("gpt2"))
     locate(NAME)
-    async with opening_screen(size) as (app, pilot, screen):
+    async with opening_screen() as (app, pilot, screen):
         assert "demo" in screen_text(app)
-        await pilot.press(*"tin")
+        await type_keys(pilot, *"tin")
         screen.field.value = "tiny gpt"
-        await pilot.pause()
-        text = screen_text(app)
-        assert "somebody/tiny" in text
-        assert "demo" not in text
+        for size in ((160, 50), (80, 24), (40, 12)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            text = screen_text(app)
+            assert "somebody/tiny" in text
+            assert "demo" not in text
         assert screen.list.name_chosen == NAME
         await pilot.press("enter")
         await settle(pilot)
@@ -125,18 +126,18 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         locate(f"{NAME}{number}")
     async with opening_screen() as (app, pilot, screen):
         assert screen.list.name_chosen == "demo"
-        await pilot.press("down", "down", "up")
+        await type_keys(pilot, "down", "down", "up")
         first = screen.list.name_chosen
         assert first.startswith(NAME)
-        await pilot.press("tab", "j", "j")
+        await type_keys(pilot, "tab", "j", "j")
         last = screen.list.name_chosen
-        await pilot.press("g")
+        await type_keys(pilot, "g")
         assert screen.list.name_chosen == "demo"
-        await pilot.press("G", "k", "j")
+        await type_keys(pilot, "G", "k", "j")
         assert screen.list.name_chosen == last != first
-        await pilot.press("slash", *"2")
+        await type_keys(pilot, "slash", *"2")
         assert screen.list.name_chosen == f"{NAME}2"
-        await pilot.press("backspace")
+        await type_keys(pilot, "backspace")
         row = next(n for n, line in enumerate(screen_text(app).splitlines()) if f"{NAME}1" in line)
         await pilot.click(offset=(5, row))
         await settle(pilot)
