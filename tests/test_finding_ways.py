@@ -90,6 +90,9 @@ def test_a_search_finds_names_labels_and_marks_in_the_order_of_the_tree() -> Non
     assert find("soft", one, labels) == (head(1),)
     assert find("enc", two, {}) == tuple(head(layer, -1, "encoder") for layer in range(3))
     assert find("enc h3", two, {}) == tuple(head(layer, 3, "encoder") for layer in range(3))
+    marked = {"pinned *": (head(3, 1),), "off": (head(2, 7),)}
+    assert find("pin", one, labels, marked) == find("*", one, labels, marked) == (head(3, 1),)
+    assert find("off", one, labels, marked) == find("indu off", one, labels, marked) == (head(2, 7),)
     assert find(" ", one, labels) == find("nothing", one, labels) == ()
 
 
@@ -272,3 +275,27 @@ async def test_zoom_gives_a_small_screens_view_the_trees_room_and_t_brings_it_ba
         await press(pilot, "t")
         assert app.views.spectra.region.width < 80
         assert has_keys(app, app.tree_widget)
+
+
+async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", head="L1H2") as (app, pilot):
+        for typed, view in (
+            ("overview", "overview"), ("text", "text"), ("maps", "maps"), ("spectra", "spectra"),
+            ("coloured", "text"), ("small maps", "maps"), ("what heads", "patterns"),
+        ):  # fmt: skip
+            await press(pilot, "g", *("space" if each == " " else each for each in typed), "enter")
+            assert app.views.active.view == view, typed
+        await press(pilot, "t", "P", "g", *"compare", "enter")
+        assert app.views.active.view == "compare"
+        await press(pilot, "g", *"sentences", "enter")
+        assert "forgets" in screen_text(app)
+        await press(pilot, "escape", "g")
+        assert "L1H3  1.3  h3" in screen_text(app)
+        await press(pilot, *"nonsense")
+        assert "nonsense" in screen_text(app).splitlines()[-1]
+        await press(pilot, "enter")
+        assert "write L1H3" in screen_text(app)
+        await press(pilot, "escape", "ctrl+p", *"5.3")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert "there is no layer 5: decoder has 0 to 1" in screen_text(app)

@@ -162,3 +162,48 @@ def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it
     assert below < 0.001 < above or below == 0.001
     assert brief(0.00099999999, 3) == brief(0.001, 3) == brief(0.0010000001, 3) == "0.001"
     assert brief(0.00094, 2) == "9e-4"
+
+
+async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
+    def line(app: Explorer) -> str:
+        return screen_text(app).splitlines()[-1].rstrip()
+
+    async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
+        for keys, wanted in (
+            ("A", "⏎ Large map / Search"),
+            ("T", "o Turn f Both ⏎ Largest"),
+            ("P C", "C Spectra, maps, difference P Pin"),
+            ("w", "⏎ Go in m Measure . Matrix / Find w Table"),
+        ):
+            await pilot.press(*keys.split())
+            await settle(pilot)
+            assert line(app).startswith(wanted)
+            assert line(app).endswith("? Keys q Quit")
+        for keys, wanted in (
+            ("slash", "⏎ Show it tab Complete esc Leave"),
+            ("escape 4 slash", "⏎ Filter tab Complete esc All rows"),
+            ("escape i", "⏎ Read it esc Back to the tree ↑ Earlier ^r Find"),
+        ):
+            await pilot.press(*keys.split())
+            await settle(pilot)
+            assert line(app) == wanted
+        await pilot.press("escape", "e")
+        await settle(pilot)
+        assert line(app) == "esc Close"  # the box itself says which keys write
+        await pilot.press("escape", "S")
+        await settle(pilot)
+        assert "esc Back" in line(app)
+        assert "Go to" not in line(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "g Go to" in line(app)
+
+
+async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), ascii_only=True, size=(100, 120)) as (app, pilot):
+        await pilot.press("question_mark")
+        await settle(pilot)
+        text = screen_text(app)
+        for keys in ("Down j ", "Up k ", "Right l ", "Enter ", "H Backspace ^o alt+Left"):
+            assert keys in text
+        assert text.isascii()

@@ -21,6 +21,7 @@ from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
 from tui.modal import Modal
 from tui.panes.line import Line
+from tui.parts import Parts
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -94,6 +95,12 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         self._suggest()
 
     @property
+    def _keys(self) -> str:
+        """Say which keys there are."""
+        assert isinstance(self.app, Parts)
+        return KEYS.replace("← →", "Left Right") if self.app.ascii_only else KEYS
+
+    @property
     def _is_naming(self) -> bool:
         """Whether the name is being typed."""
         return self.focused is self._file
@@ -132,7 +139,7 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         try:
             self._suggested = self._exporting.suggest(self._choice)
             is_model = self._choice.what is What.MODEL
-            self._said_line.show(self._exporting.command() if is_model else KEYS)
+            self._said_line.show(self._exporting.command() if is_model else self._keys)
         except EngineError as error:
             self._suggested = None
             self._said_line.show(str(error))
@@ -192,7 +199,7 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         event.stop()
         if self._confirmed is not None:
             self._confirmed = None
-            self._said_line.show(KEYS)
+            self._said_line.show(self._keys)
 
     def action_write(self) -> None:
         """Write what is offered, once all that was typed of its name is there."""

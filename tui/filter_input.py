@@ -26,8 +26,13 @@ def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
     return (*begin, *(name for name in columns if word in name and name not in begin))
 
 
-class FilterInput(Input):
-    """An input that completes the names of columns.
+class NameInput(Input):
+    """An input that completes names, such as those of columns.
+
+    Parameters
+    ----------
+    name : of the line.
+    placeholder : says what can be typed.
 
     Attributes
     ----------
@@ -35,7 +40,6 @@ class FilterInput(Input):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "All rows", id="filter.clear"),
         Binding("tab", "complete(1)", "Complete", id="filter.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="filter.complete_back"),
     ]
@@ -44,16 +48,10 @@ class FilterInput(Input):
         """The filter is complete once what was typed before has been put into it."""
 
     class Cleared(Message):
-        """All rows are wanted again."""
+        """The line is left: all rows are wanted again."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            placeholder="a word, or a column compared: layer > 3 and head != all",
-            compact=True,
-            select_on_focus=False,
-            name="filter",
-            classes="pane-filter",
-        )
+    def __init__(self, name: str, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, compact=True, select_on_focus=False, name=name, classes="pane-filter")
         self.cursor_blink = False
         self.columns: tuple[str, ...] = ()
         self._completed: tuple[str, str, int] | None = None
@@ -75,7 +73,7 @@ class FilterInput(Input):
         self.finish()
 
     def action_clear(self) -> None:
-        """Ask for all rows."""
+        """Leave the line."""
         self.post_message(self.Cleared())
 
     def action_complete(self, step: int) -> None:
@@ -96,3 +94,12 @@ class FilterInput(Input):
         self._completed = f"{begin}{name}", word, place
         self.value = f"{begin}{name}{after}"
         self.cursor_position = len(begin) + len(name)
+
+
+class FilterInput(NameInput):
+    """The line that a table's filter is typed into."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "All rows", id="filter.clear")]
+
+    def __init__(self) -> None:
+        super().__init__("filter", "a word, or a column compared: layer > 3 and head != all")

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
+from textual.binding import Binding
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
@@ -14,15 +15,27 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from engine.service.log import note
+from tui.key_line import KeyLine
 from tui.line_filters import AsciiOnly, Colourless
 from tui.painting import Painted, Repaint
 from tui.themes import ANSI, OWN, usual_theme
+
+WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
+"""How keys are written in ASCII that have a sign of their own."""
 
 
 class MainScreen(Screen[object]):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
 
     focused = Reactive[Widget | None](None, repaint=False)
+
+    def on_screen_suspend(self) -> None:
+        """Show the keys of the screen that has come over this one."""
+        self.query_one(KeyLine).follow(self.app.screen)
+
+    def on_screen_resume(self) -> None:
+        """Show the keys of this one again."""
+        self.query_one(KeyLine).follow(self)
 
 
 class Frame(App[None]):
@@ -65,6 +78,16 @@ class Frame(App[None]):
     def get_default_screen(self) -> Screen[object]:
         """Make the screen."""
         return MainScreen(id="_default")
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Write a key as the line of keys and the help show it; in ASCII by its name where that is a sign."""
+        if not self.is_ascii_only or binding.key_display:
+            return super().get_key_display(binding)
+        modifiers, key = binding.parse_key()
+        if key not in WORDS:
+            return super().get_key_display(binding)
+        control = "^" if "ctrl" in modifiers else ""
+        return "+".join((*(each for each in modifiers if each != "ctrl"), control + WORDS[key]))
 
     def action_redraw(self) -> None:
         """Send the whole screen, over whatever somebody else wrote on it."""

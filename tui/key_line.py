@@ -9,26 +9,27 @@ from typing import ClassVar
 from rich.cells import cell_len
 from rich.text import Text
 from textual import events
+from textual.binding import ActiveBinding, Binding
+from textual.keys import key_to_character
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.declared import in_declared_order
 
 LABELS = {
     "sentence.read": "Read it",
     "sentence.leave": "Back to the tree",
+    "sentence.older": "Earlier",
+    "sentence.find": "Find",
     "filter.apply": "Filter",
+    "overview.take": "Show it",
     "filter.complete": "Complete",
     "filter.clear": "All rows",
+    "overview.leave": "Leave",
     "explain.back": "Map",
     "table.filter": "Filter",
     "table.sort": "Sort",
-    "heatmap.zoom_in": "Zoom",
-    "heatmap.fit": "Whole",
-    "app.averaging": "Mean",
-    "app.explain": "Explain",
-    "app.next_measure": "Measure",
-    "app.more": "ε",
-    "app.scale": "Scale",
-    "app.distance": "Distance",
     "app.search": "Search",
     "app.jump": "Go to",
     "tree.switch": "Off",
@@ -36,6 +37,10 @@ LABELS = {
     "app.spectra": "Spectra",
     "app.ranks": "Ranks",
     "app.attention": "Attention",
+    "app.overview": "All heads",
+    "app.text": "Text",
+    "app.maps": "Maps",
+    "app.pin": "Pin",
     "app.export": "Export",
     "app.palette": "Commands",
     "app.zoom": "All room",
@@ -49,28 +54,41 @@ LABELS = {
 }
 """What a key does in a word, by its binding's id. The last two stay; of the others the first stay longest."""
 
-LAST = 2
+LAST = ("app.help", "app.quit")
 """Keys at the end of the line that stay on it."""
 
-ONLY_IN = {
-    "app.averaging": "attention map",
-    "app.explain": "attention map",
-    "app.next_measure": "ranks",
-    "app.more": "ranks",
-    "app.scale": "spectra",
-    "app.distance": "spectra",
+FIRST = {
+    "compare": {"app.compare": "Spectra, maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
+    "attention map": {
+        "heatmap.zoom_in": "Zoom",
+        "heatmap.fit": "Whole",
+        "app.averaging": "Mean",
+        "app.explain": "Explain",
+    },
+    "ranks": {"app.next_measure": "Measure", "app.more": "ε"},
+    "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
+    "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
+    "small maps": {"heads.open": "Large map"},
+    "overview": {
+        "overview.choose": "Go in",
+        "app.next_measure": "Measure",
+        "overview.next_group": "Matrix",
+        "overview.find": "Find",
+        "app.overview": "Table",
+    },
 }
-"""Keys that work anywhere and are worth a place only in one widget, by its name."""
+"""Keys of one view, before those of all, by the pane's id or the name of the widget that has the focus."""
 
 
 @dataclass(frozen=True)
 class _Key:
-    """A key, how it is written, what it does, and whether it does so now."""
+    """A key, how it is written, what it does, whether it does so now, and whether it stays where others give way."""
 
     key: str
     display: str
     description: str
     enabled: bool
+    stays: bool
 
     @property
     def width(self) -> int:
@@ -112,9 +130,15 @@ class KeyLine(Widget, can_focus=False):
 
     def on_mount(self) -> None:
         """Follow the keys."""
-        self.screen.bindings_updated_signal.subscribe(self, self._follow)
+        self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
 
-    def _follow(self, screen: Screen[object]) -> None:
+    def follow(self, screen: Screen[object]) -> None:
+        """Show the keys of another screen that has come over this one, or of this one again."""
+        if screen is not self.screen:
+            screen.bindings_updated_signal.subscribe(self, self._show_keys)
+        self._show_keys(screen)
+
+    def _show_keys(self, screen: Screen[object]) -> None:
         """Draw the keys again if they are others; without the terminal's focus, or under another screen, they stay."""
         if not self.app.app_focus or screen is not self.app.screen:
             return
@@ -124,25 +148,33 @@ class KeyLine(Widget, can_focus=False):
             self.refresh()
 
     def _worth_showing(self, screen: Screen[object]) -> Iterator[_Key]:
-        """Give the keys that have a word or ask to be shown, in the order of `LABELS`."""
-        focused = "" if screen.focused is None else screen.focused.name or ""
-        found: dict[str, _Key] = {}
-        for each in screen.active_bindings.values():
-            binding = each.binding
-            name = binding.id or binding.action
-            is_wanted = name in LABELS or binding.show
-            if is_wanted and name not in found and ONLY_IN.get(name, focused) == focused:
-                display = self.app.get_key_display(binding)
-                found[name] = _Key(binding.key, display, LABELS.get(name, binding.description), each.enabled)
-        *first, help_id, quit_id = LABELS
-        others = (name for name in found if name not in LABELS)
-        yield from (found[name] for name in (*first, *others, help_id, quit_id) if name in found)
+        """Give the keys that have a word or ask to be shown: the focused view's, then in the order of `LABELS`."""
+        found: dict[str, tuple[Binding, bool]] = {}
+        for each in in_declared_order(screen.active_bindings.values()):
+            if not (isinstance(screen.focused, Input) and self._is_typed(each)):
+                found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
+        own = _first(screen.focused)
+        others = (name for name, (binding, _) in found.items() if binding.show and name not in LABELS)
+        first = (name for name in LABELS if name not in LAST)
+        for name in dict.fromkeys((*own, *first, *others, *LAST)):
+            if name in found:
+                binding, enabled = found[name]
+                label = own.get(name) or LABELS.get(name, binding.description)
+                yield _Key(binding.key, self.app.get_key_display(binding), label, enabled, name in LAST)
+
+    def _is_typed(self, each: ActiveBinding) -> bool:
+        """Say whether a key is typed into a field, or is about what is around it."""
+        typed = key_to_character(each.binding.key)
+        return each.node in (self.app, self.screen) or (typed is not None and typed.isprintable())
 
     def _fitting(self) -> tuple[_Key, ...]:
-        """Leave out what there is no room for, from the left of the last two."""
+        """Leave out what there is no room for, from the left of those that stay."""
         keys = list(self._keys)
-        while len(keys) > LAST and sum(key.width + 1 for key in keys) > self.size.width + 1:
-            del keys[-LAST - 1]
+        while sum(key.width + 1 for key in keys) > self.size.width + 1:
+            place = next((place for place in reversed(range(len(keys))) if not keys[place].stays), None)
+            if place is None:
+                break
+            del keys[place]
         return tuple(keys)
 
     def render(self) -> Text:
@@ -152,8 +184,8 @@ class KeyLine(Widget, can_focus=False):
         style = self.get_component_rich_style("key-line--key")
         line = Text()
         for key in self._fitting():
-            dim = "" if key.enabled else "dim"
-            line.append(key.display, style).append(f" {key.description}", dim).append(" ")
+            gap = " " if line else ""
+            line.append(gap).append(key.display, style).append(f" {key.description}", "" if key.enabled else "dim")
         return line
 
     def on_click(self, event: events.Click) -> None:
@@ -163,3 +195,9 @@ class KeyLine(Widget, can_focus=False):
             if left <= event.x < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
             left += key.width + 1
+
+
+def _first(focused: Widget | None) -> dict[str, str]:
+    """Give the keys of the view that has the focus, with their words."""
+    names = () if focused is None else (*(node.id for node in focused.ancestors), focused.name)
+    return next((FIRST[name] for name in names if name in FIRST), {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
@@ -31,25 +31,41 @@ def is_condition(text: str) -> bool:
     return _COMPARISON.search(text) is not None
 
 
+def is_name(text: str) -> bool:
+    """Say whether a text is written as the name of a head or a layer, which a model need not have.
+
+    Examples
+    --------
+    >>> is_name("L5H3"), is_name(" 5 3"), is_name("h3"), is_name("ranks 3")
+    (True, True, True, False)
+    """
+    typed = _TWO_NUMBERS.sub(r"\1.\2", text.strip().lower())
+    return (_NAME.fullmatch(typed) or _HEAD.fullmatch(typed)) is not None
+
+
 def lines_of(outline: ModelOutline) -> Lines:
     """List a tree's lines: each layer, then its heads."""
     return tuple((layer, name) for layer in outline.layers for name in (layer.name, *layer.head_names()))
 
 
-def find(text: str, lines: Lines, labels: Mapping[Head, str]) -> tuple[Head, ...]:
+def find(
+    text: str, lines: Lines, labels: Mapping[Head, str], marked: Mapping[str, Collection[Head]] | None = None
+) -> tuple[Head, ...]:
     """List the layers and heads of which every word of a text is true, in the order of the tree.
 
     A word is a head (``5.3``, ``L5H3``, ``decoder.L5H3``), a layer (``L5``), a head's number in every layer (``H3``),
-    or a part of a stack's name, of a head's label or of a layer's mark. Beside other words a layer means its heads too.
+    or a part of a stack's name, of a head's label, of a layer's mark or of what the tree marks heads with. Beside other
+    words a layer means its heads too.
 
     Parameters
     ----------
     text : what was typed; nothing is found by none.
     lines : of the tree, see `lines_of`.
     labels : what heads are called that clearly do one thing.
+    marked : heads that the tree marks, by the mark: ``off``.
     """
     words = _TWO_NUMBERS.sub(r"\1.\2", text.strip().lower()).split()
-    tests = [_test(word, labels, is_alone=len(words) == 1) for word in words]
+    tests = [_test(word, labels, marked or {}, is_alone=len(words) == 1) for word in words]
     if not tests:
         return ()
     if len(tests) == 1:
@@ -58,7 +74,7 @@ def find(text: str, lines: Lines, labels: Mapping[Head, str]) -> tuple[Head, ...
     return tuple(name for layer, name in lines if all(test(layer, name) for test in tests))
 
 
-def _test(word: str, labels: Mapping[Head, str], *, is_alone: bool) -> Test:
+def _test(word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection[Head]], *, is_alone: bool) -> Test:
     """Make the test that a word is."""
     if (match := _NAME.fullmatch(word)) is not None:
         stack, number, head = match["stack"], int(match["layer"]), match["head"]
@@ -73,7 +89,8 @@ def _test(word: str, labels: Mapping[Head, str], *, is_alone: bool) -> Test:
         wanted = int(match[1])
         return lambda layer, name: name.head == wanted
 
-    called = frozenset(head for head, label in labels.items() if word in label)
+    called = {head for head, label in labels.items() if word in label}
+    called.update(*(heads for mark, heads in marked.items() if word in mark))
 
     def holds(layer: LayerOutline, name: Head) -> bool:
         if not name.is_layer:

@@ -13,7 +13,7 @@ from textual.dom import DOMNode
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.key_groups import GROUPS, VIEWS
-from tui.matches import is_condition
+from tui.matches import is_condition, is_name
 from tui.parts import Parts
 from tui.places import parse_place, split_digits
 from tui.ways import Ways
@@ -46,7 +46,10 @@ class Commands(Provider):
         """Offer heads, then actions and themes, the best match first."""
         ways = self._parts.conductor.ways
         if ways is not None:
-            for place, head in enumerate(_heads(query, ways)):
+            heads = _heads(query, ways)
+            if not heads and (trouble := _trouble(query, ways)):
+                yield Hit(2.0, Text(trouble), partial(self.app.notify, trouble, markup=False), trouble)
+            for place, head in enumerate(heads):
                 name = f"{head.stack} {head}" if len(ways.outline.stacks) > 1 else str(head)
                 label = ways.labels.get(head, "")
                 shown = f"{name} · {label}" if label else name
@@ -86,3 +89,13 @@ def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
         named = (place,) if isinstance(place, Head) else ()
     found = () if is_condition(query) else ways.find(query)
     return tuple(islice(dict.fromkeys((*named, *split_digits(query, ways.outline, ways.here), *found)), MOST))
+
+
+def _trouble(query: str, ways: Ways) -> str:
+    """Say why there is no head of a name; nothing of a text that is none."""
+    if is_name(query):
+        try:
+            parse_place(query, ways.outline, ways.here, ())
+        except EngineError as error:
+            return str(error)
+    return ""

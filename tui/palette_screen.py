@@ -14,10 +14,14 @@ class Palette(CommandPalette):
     """The toolkit's palette, whose Enter waits for the matches of what has been typed by then.
 
     What the toolkit's does not take, a key before its list has lines and two quick ones that close it, it leaves be.
+
+    Parameters
+    ----------
+    head : a head that there is, to say how one is written.
     """
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="L5H3, a label, or what a key does", id="palette")
+    def __init__(self, head: str) -> None:
+        super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")
 
     def on_mount(self) -> None:
         """Keep the cursor still: what blinks is sent again and again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
@@ -16,7 +16,15 @@ _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
 """The gap of ``5 3`` and of ``L5 H3``."""
 
 
-def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequence[str]) -> Head | str:
+def example(outline: ModelOutline) -> Head:
+    """Give a head that the model has, to be named where one can be typed: beyond the first where there are more."""
+    layer = next((each for each in reversed(outline.layers[:6]) if each.heads), outline.layers[0])
+    return Head("", layer.layer, min(3, layer.heads - 1))
+
+
+def parse_place(
+    text: str, outline: ModelOutline, here: Head | None, views: Sequence[str], words: Mapping[str, str] | None = None
+) -> Head | str:
     """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name or how it begins.
 
     Parameters
@@ -25,6 +33,7 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
     outline : of the model.
     here : what is selected; a head without a stack is of this one's, and so is one without a layer.
     views : the names of the views.
+    words : other words for views, and which they mean; they are taken where no name begins as they do.
 
     Raises
     ------
@@ -37,7 +46,10 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         return _layer_on(int(typed), outline, here)
     if match := _HEAD_OF_LAYER.fullmatch(typed):
         if here is None:
-            raise EngineError(f"{typed} is a head of the selected layer, and none is selected; write it as L5{typed}")
+            layer = outline.layers[0].name
+            raise EngineError(
+                f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}"
+            )
         return _checked(Head(here.stack, here.layer, int(match[1])), outline)
     if typed and typed[-1].isdigit():
         return _checked(_head(typed, outline, here), outline)
@@ -46,7 +58,14 @@ def parse_place(text: str, outline: ModelOutline, here: Head | None, views: Sequ
         return begun[0]
     if begun:
         raise EngineError(f"'{typed}' could be {', '.join(begun)}")
-    raise EngineError(f"'{typed}' is no head and no view; write L5H3, 5.3, h3, +1, or a name such as ranks")
+    meant = {view for word, view in (words or {}).items() if typed and word.startswith(typed.lower())}
+    if len(meant) == 1:
+        return meant.pop()
+    if meant:
+        raise EngineError(f"'{typed}' could be {', '.join(sorted(meant))}")
+    head = example(outline)
+    named = f"{head}, {head.layer}.{head.head}, h{head.head}"
+    raise EngineError(f"'{typed}' is no head and no view; write {named}, +1, or a name such as ranks")
 
 
 def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:

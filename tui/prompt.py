@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,8 +15,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.values.errors import EngineError
+from tui.drawing.text import fit
 from tui.filter_input import candidates
 from tui.panes.line import Line
+
+GAPS = 6
+"""Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""
 
 
 class Question(Protocol):
@@ -172,9 +177,14 @@ class Prompt(Horizontal):
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
-        self.said.show(question.typed(text))
+        self._say(question.typed(text))
         self.display = True
         self._take_keys()
+
+    def _say(self, text: str) -> None:
+        """Say something about the answer as far as that leaves room: what is typed stays in sight."""
+        room = self.screen.size.width - cell_len(self.label.shown.plain) - cell_len(self.input.value) - GAPS
+        self.said.show(fit(text, max(room, 0)) if cell_len(text) > room else text)
 
     def _take_keys(self) -> None:
         """Have what is typed from now on."""
@@ -205,7 +215,7 @@ class Prompt(Horizontal):
         """Say what there is to say about the answer so far."""
         event.stop()
         if self._question is not None:
-            self.said.show(self._question.typed(event.value))
+            self._say(self._question.typed(event.value))
 
     @on(PromptInput.Ended)
     def _ended(self, event: PromptInput.Ended) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.matches import is_condition
+from tui.places import example
 from tui.ways import Ways, place_after
 
 
@@ -20,7 +21,9 @@ class WhereTo:
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
-        return "" if text else "L5H3  5.3  h3  +1  ranks · g first line · Tab completes"
+        head = example(self._ways.outline)
+        shown = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks · g first line · Tab completes"
+        return "" if text else shown
 
     def answer(self, text: str) -> None:
         """Go there; nowhere by nothing."""
@@ -44,7 +47,7 @@ class Search:
         labels = dict.fromkeys(ways.labels.values())
         stacks = ways.outline.stacks if len(ways.outline.stacks) > 1 else ()
         marks = dict.fromkeys(mark.lower() for layer in ways.outline.layers for mark in layer.marks)
-        self.names = (*labels, *stacks, *marks)
+        self.names = (*labels, *stacks, *marks, "pinned", "off")
 
     def typed(self, text: str) -> str:
         """Go to the first match from where the search began on, and say how many there are."""
@@ -52,7 +55,8 @@ class Search:
         self._app.tree_widget.mark_found(found)
         if not text.strip():
             self._go_to(self._from)
-            return "5.3  L5H3  H3  induction · Tab completes"
+            head = example(self._ways.outline)
+            return f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off · Tab completes"
         if is_condition(text):
             return "the table of heads filters by conditions: w twice"
         if not found:

@@ -54,8 +54,10 @@ class WayActions(Parts):
     def action_command_palette(self) -> None:
         """Offer every command by its name."""
         from tui.palette_screen import Palette
+        from tui.places import example
 
-        self.push_screen(Palette())
+        ways = self.conductor.ways
+        self.push_screen(Palette("L0H0" if ways is None else str(example(ways.outline))))
 
     def action_search(self) -> None:
         """Ask what to search in the tree."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
-from engine.values.views import VIEWS
+from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.text import harmless
 from tui.matches import find, lines_of
 from tui.panes.table import TablePane
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 OF_WEIGHTS = ("spectra", "ranks", "attention")
 """The views that are no tables of `engine.values.views.VIEWS`."""
+
+OTHERS = {
+    OVERVIEW: "overview all heads map",
+    "text": "coloured text",
+    "compare": "compare pinned heads beside each other",
+    "maps": "small maps of all heads of the layer",
+    "sentences": "sentences history",
+}
+"""What else one can go to by its name, and what it is."""
 
 
 class Ways:
@@ -66,11 +75,19 @@ class Ways:
             if view.name != "rollout" and view.scope is not Scope.CELL
             and ("vs" not in view.needs or self.app.engine.is_comparing)
         )  # fmt: skip
-        return (*OF_WEIGHTS, *tables)
+        return (*OF_WEIGHTS, *tables, *OTHERS)
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What views are titled, and how each title goes on from each of its words, with the views."""
+        titles = {name: OTHERS.get(name, VIEWS[name].title if name in VIEWS else name) for name in self.views}
+        parts = {name: title.lower().split() for name, title in titles.items()}
+        return {" ".join(words[place:]): name for name, words in parts.items() for place in range(len(words))}
 
     def find(self, text: str) -> tuple[Head, ...]:
         """List the layers and heads that a text finds, in the order of the tree."""
-        return find(text, self._lines, self.labels)
+        tree = self.app.tree_widget
+        return find(text, self._lines, self.labels, {"pinned *": tree.pinned, "off": tree.off})
 
     def go(self, text: str) -> None:
         """Go to the place that a text names.
@@ -79,12 +96,28 @@ class Ways:
         ------
         EngineError : when there is no such place.
         """
-        place = parse_place(text, self.outline, self.here, self.views)
+        place = parse_place(text, self.outline, self.here, self.views, self.words)
         if isinstance(place, Head):
             self.jump(place)
         else:
             self._history.leave(*self._looks(), is_jump=True)
-            self.app.conductor.show_view(place)
+            self._show(place)
+
+    def _show(self, name: str) -> None:
+        """Show a view, or the list of sentences; one that is shown stays as it is."""
+        comparing = self.app.conductor.comparing
+        if name == "sentences":
+            self.app.action_sentences()
+        elif name == self.app.views.active.view:
+            self.app.views.go_to(name)
+        elif name == "text":
+            self.app.conductor.coloured.toggle()
+        elif name == "compare" and comparing is not None:
+            comparing.compare()
+        elif name == "maps" and comparing is not None:
+            comparing.show_heads()
+        else:
+            self.app.conductor.show_view(name)
 
     def jump(self, head: Head) -> None:
         """Go to a head from a place that counts as visited."""

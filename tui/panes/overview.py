@@ -23,7 +23,7 @@ from engine.values.tables import Table
 from engine.values.views import HEADS, OVERVIEW
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.text import in_ascii
-from tui.filter_input import FilterInput, candidates
+from tui.filter_input import NameInput, candidates
 from tui.measures import MEASURES
 from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.numbers import rough, short
@@ -57,6 +57,12 @@ class Said:
     trouble: str = ""
 
 
+class MeasureInput(NameInput):
+    """The line that a measure's name is typed into."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
+
+
 class OverviewPane(Pane):
     """Shows one measure of every head of the model."""
 
@@ -73,8 +79,7 @@ class OverviewPane(Pane):
         self.add_class("-table")
         self.map = HeadMap(ascii_only=ascii_only)
         self.histogram = Histogram(ascii_only=ascii_only)
-        self.name_input = FilterInput()
-        self.name_input.placeholder = "a measure's name: ov.energy_rank, induction"
+        self.name_input = MeasureInput("measure", "a measure's name: ov.energy_rank, induction")
         self.name_input.columns = MEASURES
         self.name_input.display = False
         self.explanation_line = Line(classes="pane-legend")
@@ -273,7 +278,7 @@ class OverviewPane(Pane):
         first, *others = found
         self.explanation_line.show(Text.assemble((first, "bold"), "  ", "  ".join(others[:12])))
 
-    @on(FilterInput.Finished)
+    @on(NameInput.Finished)
     def _finished(self) -> None:
         """Show the measure that is meant."""
         word = self.name_input.value.strip().lower()
@@ -284,7 +289,7 @@ class OverviewPane(Pane):
         if word:
             self.post_message(MeasureWanted(word if word in MEASURES else found[0]))
 
-    @on(FilterInput.Cleared)
+    @on(NameInput.Cleared)
     def _close(self) -> None:
         """Put the line away and go back to the map."""
         self.name_input.display = False
