@@ -30,20 +30,19 @@ from engine.service.options import EngineOptions, log_file
 from engine.values.heads import Head
 from tests.explorer import screen_text, settle
 from tests.invariants import disagreements
-from tests.monkey_hands import OPENING, SENTENCES, SIZES, has_ended, press, working_keys
+from tests.monkey_hands import OPENING, SENTENCES, SIZES, MonkeyError, has_ended, press, working_keys
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.start import Start
+
+EVERY = 120
+"""After so many keys another model is opened, and waited for; by chance more are."""
 
 PATIENCE = 60.0
 """Seconds after which what has not come is taken for lost."""
 
 LAST = 50
 """How many of the last keys a report names."""
-
-
-class MonkeyError(AssertionError):
-    """Something went wrong, with the seed and what was done last."""
 
 
 class Monkey:
@@ -66,6 +65,8 @@ class Monkey:
         self.pressed = 0
         self.opened = 0
         self.switched = 0
+        self._due = EVERY
+        self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
         """Press so many keys, opening another model after about ``stay`` of them.
@@ -81,10 +82,8 @@ class Monkey:
             until = min(keys, self.pressed + self._random.randint(stay // 2, stay * 3 // 2))
             try:
                 await self._explore(until)
-            except MonkeyError:
-                raise
             except Exception as error:
-                raise self._report(f"{type(error).__name__}: {error}") from error
+                raise error if isinstance(error, MonkeyError) else self._report(repr(error)) from error
 
     def _report(self, what: str) -> MonkeyError:
         """Say what is wrong, and how it came to that."""
@@ -139,7 +138,12 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
-            if self._random.random() < self._rests:
+            if self.pressed >= self._due:
+                self._due = self.pressed + EVERY
+                await pilot.press("escape", "escape", "escape")
+                await self._switch(app, pilot)
+                await self._rest(app, pilot)
+            elif self._random.random() < self._rests:
                 await self._rest(app, pilot)
         if not has_ended(app):
             await self._still_answers(app, pilot)
@@ -159,6 +163,7 @@ class Monkey:
         elif kind < 0.96:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
+            self.resized += 1
             await pilot.resize_terminal(*size)
         elif kind < 0.965:
             await self._switch(app, pilot)
@@ -194,10 +199,9 @@ class Monkey:
         self._done.append(repr(sentence[:20]))
         for character in sentence[:60]:
             press(app, character)
-        if has_ended(app):
-            return
-        app.screen.post_message(events.Paste(sentence[60:]))
-        self._press(app, "enter")
+        if not has_ended(app):
+            app.screen.post_message(events.Paste(sentence[60:]))
+            self._press(app, "enter")
 
     def _point(self, app: Explorer) -> None:
         """Click, turn the wheel, or move the mouse somewhere."""

@@ -43,6 +43,10 @@ SIZES = (
 )
 
 
+class MonkeyError(AssertionError):
+    """Something went wrong, with the seed and what was done last."""
+
+
 def press(app: App[Any], key: str) -> None:
     """Send a key as a terminal's driver does, without waiting for what it does."""
     if len(key) == 1 and not key.isalnum():
