@@ -183,7 +183,7 @@ class Monkey:
         if isinstance(app.screen, ChooserScreen):
             model = self._random.choice(self._models)
             self._done.append(f"<choose {model}>")
-            app.screen.post_message(events.Paste(model))
+            app.post_message(events.Paste(model))
             await pilot.pause()
             self._press(app, "enter")
 
@@ -200,7 +200,7 @@ class Monkey:
         for character in sentence[:60]:
             press(app, character)
         if not has_ended(app):
-            app.screen.post_message(events.Paste(sentence[60:]))
+            app.post_message(events.Paste(sentence[60:]))
             self._press(app, "enter")
 
     def _point(self, app: Explorer) -> None:
