@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 
+import numpy as np
 from textual.strip import Strip
 
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
+from engine.values.heads import Head
 from tui.app import Explorer
 
 
@@ -67,3 +72,18 @@ def _picture(lines: list[Strip]) -> dict[tuple[int, int], tuple[str, str]]:
                 cells[y, x] = (character, str(style))
                 x += 1
     return cells
+
+
+async def compare(app: Explorer, head: Head) -> None:
+    """Find that the engine's thread still computes, and what a fresh one computes."""
+    assert app.conductor.weights is not None
+    name = app.conductor.weights.knowledge.outline.name
+    fresh = Engine(EngineOptions(use_cache=False))
+    try:
+        await asyncio.wrap_future(fresh.open(name, lambda progress: None))
+        expected = await asyncio.wrap_future(fresh.head_spectra(head))
+    finally:
+        fresh.stop()
+    found = await asyncio.wait_for(asyncio.wrap_future(app.engine.head_spectra(head)), 30)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.singular_values, other.singular_values, rtol=1e-9, atol=1e-12, err_msg=str(head))

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from textual import events
 from textual.app import App
 from textual.pilot import Pilot
@@ -27,23 +26,21 @@ from textual.widgets import Input
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions, log_file
-from engine.values.heads import Head
 from tests.explorer import screen_text, settle
-from tests.invariants import disagreements
-from tests.monkey_hands import OPENING, SENTENCES, SIZES, has_ended, press, working_keys
+from tests.invariants import compare, disagreements
+from tests.monkey_hands import OPENING, SENTENCES, SIZES, MonkeyError, has_ended, press, working_keys
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.start import Start
+
+EVERY = 120
+"""After so many keys another model is opened, and waited for; by chance more are."""
 
 PATIENCE = 60.0
 """Seconds after which what has not come is taken for lost."""
 
 LAST = 50
 """How many of the last keys a report names."""
-
-
-class MonkeyError(AssertionError):
-    """Something went wrong, with the seed and what was done last."""
 
 
 class Monkey:
@@ -66,6 +63,8 @@ class Monkey:
         self.pressed = 0
         self.opened = 0
         self.switched = 0
+        self._due = EVERY
+        self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
         """Press so many keys, opening another model after about ``stay`` of them.
@@ -81,10 +80,8 @@ class Monkey:
             until = min(keys, self.pressed + self._random.randint(stay // 2, stay * 3 // 2))
             try:
                 await self._explore(until)
-            except MonkeyError:
-                raise
             except Exception as error:
-                raise self._report(f"{type(error).__name__}: {error}") from error
+                raise error if isinstance(error, MonkeyError) else self._report(repr(error)) from error
 
     def _report(self, what: str) -> MonkeyError:
         """Say what is wrong, and how it came to that."""
@@ -139,7 +136,13 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
-            if self._random.random() < self._rests:
+            if self.pressed >= self._due:
+                self._due = self.pressed + EVERY
+                await pilot.press("escape", "escape", "escape")
+                await self._switch(app, pilot)
+                await self._await_model(app, pilot)
+                await self._rest(app, pilot)
+            elif self._random.random() < self._rests:
                 await self._rest(app, pilot)
         if not has_ended(app):
             await self._still_answers(app, pilot)
@@ -159,6 +162,7 @@ class Monkey:
         elif kind < 0.96:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
+            self.resized += 1
             await pilot.resize_terminal(*size)
         elif kind < 0.965:
             await self._switch(app, pilot)
@@ -178,9 +182,17 @@ class Monkey:
         if isinstance(app.screen, ChooserScreen):
             model = self._random.choice(self._models)
             self._done.append(f"<choose {model}>")
-            app.screen.post_message(events.Paste(model))
-            await pilot.pause()
+            app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
+            await pilot.pause(0.1)
             self._press(app, "enter")
+
+    async def _await_model(self, app: Explorer, pilot: Pilot[None]) -> None:
+        """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
+        for _ in range(200):
+            if not isinstance(app.screen, ChooserScreen):
+                return
+            await pilot.pause(0.05)
+        await pilot.press("escape")
 
     def _press(self, app: App[Any], key: str) -> None:
         """Press a key, without waiting for what it does."""
@@ -194,10 +206,9 @@ class Monkey:
         self._done.append(repr(sentence[:20]))
         for character in sentence[:60]:
             press(app, character)
-        if has_ended(app):
-            return
-        app.screen.post_message(events.Paste(sentence[60:]))
-        self._press(app, "enter")
+        if not has_ended(app):
+            app.post_message(events.Paste(sentence[60:]))
+            self._press(app, "enter")
 
     def _point(self, app: Explorer) -> None:
         """Click, turn the wheel, or move the mouse somewhere."""
@@ -257,23 +268,7 @@ class Monkey:
         if "anywhere" not in screen_text(app) and "Next" not in screen_text(app):
             raise self._report(f"? shows no keys:\n{screen_text(app)}")
         await pilot.press("escape")
-        await self._compare(app, head)
-
-    async def _compare(self, app: Explorer, head: Head) -> None:
-        """Find that the engine's thread still computes, and what a fresh one computes."""
-        assert app.conductor.weights is not None
-        name = app.conductor.weights.knowledge.outline.name
-        fresh = Engine(EngineOptions(use_cache=False))
-        try:
-            await asyncio.wrap_future(fresh.open(name, lambda progress: None))
-            expected = await asyncio.wrap_future(fresh.head_spectra(head))
-        finally:
-            fresh.stop()
-        found = await asyncio.wait_for(asyncio.wrap_future(app.engine.head_spectra(head)), 30)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(
-                one.singular_values, other.singular_values, rtol=1e-9, atol=1e-12, err_msg=str(head)
-            )
+        await compare(app, head)
 
 
 def main() -> None:

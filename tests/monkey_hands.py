@@ -14,7 +14,7 @@ from tui.app import Explorer
 LEAVING = ("quit", "app.quit", "suspend_process")
 """Actions that end the program, which is done on purpose only."""
 
-OPENING = "app.open"
+OPENING = "app.models"
 """Id of the key that opens another model."""
 
 SENTENCES = (
@@ -41,6 +41,10 @@ SIZES = (
     (160, 50),
     (200, 60),
 )
+
+
+class MonkeyError(AssertionError):
+    """Something went wrong, with the seed and what was done last."""
 
 
 def press(app: App[Any], key: str) -> None:

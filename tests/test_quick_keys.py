@@ -23,13 +23,18 @@ def burst(app: Explorer, *keys: str) -> None:
         press(app, key)
 
 
+def top(app: Explorer) -> type[object]:
+    """Give the kind of screen that is on top."""
+    return type(app.screen)
+
+
 async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     async with explorer("demo", head="L0H0") as (app, pilot):
         await pilot.press("e", "tab")
-        assert isinstance(app.screen, ExportScreen)
+        assert top(app) is ExportScreen
         assert isinstance(app.focused, Input)
         burst(app, "enter", "enter")
         await settle(pilot)
@@ -37,7 +42,7 @@ async def test_a_screen_that_is_closed_twice_leaves_the_one_below(
         assert len([path for path in tmp_path.iterdir() if path.is_file()]) == 1
 
         await pilot.press("S")
-        assert type(app.screen).__name__ == SentencesScreen.__name__
+        assert top(app) is SentencesScreen
         burst(app, "escape", "enter", "escape")
         await pilot.press("question_mark")
         burst(app, "escape", "enter", "escape")
@@ -61,8 +66,8 @@ async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() 
         head = app.conductor.selected
         assert head is not None
         assert app.engine is not before
-        found = await asyncio.to_thread(app.engine.head_spectra(head).result)
-        assert len(found) == 6
+        spectra = await asyncio.wrap_future(app.engine.head_spectra(head))
+        assert len(spectra) == 6
 
 
 async def test_a_file_name_that_cannot_be_is_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

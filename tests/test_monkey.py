@@ -1,0 +1,26 @@
+"""After many keys at random, in one model after the other, the explorer still answers and its engine still computes.
+
+For long plays with other seeds: ``python -m tests.monkey --seed 7 --keys 20000 demo FOLDER …``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.monkey import Monkey
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_keys_at_random_do_no_harm(
+    seed: int, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where exports go
+    models = ["demo", *(str(tiny_model(kind, with_head=True)) for kind in ("llama", "gpt2", "t5", "bert"))]
+    monkey = Monkey(seed=seed, models=models)
+    await monkey.play(400, stay=800)  # which ends by finding that everything still answers
+    assert monkey.pressed >= 400
+    assert monkey.switched > 1
+    assert monkey.resized > 5
