@@ -68,9 +68,12 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
             views.append(app.views.active.view)
         assert views == ["overview", "ranks"]
         app.clear_notifications()
-        await pilot.press("question_mark")
+        await pilot.press("question_mark", "slash", *"export")
         await pilot.pause()
         assert re.search(r"f6\s+Export", screen_text(app))
+        await pilot.press("escape", "escape")
+        await pilot.press("question_mark", "slash", *"ranks")
+        await pilot.pause()
         assert re.search(r"(r f2|f2 r)\s+Ranks", screen_text(app))
 
 

@@ -1,4 +1,4 @@
-"""After many keys at random, in one model after the other, the explorer still answers and its engine still computes.
+"""After hundreds of keys at random, in one model after the other, the explorer still answers and its engine still computes.
 
 For long plays with other seeds: ``python -m tests.monkey --seed 7 --keys 20000 demo FOLDER …``.
 """
@@ -13,7 +13,7 @@ from tests.conftest import TinyModel
 from tests.monkey import Monkey
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 async def test_keys_at_random_do_no_harm(
     seed: int, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
 @click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
 @click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
-@click.option("--matrix", type=click.Choice(MATRICES, case_sensitive=False), help="One matrix.")
+@click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"

@@ -81,9 +81,13 @@ def collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
+PUT_AWAY = "this has been put away"
+"""What is said to whoever still waits for a thing that has been let go of."""
+
+
 def _nothing_more() -> Any:
     """Stand for what made a thing that has been let go of."""
-    raise RuntimeError("this has been put away")
+    raise RuntimeError(PUT_AWAY)
 
 
 class Beside(Generic[Made]):
@@ -100,13 +104,21 @@ class Beside(Generic[Made]):
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
         self._beginning = threading.Lock()
+        self._keeping = threading.Lock()
+        self._is_forgotten = False
 
     def _run(self) -> None:
-        """Make the thing."""
+        """Make the thing; what was let go of meanwhile is not kept when it is there."""
         try:
-            self._made.append(self._make())
+            made = self._make()
         except BaseException as error:  # handed on to those who wait
             self._failure = error
+            return
+        with self._keeping:
+            if self._is_forgotten:
+                self._failure = RuntimeError(PUT_AWAY)
+            else:
+                self._made.append(made)
 
     @property
     def has_begun(self) -> bool:
@@ -120,8 +132,10 @@ class Beside(Generic[Made]):
 
     def forget(self) -> None:
         """Let go of the thing; nobody may wait for it again."""
-        self._made.clear()
-        self._make = _nothing_more
+        with self._keeping:
+            self._is_forgotten = True
+            self._made.clear()
+            self._make = _nothing_more
 
     def wait(self, breathe: Callable[[], None]) -> Made:
         """Wait for the thing.

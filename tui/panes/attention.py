@@ -9,6 +9,7 @@ from typing import TypeVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.widget import Widget
 
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
@@ -173,8 +174,10 @@ class AttentionPane(Pane):
     def _refresh_lines(self) -> None:
         """Write the legend and what is under the cursor."""
         if self.heatmap.pooled is not None:
-            self.legend_line.show(self.heatmap.legend(self.legend_line.size.width - 2))
-            self.readout_line.show(self.heatmap.readout(self.readout_line.size.width))
+            around = self.parent.size.width if isinstance(self.parent, Widget) else self.app.size.width
+            width = self.readout_line.size.width or around - 2  # before it is laid out for the first time
+            self.legend_line.show(self.heatmap.legend(width - 2))
+            self.readout_line.show(self.heatmap.readout(width))
 
     @on(Heatmap.CursorMoved)
     def _read_out(self) -> None:

@@ -16,7 +16,8 @@ class CellPane(TablePane):
     """Shows the terms of one score; Enter and escape go back to the map, and the table follows the map's cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,enter", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
+        Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
+        Binding("enter", "app.view('attention')", "Back to the map", show=False, id="explain.enter"),
     ]
 
     is_beside_map = True
