@@ -1,4 +1,4 @@
-"""After hundreds of keys at random, in one model after the other, the explorer still answers and its engine still computes.
+"""After hundreds of keys at random, in several models, the explorer still answers and its engine still computes.
 
 For long plays with other seeds: ``python -m tests.monkey --seed 7 --keys 20000 demo FOLDER …``.
 """
