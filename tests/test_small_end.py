@@ -1,4 +1,4 @@
-"""Products of full rank by squaring: what squaring loses is found again, or a dense decomposition is made."""
+"""The small end of a spectrum: what squaring loses is found again, and so are kernels; else a dense way is taken."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.mathematics.factored import Product
 from engine.mathematics.measures import numerical_rank, rank_tolerance
 from engine.mathematics.small_end import MOST, smallest_singular_values
 from engine.mathematics.spectra import product_singular_values
+from engine.mathematics.subspaces import image_in_kernel
 
 N = 160
 DOUBLE = 2.0**-52
@@ -93,3 +95,31 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
 def test_a_singular_matrix_has_no_smallest_values_to_be_found() -> None:
     assert smallest_singular_values(torch.zeros(SQUARE, dtype=torch.float64), 1) is None
     assert smallest_singular_values(torch.full(SQUARE, torch.nan, dtype=torch.float64), 1) is None
+
+
+@pytest.mark.parametrize("shared", [0, 2, 7])
+@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-9, 1e-6])
+def test_of_a_small_kernel_so_much_is_in_the_image_as_was_planted(
+    shared: int, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel of seven directions, of which some stand at right angles to the image and the others lie in it."""
+    axes, count = orthogonal(0), 7
+    kernel = axes[:, :count]
+    beyond = torch.cat([kernel[:, :shared], axes[:, count : 2 * count - shared]], 1)  # what the image leaves out
+    mixed = orthogonal(1) @ orthogonal(2)
+    matrix = mixed - beyond @ (beyond.T @ mixed)
+    matrix = matrix - (matrix @ kernel) @ kernel.T
+    matrix += noise * (beyond @ orthogonal(3)[:count, :count] @ kernel.T)
+    assert numerical_rank(torch.linalg.svdvals(matrix)[None].numpy(), 1e-5) == N - count
+    identity = torch.eye(N, dtype=torch.float64)[None]
+    whole = Product(identity, matrix[None], identity, is_whole=True)
+    if noise:
+        dense = torch.linalg.svd
+        monkeypatch.setattr(torch.linalg, "svd", lambda each, **how: dense(_not_square(each), **how))
+    assert image_in_kernel(whole, N - count, 1e-5) == count - shared
+
+
+def _not_square(matrix: Tensor) -> Tensor:
+    """Let no whole matrix be decomposed densely."""
+    assert matrix.shape != SQUARE
+    return matrix

@@ -35,6 +35,39 @@ def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
     -------
     (count,) float64, largest first; None where they could not be found in this way, as when the matrix is singular.
     """
+    turned = _turned(square, count)
+    return None if turned is None else turned[0]
+
+
+def smallest_singular_spaces(square: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
+    """Compute what belongs to a matrix's smallest singular values: nearly its image's complement, and its kernel.
+
+    Both are turned towards by themselves. The one from the other, as ``M v / σ``, would lose what σ has lost.
+
+    Parameters
+    ----------
+    square : (n, n) float64.
+    count : how many, up to `MOST`.
+
+    Returns
+    -------
+    (n, count) left and (n, count) right, orthonormal; None as for `smallest_singular_values`.
+    """
+    turned = _turned(square, count)
+    if turned is None:
+        return None
+    _, left, right = turned
+    return _least(square.mT, torch.linalg.qr(left)[0], count), _least(square, right, count)
+
+
+def _least(square: Tensor, block: Tensor, count: int) -> Tensor:
+    """Take of a block (n, m) of orthonormal columns the directions that a matrix shrinks most: (n, count)."""
+    right: Tensor = torch.linalg.svd(square @ block, full_matrices=False)[2]
+    return block @ right.mT[:, -count:]
+
+
+def _turned(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Turn a block towards the smallest singular values, and give those, what is left of it, and what is right."""
     n = square.shape[-1]
     factors, pivots, failed = torch.linalg.lu_factor_ex(square)
     if bool(failed):
@@ -50,8 +83,8 @@ def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
         if not bool(solved.isfinite().all()):
             return None
         block = torch.linalg.qr(solved)[0]
-        values: Tensor = torch.linalg.svdvals(square @ block)[-count:]
+        values: Tensor = torch.linalg.svdvals(torch.linalg.qr(square @ block, mode="r")[1])[-count:]
         if bool(((before - values).abs() <= SETTLED * values + noise).all()):
-            return values
+            return values, back, block
         before = values
     return None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Product, Thin
+from engine.mathematics.small_end import MOST, smallest_singular_spaces
 
 
 def cosines(first: Tensor, second: Tensor) -> Tensor:
@@ -95,8 +96,14 @@ def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
     rank : its numerical rank.
     tolerance : as for `lost`.
     """
-    if rank == matrix.left.shape[-2]:  # nothing but zero is in the kernel
+    kernel = matrix.left.shape[-2] - rank
+    if kernel == 0:
         return 0
+    if matrix.is_whole and kernel <= MOST:
+        # What lies in the kernel and in the image is orthogonal to the image's complement, which is as small as it.
+        spaces = smallest_singular_spaces(matrix.core[0], kernel)
+        if spaces is not None:
+            return lost(spaces[1][None], spaces[0][None], tolerance)
     left, right = matrix.left, matrix.right
     if rank < min(matrix.core.shape[-2:]) or matrix.core.shape[-2] != matrix.core.shape[-1]:
         inner_left, _, inner_right = torch.linalg.svd(matrix.core, full_matrices=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 
 from engine.mathematics.circuit_measures import Factors, of_heads, ov_of_heads
-from engine.mathematics.composition import KINDS, chance, composition, reading, writing
+from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 KEPT_BYTES = 2**29
 """What is kept of what layers write, so that going through a model reads each layer once."""
 
+SQUARED_BYTES = 2**29
+"""What squares of all heads of a stack may take while all of them are compared."""
+
+
+Fed = tuple[LayerOutline, dict[str, "Tensor"]]
+"""A layer, and by kind its heads' compositions with those of a later one."""
+
 
 class CompositionTable:
     """Compares the heads of a layer with those of the layers before it in the same stack, one layer at a time."""
@@ -30,6 +37,7 @@ class CompositionTable:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._written: dict[Head, Tensor] = {}
+        self._squared = _Squared()
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads; a layer that writes another width than this one reads feeds nothing.
@@ -42,17 +50,47 @@ class CompositionTable:
         self._keep(layer, writing(circuits.ov))
         read = {
             kind: part for kind, part in reading(circuits.qk, circuits.ov).items()
-            if len(part) == layer.d_model and (layer.stack != "cross" or kind == "Q")
+            if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
         }  # fmt: skip
-        fed: list[tuple[LayerOutline, dict[str, Tensor]]] = []
-        for each in earlier:
-            breathe()
-            written = self._written_by(each)
-            fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
+        try:
+            fed = self._fed(layer, earlier, read, query.layer is None and _is_squared(stack), breathe)
+        except BaseException:
+            self._squared.forget()  # what is given up may not be asked for again
+            raise
+        if layer == stack[-1]:
+            self._squared.forget()
         for number in range(layer.heads):
             if query.wants(number):
                 breathe()
                 yield from _ranked(layer, number, fed)
+
+    def _fed(
+        self,
+        layer: LayerOutline,
+        earlier: list[LayerOutline],
+        read: Mapping[str, Tensor],
+        is_squared: bool,
+        breathe: Breathe,
+    ) -> list[Fed]:
+        """Compare what a layer reads with what earlier ones write, by squares or pair by pair."""
+        by_square = {}
+        if is_squared:
+            stack = self._session.outline.stack_layers(layer.stack)
+            for each in earlier:
+                breathe()
+                self._squared.add(each, sum(one.heads for one in stack), self._written_by(each))
+            breathe()
+            by_square = self._squared.met(read) if earlier else {}
+        fed: list[Fed] = []
+        for each in earlier:
+            breathe()
+            known = {kind: rows[self._squared.places[each.name]] for kind, rows in by_square.items()}
+            clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
+            fed.append((each, {
+                kind: known[kind] if kind in clear else composition(self._written_by(each), part)
+                for kind, part in read.items()
+            }))  # fmt: skip
+        return fed
 
     def _factors(self, layer: LayerOutline) -> Factors:
         """Read a layer."""
@@ -74,9 +112,47 @@ class CompositionTable:
             self._written[layer.name] = written
 
 
-def _ranked(
-    layer: LayerOutline, number: int, fed: list[tuple[LayerOutline, dict[str, Tensor]]]
-) -> Iterator[tuple[Cell, ...]]:
+class _Squared:
+    """Squares of what the layers of one stack write, while one table of all of them is made."""
+
+    def __init__(self) -> None:
+        self._of_stack: tuple[str, Squares] | None = None
+        self.places: dict[Head, slice] = {}
+
+    def forget(self) -> None:
+        """Give the memory back."""
+        self._of_stack = None
+        self.places.clear()
+
+    def add(self, layer: LayerOutline, heads: int, written: Tensor) -> None:
+        """Square a layer's heads, of so many in the stack, unless they have been squared."""
+        if self._of_stack is None or self._of_stack[0] != layer.stack:
+            self.forget()
+            self._of_stack = layer.stack, Squares(heads, layer.d_output)
+        if layer.name not in self.places:
+            self.places[layer.name] = self._of_stack[1].add(written)
+
+    def met(self, read: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Compare all heads that have been squared with those of a layer that reads, by kind."""
+        assert self._of_stack is not None
+        rows = torch.cat(list(read.values()))
+        heads = len(rows) // len(read)
+        other = Squares(len(rows), rows.shape[-1])
+        other.add(rows)
+        return dict(zip(read, self._of_stack[1].composition(other).split(heads, 1), strict=True))
+
+
+def _is_squared(stack: tuple[LayerOutline, ...]) -> bool:
+    """Say whether the layers of a stack are quicker compared by squares, which all together find room."""
+    widths = {each.d_model for each in stack} | {each.d_output for each in stack}
+    inner = {each.head_dim for each in stack} | {each.value_head_dim for each in stack}
+    width = max(widths)
+    if len(widths) > 1 or len(inner) > 1 or width > max(inner) ** 2:
+        return False
+    return Squares.nbytes(sum(each.heads for each in stack), width) <= SQUARED_BYTES
+
+
+def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[Cell, ...]]:
     """Sort what feeds one head, the strongest first; heads of zero weights feed nothing and come last, empty."""
     places = [
         (float(value), kind, each.layer, head)
