@@ -19,7 +19,7 @@ from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import open_folder
 from tests.tiny_configurations import need_type
-from tests.turning import check
+from tests.turning import check, compare, longer_configuration
 
 PLAIN = [
     "arcee",
@@ -57,18 +57,21 @@ PLAIN = [
 
 FURTHER = [
     "cohere2",
+    "deepseek_v2",
+    "deepseek_v3",
     "gemma3_text",
     "gemma4_text",
     "gpt_oss",
     "gptj",
     "llama4_text",
+    "minicpm3",
     "modernbert",
     "olmo2",
     "qwen2_vl_text",
     "qwen3",
     "smollm3",
 ]
-"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads."""
+"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads, latents."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)
@@ -144,6 +147,12 @@ def test_no_distance_turns_nothing_and_turns_add_up() -> None:
 def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) -> None:
     need_type(model_type)
     assert check(model_type) == ""
+
+
+def test_a_configuration_says_whether_neighbours_are_put_apart() -> None:
+    config = longer_configuration("deepseek_v3")
+    config.rope_interleave = False
+    assert compare(config) == ""
 
 
 @pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5"])

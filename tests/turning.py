@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.mathematics.rotary import turned
+from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
-from engine.models.rotations import HALVES, NEIGHBOURS, rotation_of
+from engine.models.rotations import KNOWN, is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head
 from tests import tiny_models
@@ -93,8 +93,13 @@ def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) ->
 
 def check(model_type: str) -> str:
     """Compare a type's queries and keys with `rotation_of`; give what is different, nothing where all is the same."""
+    return compare(longer_configuration(model_type))
+
+
+def compare(config: Any) -> str:
+    """Compare the queries and keys of a model of a configuration with `rotation_of`."""
     torch.manual_seed(0)
-    model = tiny_models.build(longer_configuration(model_type))
+    model = tiny_models.build(config)
     with tempfile.TemporaryDirectory() as folder:
         tiny_models.save(model, Path(folder))
         source, tensors, anatomy = open_folder(Path(folder))
@@ -107,19 +112,32 @@ def check(model_type: str) -> str:
     for name, (noted, _) in seen[0].items():
         if noted.query is None or noted.key is None:
             return f"{name}: no product of queries and keys was seen"
-        for side, rows in (("queries", noted.query.double()), ("keys", noted.key.double())):
+        back = _order_of_rows(rotations[name], noted.key.shape[-1], is_reordered(config))
+        for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
             for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
                 expected = turned(rows[:, 0, :, None], rotations[name], -place)[..., 0]
                 off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
                 if off > 1e-4:
                     return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"
-        met = torch.stack([each[name][0].key[:, 0].double() for each in seen])  # type: ignore[index]
+        met = torch.stack([each[name][0].key[:, 0, back].double() for each in seen])  # type: ignore[index]
         is_another_layers = any(each.shape == met.shape and torch.allclose(each, met) for each in known)
         known.append(met)
         projected = torch.stack([_keys(weights[name], each[name][1]) for each in seen])
-        if not is_another_layers and not _in_order(met, projected.repeat_interleave(weights[name].group, 1)):
+        if not is_another_layers and not _in_order(
+            met, projected.repeat_interleave(weights[name].group, 1), rotations[name].start
+        ):
             return f"{name}: keys have another order than the rows of W_K"
     return ""
+
+
+def _order_of_rows(rotation: Rotation, head_dim: int, is_reordered: bool) -> list[int]:
+    """Say where each row of W_K is among the dimensions that met; halves are neighbours that have been put apart."""
+    order = list(range(head_dim))
+    if is_reordered:
+        start, pairs = rotation.start, len(rotation.frequencies)
+        order[start : start + 2 * pairs : 2] = range(start, start + pairs)
+        order[start + 1 : start + 2 * pairs : 2] = range(start + pairs, start + 2 * pairs)
+    return order
 
 
 def _keys(weights: LayerWeights, read: Tensor) -> Tensor:
@@ -128,12 +146,17 @@ def _keys(weights: LayerWeights, read: Tensor) -> Tensor:
     return keys if weights.key_bias is None else keys + weights.key_bias.double()
 
 
-def _in_order(met: Tensor, projected: Tensor) -> bool:
+def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
     """Say whether keys that met queries, (tokens, heads, head_dim), are the projected ones in the same order.
 
     A norm may stand between them, over each head or over all of them; after it, its gain and bias make each dimension a
-    linear function of itself, and of no other.
+    linear function of itself, and of no other. In latent attention the norm is in the midst of the projection, and what
+    comes before the first turned dimension is divided by one number for each token.
     """
+    if start:
+        parts = [slice(0, start), slice(start, None)]
+        alike = [torch.cosine_similarity(met[..., part], projected[..., part], dim=-1) for part in parts]
+        return all(bool((each > 0.999).all()) for each in alike)
     ways = [projected]
     for over in ((-1,), (-2, -1)):
         centred = projected - projected.mean(over, keepdim=True)
@@ -150,7 +173,7 @@ def _in_order(met: Tensor, projected: Tensor) -> bool:
 def main() -> None:
     """Print what is different for the types that are named, or for all that `rotation_of` knows."""
     wrong = 0
-    for model_type in sys.argv[1:] or sorted(HALVES | NEIGHBOURS):
+    for model_type in sys.argv[1:] or sorted(KNOWN):
         try:
             said = check(model_type)
         except Exception as error:  # of transformers or ours: the others are measured all the same

@@ -20,13 +20,15 @@ class Rotation:
 
     Attributes
     ----------
-    frequencies : (pairs,) radians per token; the first ``2 · pairs`` dimensions of a head are turned, the rest is not.
+    frequencies : (pairs,) radians per token; ``2 · pairs`` dimensions of a head are turned, the rest is not.
     is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
         second (GPT-NeoX's, "rotate half").
+    start : the first dimension that is turned; in latent attention those without positions come before it.
     """
 
     frequencies: Tensor
     is_interleaved: bool
+    start: int = 0
 
 
 def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
@@ -43,12 +45,13 @@ def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
     (heads, head_dim, n) float64
     """
     turned_rows = rows.double().clone()
-    pairs = len(rotation.frequencies)
+    pairs, start = len(rotation.frequencies), rotation.start
+    end = start + 2 * pairs
     angles = -float(distance) * rotation.frequencies.double()[:, None]
     if rotation.is_interleaved:
-        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
+        first, second = slice(start, end, 2), slice(start + 1, end, 2)
     else:
-        first, second = slice(0, pairs), slice(pairs, 2 * pairs)
+        first, second = slice(start, start + pairs), slice(start + pairs, end)
     one, other = rows[:, first].double(), rows[:, second].double()
     turned_rows[:, first] = one * torch.cos(angles) - other * torch.sin(angles)
     turned_rows[:, second] = other * torch.cos(angles) + one * torch.sin(angles)

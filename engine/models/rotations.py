@@ -38,10 +38,24 @@ HALVES = frozenset(
 NEIGHBOURS = frozenset(
     {
         "codegen", "cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4_5_moe", "ernie4_5_vl_moe_text", "glm",
+        "deepseek_v2",
         "glm4", "glm4v_text", "glm_ocr_text", "gptj", "helium", "llama4_text", "openai_privacy_filter",
     }
 )  # fmt: skip
 """Types that turn neighbouring dimensions against each other."""
+
+REORDERING = frozenset(
+    {
+        "axk1", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash", "mistral4", "youtu",
+    }
+)  # fmt: skip
+"""Types that first put neighbours apart, into two halves, of queries and of keys, unless ``rope_interleave`` is false:
+in the order of W_K's rows it is neighbours that are turned."""
+
+LATENT = frozenset({"deepseek_v2", "hy_v4", "minicpm3"}) | REORDERING
+"""Types of latent attention, whose heads' last dimensions are turned, and not the first."""
+
+KNOWN = HALVES | NEIGHBOURS | LATENT
 
 SLIDING_ALONE = frozenset(
     {"afmoe", "cohere2", "cohere2_moe", "exaone4", "exaone_moe", "flint", "kolibri1"}
@@ -66,17 +80,24 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     """
     config = _configuration(outline, settings)
     model_type = str(config.model_type)
-    if model_type not in HALVES | NEIGHBOURS or len(outline.stacks) > 1 or getattr(config, "alibi", False):
+    if model_type not in KNOWN or len(outline.stacks) > 1 or getattr(config, "alibi", False):
         raise EngineError(
             f"type '{outline.model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
         )
     if not _is_turned(config, layer.layer):
-        return Rotation(torch.empty(0), model_type in NEIGHBOURS)
+        return Rotation(torch.empty(0), False)
     kinds = getattr(config, "layer_types", None)
     frequencies = _frequencies(outline, config, "" if kinds is None else kinds[layer.layer])
     if 2 * len(frequencies) > layer.head_dim:
         raise EngineError(f"{outline.name} turns {2 * len(frequencies)} dimensions of heads of {layer.head_dim}")
-    return Rotation(frequencies, model_type in NEIGHBOURS)
+    start = layer.head_dim - 2 * len(frequencies) if model_type in LATENT else 0
+    is_interleaved = model_type in NEIGHBOURS or is_reordered(config)
+    return Rotation(frequencies, is_interleaved, start)
+
+
+def is_reordered(config: Any) -> bool:
+    """Say whether a model puts the dimensions of queries and keys into another order before it turns them."""
+    return config.model_type in REORDERING and bool(getattr(config, "rope_interleave", True))
 
 
 def _configuration(outline: ModelOutline, settings: Mapping[str, Any]) -> Any:
