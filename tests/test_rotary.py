@@ -71,7 +71,8 @@ FURTHER = [
     "qwen3",
     "smollm3",
 ]
-"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads, latents."""
+"""Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
+latents."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)
