@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import Factors, of_heads
-from engine.mathematics.composition import KINDS, chance, composition, reading, writing
+from engine.mathematics.circuit_measures import Factors
+from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from tests.test_circuits import axis, dense, draw, rows
 
 
 def composed(earlier: Factors, later: Factors) -> dict[str, Tensor]:
     """Compare every head of one layer with every head of another, by kind."""
-    first, second = of_heads(earlier), of_heads(later)
-    return {kind: composition(writing(first.ov), part) for kind, part in reading(second.qk, second.ov).items()}
+    return {kind: composition(writing(*earlier[2:]), part) for kind, part in reading(*later).items()}
 
 
 def test_a_query_that_reads_just_what_a_head_writes_composes_as_much_as_two_planes_can() -> None:
@@ -65,3 +64,34 @@ def test_a_head_of_zeros_feeds_nothing_and_says_so() -> None:
     nothing = torch.zeros(1, 2, 6, dtype=torch.float64)
     plane = rows(axis(0), axis(1))
     assert math.isnan(float(composed((plane, plane, nothing, plane.mT), (plane, plane, plane, plane.mT))["Q"]))
+
+
+@pytest.mark.parametrize("d", [40, 150])
+def test_squares_give_what_products_give(d: int) -> None:
+    """Of two layers that write and one that reads, with a width that is no multiple of a strip's."""
+    layers = [draw(3, 3, 7, d, seed=seed) for seed in range(3)]
+    written = [writing(*layer[2:]) for layer in layers[:2]]
+    squares = Squares(6, d)
+    assert [squares.add(each) for each in written] == [slice(0, 3), slice(3, 6)]
+    for part in reading(*layers[2]).values():
+        read = Squares(3, d)
+        read.add(part)
+        expected = torch.cat([composition(each, part) for each in written])
+        assert bool((expected > FAINT).all())
+        torch.testing.assert_close(squares.composition(read), expected, rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])
+def test_nearly_dependent_rows_keep_their_digits(lost: float) -> None:
+    """W_V and W_Q whose rows are nearly the same, followed by what sees nothing but the difference."""
+    plane, apart = draw(1, 1, 2, 12)[0], torch.tensor([[[1.0, -1.0]]], dtype=torch.float64)
+    twins = torch.cat([plane[:, :1], plane[:, :1] + lost * plane[:, 1:]], 1)
+    blind = apart.mT @ plane[:, :1]
+    later = draw(1, 1, 2, 12, seed=1)
+    found = composed((twins, twins, twins, blind.mT), later)
+    ov, of = dense((twins, twins, twins, blind.mT), 0)["OV"], dense(later, 0)
+    for kind, matrix in {"Q": of["QK"], "K": of["QK"].T, "V": of["OV"]}.items():
+        expected = torch.linalg.matrix_norm(ov @ matrix) / (
+            torch.linalg.matrix_norm(ov) * torch.linalg.matrix_norm(matrix)
+        )
+        assert float(found[kind]) == pytest.approx(float(expected), rel=1e-6), kind

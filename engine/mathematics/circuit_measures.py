@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -28,12 +29,26 @@ class Circuits:
     Attributes
     ----------
     factors : by projection, the split of W_Q, W_K, W_V and of W_Oᵀ; each one's basis spans what it reads (W_O: writes).
-    qk, ov : the circuits.
+    own : those of W_Q and W_Oᵀ that the circuits are made with; heads that share keys have been added up.
     """
 
     factors: Mapping[str, Thin]
-    qk: Product
-    ov: Product
+    own: tuple[Thin, Thin]
+
+    @cached_property
+    def qk(self) -> Product:
+        """Multiply ``W_Qᵀ W_K``."""
+        return product(self.own[0], self.factors["K"])
+
+    @cached_property
+    def ov(self) -> Product:
+        """Multiply ``W_Vᵀ W_Oᵀ``."""
+        return product(self.factors["V"], self.own[1])
+
+    @property
+    def batch(self) -> int:
+        """Count the heads."""
+        return len(self.own[0].basis)
 
 
 def of_heads(factors: Factors) -> Circuits:
@@ -49,13 +64,7 @@ def of_heads(factors: Factors) -> Circuits:
     split = {
         "Q": thin(query), "K": thin(key).repeated(group), "V": thin(value).repeated(group), "O": thin(output.mT),
     }  # fmt: skip
-    return Circuits(split, product(split["Q"], split["K"]), product(split["V"], split["O"]))
-
-
-def ov_of_heads(factors: Factors) -> Product:
-    """Factor the OV of a layer's heads alone; parameters as for `of_heads`."""
-    _, _, value, output = factors
-    return product(thin(value).repeated(len(output) // len(value)), thin(output.mT))
+    return Circuits(split, (split["Q"], split["O"]))
 
 
 def of_layer(factors: Factors) -> Circuits:
@@ -70,7 +79,7 @@ def of_layer(factors: Factors) -> Circuits:
     if group > 1:  # heads that share keys add up their queries first
         parts = (part.double().unflatten(0, (-1, group)).sum(1) for part in (query, output.mT))
         own = tuple(thin(part.flatten(0, 1)[None]) for part in parts)  # type: ignore[assignment]
-    return Circuits(split, product(own[0], split["K"]), product(split["V"], own[1]))
+    return Circuits(split, own)
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     A dictionary of columns for each of the batch; what is not defined is left out, or NaN.
     """
     batch: dict[str, Tensor] = {}
-    both = (("QK", circuits.qk, "K", "Q"), ("OV", circuits.ov, "V", "O"))
+    both = (("QK", "K", "Q"), ("OV", "V", "O"))
     if "QK" in frame.compared:
         batch |= _of_traces(traces(circuits.qk))
     if frame.eigenvalues:
@@ -121,18 +130,17 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     for place, row in enumerate(rows):
         own = {matrix: int(values[place]) for matrix, values in ranks.items()}
         row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
-        for name, matrix, fills, drops in both:
+        for name, fills, drops in both:
             filled, dropped = circuits.factors[fills].of(place), circuits.factors[drops].of(place)
             tolerance = frame.tolerance[name]
             if frame.of_heads:
                 lost_there = _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
                 row[f"{name.lower()}_factors_lost"] = lost_there
             if name in frame.compared:
-                one = matrix.of(slice(place, place + 1))
-                row[f"{name.lower()}_image_in_kernel"] = image_in_kernel(one, own[name], tolerance)
+                row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
                 row |= _of_angles(name, cosines(image(filled, own[fills]), image(dropped, own[drops])))
         if "QK" in frame.compared:
-            d = circuits.qk.left.shape[-2]
+            d = circuits.factors["Q"].basis.shape[-2]
             row["qk_identity_floor"] = identity_floor(own["QK"], d)
             row["qk_symmetric_identity_floor"] = identity_floor(2 * own["QK"], d)
     return rows
@@ -161,6 +169,14 @@ def _of_eigenvalues(circuits: Circuits, frame: Frame) -> dict[str, Tensor]:
     if "OV" in frame.compared:
         found["ov_copying_residual"] = copying(torch.linalg.eigvals(circuits.ov.reversed_core()))
     return found
+
+
+def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:
+    """Count the dimensions of a circuit's image that fall into its kernel; one of full rank need not be formed."""
+    if rank == circuits.factors[name[0]].basis.shape[-2]:
+        return 0
+    matrix = circuits.qk if name == "QK" else circuits.ov
+    return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
 
 
 def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: int, tolerance: float) -> int:

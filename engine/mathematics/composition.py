@@ -7,9 +7,10 @@ composition is ``‖AB‖_F / (‖A‖_F ‖B‖_F)``, between 0 and 1:
 * K: as its key, ``‖OV₁ · QK₂ᵀ‖``
 * V: as its value, ``‖OV₁ · OV₂‖``
 
-With both products factored as ``left · core · rightᵀ``, orthonormal outside, ``OV₁ · QK₂`` has the norm of
-``A Bᵀ``, A and B being ``core₁ right₁ᵀ`` and ``core₂ᵀ left₂ᵀ``. So a layer's heads are ``heads · head_dim`` rows that
-write and as many that read, and all pairs of heads of two layers come of one matrix product.
+With a factor of each circuit replaced by the root of its square, ``W_V W_Vᵀ = L Lᵀ``, OV₁ has ``Lᵀ W_Oᵀ`` in its place,
+which writes the same, and so has what reads. All compositions are norms of ``A Bᵀ``, A and B of ``head_dim`` rows: so
+a layer's heads are ``heads · head_dim`` rows that write and as many that read, and all pairs of heads of two layers
+come of one matrix product.
 
 Where many layers are compared the norms come of squares instead: ``‖A Bᵀ‖_F² = ⟨AᵀA, BᵀB⟩``, and each square, of
 ``d × d`` numbers, is made once, so that a pair takes ``d²`` steps in place of ``head_dim² · d`` (`Squares`).
@@ -20,7 +21,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.mathematics.factored import Product
+from engine.mathematics.factored import root
 
 KINDS = ("Q", "K", "V")
 """The ways in which a head may read what another one has written."""
@@ -33,19 +34,48 @@ FAINT = 3e-3
 """A composition from squares above this has lost no more than about five of float64's sixteen digits."""
 
 
-def writing(ov: Product) -> Tensor:
-    """Reduce what heads write to ``core · rightᵀ``, of norm one: (heads, k, d). Zero products become NaN."""
-    return (ov.core / ov.squared_norm.sqrt()[:, None, None]) @ ov.right.mT
+def writing(value: Tensor, output: Tensor) -> Tensor:
+    """Reduce what heads write to rows A with ``AᵀA = OVᵀ OV / ‖OV‖²``; a head of zeros becomes NaN.
+
+    Parameters
+    ----------
+    value : (key_value_heads, s, d_values)
+    output : (heads, d_output, s)
+
+    Returns
+    -------
+    (heads, k, d_output) float64, k up to s.
+    """
+    return _unit(root(value).mT.repeat_interleave(len(output) // len(value), 0) @ output.mT.double())
 
 
-def reading(qk: Product, ov: Product) -> dict[str, Tensor]:
-    """Reduce what heads read to ``coreᵀ · leftᵀ`` by kind, of norm one: (heads, l, d). Zero products become NaN."""
-    qk_norm, ov_norm = qk.squared_norm.sqrt()[:, None, None], ov.squared_norm.sqrt()[:, None, None]
+def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
+    """Reduce what heads read to rows B, by kind: of norm one, with ``BᵀB`` that of what they read by.
+
+    Parameters
+    ----------
+    query : (heads, r, d_model)
+    key : (key_value_heads, r, d_source)
+    value : (key_value_heads, s, d_values)
+    output : (heads, d_output, s)
+
+    Returns
+    -------
+    By kind (heads, k, d) float64, d the width of the stream that is read; a head of zeros becomes NaN.
+    """
+    group = len(query) // len(key)
+    key, value = key.double().repeat_interleave(group, 0), value.double().repeat_interleave(group, 0)
     return {
-        "Q": (qk.core / qk_norm).mT @ qk.left.mT,
-        "K": (qk.core / qk_norm) @ qk.right.mT,
-        "V": (ov.core / ov_norm).mT @ ov.left.mT,
+        "Q": _unit(root(key).mT @ query.double()),
+        "K": _unit(root(query).mT @ key),
+        "V": _unit(root(output.mT).mT @ value),
     }
+
+
+def _unit(rows: Tensor) -> Tensor:
+    """Divide each of a batch of matrices by its Frobenius norm."""
+    unit: Tensor = rows / torch.linalg.matrix_norm(rows)[:, None, None]
+    return unit
 
 
 def composition(written: Tensor, read: Tensor) -> Tensor:

@@ -16,6 +16,10 @@ FAR_FROM_ORTHONORMAL = 0.1
 """How far the Gram matrix of a basis that one Cholesky factor made may be from the identity for a second to mend it."""
 
 
+NEARLY_DEPENDENT = 1e-3
+"""The ratio of a Cholesky factor's smallest and largest diagonal elements below which squaring may have cost digits."""
+
+
 @dataclass(frozen=True)
 class Thin:
     """A batch of matrices Wᵀ as ``basis · triangle``.
@@ -93,6 +97,23 @@ class Product:
         """Decompose into ``Σ σ_i u_i v_iᵀ``: (batch, m, r), (batch, r) largest first, and (batch, n, r)."""
         left, values, right = torch.linalg.svd(self.core, full_matrices=False)
         return self.left @ left, values, self.right @ right.mT
+
+
+def root(rows: Tensor) -> Tensor:
+    """Compute a factor L of ``W Wᵀ = L Lᵀ`` for each of a batch of matrices (batch, r, d): (batch, r, min(r, d)).
+
+    By Cholesky where squaring has digits to spare, by Householder's QR elsewhere. ``‖Wᵀ B‖_F = ‖Lᵀ B‖_F`` for every B.
+    """
+    wide = rows.double()
+    if wide.shape[-1] <= wide.shape[-2]:
+        return wide
+    lower: Tensor
+    lower, failed = torch.linalg.cholesky_ex(wide @ wide.mT)
+    diagonal = lower.diagonal(dim1=-2, dim2=-1)
+    doubtful = (failed != 0) | ~(diagonal.amin(-1) > NEARLY_DEPENDENT * diagonal.amax(-1))
+    if bool(doubtful.any()):
+        lower[doubtful] = torch.linalg.qr(wide[doubtful].mT, mode="r")[1].mT
+    return lower
 
 
 def thin(rows: Tensor) -> Thin:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.mathematics.circuit_measures import Factors, of_heads, ov_of_heads
+from engine.mathematics.circuit_measures import Factors
 from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
@@ -46,10 +46,10 @@ class CompositionTable:
         """
         stack = self._session.outline.stack_layers(layer.stack)
         earlier = [each for each in stack if each.layer < layer.layer and each.d_output == layer.d_model]
-        circuits = of_heads(self._factors(layer))
-        self._keep(layer, writing(circuits.ov))
+        factors = self._factors(layer)
+        self._keep(layer, writing(*factors[2:]))
         read = {
-            kind: part for kind, part in reading(circuits.qk, circuits.ov).items()
+            kind: part for kind, part in reading(*factors).items()
             if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
         }  # fmt: skip
         try:
@@ -101,7 +101,7 @@ class CompositionTable:
         """Give what a layer's heads write: kept, or worked out again."""
         written = self._written.get(layer.name)
         if written is None:
-            written = writing(ov_of_heads(self._factors(layer)))
+            written = writing(*self._factors(layer)[2:])
             self._keep(layer, written)
         return written
 
