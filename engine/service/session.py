@@ -11,16 +11,15 @@ from engine.models.checkpoint import STORED_EPSILONS
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.cache import SpectraCache
-from engine.service.large_maps import LargeMaps
 from engine.service.layers import Layers
 from engine.service.loading import collector_at_rest, torch_import
 from engine.service.options import EngineOptions, cache_directory
+from engine.service.sentences import Sentences
 from engine.service.sources import find_source
 from engine.service.whole_model import WholeModel
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, MATRICES, Head, MapName
-from engine.values.lines import MapLines
+from engine.values.heads import MATRICES, Head
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.heads import LayerWeights
-    from engine.models.maps import MapReader, Tokens
-    from engine.models.scoring import Scoring
-    from engine.models.source import Words
+    from engine.models.maps import MapReader
     from engine.service.computing import Computing
     from engine.service.turned_spectra import TurnedSpectra
 
@@ -50,6 +47,7 @@ class Session:
 
     Attributes
     ----------
+    sentences : what it reads.
     notify : called with a sentence when something goes another way than a person asked for.
     """
 
@@ -67,8 +65,7 @@ class Session:
         self._computing: Computing | None = None
         self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
-        self._large_maps = LargeMaps()
-        self._words: Words | None = None
+        self.sentences = Sentences(source, self._whole_model)
         identity = source.identity if options.use_cache else None
         self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
 
@@ -172,7 +169,7 @@ class Session:
     def close(self) -> None:
         """Let go of what takes memory, even where something still holds this."""
         self.forget()
-        self._large_maps = LargeMaps()
+        self.sentences.close()
         self._whole_model.close()
 
     def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
@@ -253,70 +250,17 @@ class Session:
 
     def read(self, text: str, breathe: Breathe, off: Off = NOTHING_OFF) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
-        reader = self._whole_model.reader(breathe)
-        if not reader.has_read(text, off):
-            self._large_maps = LargeMaps()  # before the memory is needed for the new ones
-        return reader.read(text, breathe, off)
+        return self.sentences.read(text, breathe, off)
 
     def attention(
         self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
     ) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
-        reader = self._reader_of(text, stack, layer, breathe, off)
-        if layer is None:
-            return reader.mean_over_layers(stack, breathe)
-        return reader.layer_maps(Head(stack, layer), breathe)
-
-    def pooled(
-        self, text: str, name: MapName, window: MapWindow, breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> PooledMap:
-        """Give a rectangle of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.window(reader, name, window, breathe)
-
-    def map_lines(
-        self, text: str, name: MapName, place: tuple[int, int], breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> MapLines:
-        """Give a query's row and a key's column of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.lines(reader, name, place, breathe)
-
-    def spell(self, text: str, breathe: Breathe) -> Sentence:
-        """Tokenize a sentence as the model would read it, without the model."""
-        if self._words is None:
-            torch_import.wait(breathe)
-            with collector_at_rest():
-                self._words = self._source.words()
-        return self._words.read(text, self.outline.context)
-
-    def forget_sentence(self, text: str) -> None:
-        """Let go of what is kept of a sentence that was read, unless it was the last one."""
-        if self._whole_model.is_loaded:
-            self._whole_model.reader(lambda: None).forget(text)
-
-    def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
-        """Give one map of a long sentence, to keep."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.copy(reader, name, breathe)
-
-    def _reader_of(
-        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> MapReader:
-        """Read a sentence, once it is clear that there are maps of what is asked for."""
-        if stack.endswith(DELTA):
-            raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
-        if layer is not None:
-            self.outline.layer(Head(stack, layer))
-        self.read(text, breathe, off)
-        return self._whole_model.reader(breathe)
+        return self.sentences.attention(text, stack, layer, breathe, off)
 
     def reader(self, breathe: Breathe) -> MapReader:
         """Give the loaded model, loading it first where no sentence has been read yet."""
         return self._whole_model.reader(breathe)
-
-    def scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:
-        """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
-        return self._reader_of(text, layer.stack, layer.layer, breathe).scoring(layer, breathe)
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""
