@@ -226,7 +226,7 @@ async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: 
             if block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
             zoom = maps._tiles.zoom
-            levels = levels_of(asked.values, "linear", top, maps._ink.levels)
+            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
             np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
 
 

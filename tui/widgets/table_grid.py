@@ -12,22 +12,20 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.tables import Cell
 from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
 from tui.numbers import short
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_columns import Columns, ordered
 
 Row = Sequence[Cell]
 
 
-class TableGrid(ScrollView, can_focus=True):
+class TableGrid(Scrolled, can_focus=True):
     """Shows rows under named columns, with a cursor on one cell; any column can sort them."""
 
-    ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1, 0)", "Next row", show=False, id="table.down"),
         Binding("k,up", "step(-1, 0)", "Previous row", show=False, id="table.up"),
@@ -60,21 +58,14 @@ class TableGrid(ScrollView, can_focus=True):
         """A person wants to go to what the row under the cursor is about."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__()
+        super().__init__(ascii_only=ascii_only)
         self.message = ""
-        self._ascii_only = ascii_only
         self.rows: Sequence[Row] = ()
         self._kept: Sequence[int] | None = None
         self._order: list[int] = []
         self._sorted: tuple[str, bool] | None = None
         self._columns = Columns()
         self._cursor = (0, 0)
-
-    def on_mount(self) -> None:
-        """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
-        renderer = AsciiScrollBarRender if self._ascii_only else MergedScrollBarRender
-        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,7 +130,7 @@ class TableGrid(ScrollView, can_focus=True):
     def _text(self, cell: Cell) -> str:
         """Write one cell."""
         text = short(cell) if isinstance(cell, int | float) else harmless(cell)
-        return in_ascii(text) if self._ascii_only else text
+        return in_ascii(text) if self.ascii_only else text
 
     def _arrange(self) -> None:
         """Put the rows in order and the cursor within them."""
@@ -172,10 +163,10 @@ class TableGrid(ScrollView, can_focus=True):
     def _title(self, place: int, line: int) -> str:
         """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
         text = self._columns.titles[place][line]
-        shown = in_ascii(text) if self._ascii_only else text
+        shown = in_ascii(text) if self.ascii_only else text
         if line < -1 or self._sorted is None or self._sorted[0] != self.columns[place]:
             return shown
-        down, up = ("v", "^") if self._ascii_only else ("▾", "▴")
+        down, up = ("v", "^") if self.ascii_only else ("▾", "▴")
         return f"{shown}{down if self._sorted[1] else up}"
 
     def _line(self, texts: tuple[str, ...], style: Style, marked: int) -> Strip:
@@ -194,10 +185,10 @@ class TableGrid(ScrollView, can_focus=True):
         """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
         is_number = self._columns.numeric[column]
         if is_number and text[-1:].isdigit() and room < self._columns.widths[column] and cell_len(text) > room:
-            text = "~" if self._ascii_only else "…"
+            text = "~" if self.ascii_only else "…"
         if column < self._columns.frozen and not is_number:  # what tells long names apart is at their end
-            return fit_end(text, room, ascii_only=self._ascii_only)
-        return fit(text, room, align="right" if is_number else "left", ascii_only=self._ascii_only)
+            return fit_end(text, room, ascii_only=self.ascii_only)
+        return fit(text, room, align="right" if is_number else "left", ascii_only=self.ascii_only)
 
     @property
     def _head(self) -> int:
