@@ -10,16 +10,16 @@ import numpy as np
 from engine.models.checkpoint import STORED_EPSILONS
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
-from engine.service.cache import SpectraCache
+from engine.service.kept_spectra import KeptSpectra
 from engine.service.layers import Layers
 from engine.service.loading import collector_at_rest, torch_import
-from engine.service.options import EngineOptions, cache_directory
+from engine.service.options import EngineOptions
 from engine.service.sentences import Sentences
 from engine.service.sources import find_source
 from engine.service.whole_model import WholeModel
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import Head
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
@@ -66,8 +66,7 @@ class Session:
         self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
         self.sentences = Sentences(source, self._whole_model)
-        identity = source.identity if options.use_cache else None
-        self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
+        self._kept = KeptSpectra(source.identity if options.use_cache else None)
 
     @classmethod
     def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Session:
@@ -87,7 +86,7 @@ class Session:
     @property
     def is_kept(self) -> bool:
         """Whether the cache on disk holds anything of this model, so that torch may not be needed for a while."""
-        return self._cache is not None and self._cache.is_there
+        return self._kept.is_there
 
     @property
     def source(self) -> Source:
@@ -123,7 +122,8 @@ class Session:
             outline = self.outline.layer(layer)
             compute = self._layers.whole if whole_layer else self._layers.heads
             numbers = [-1] if whole_layer else range(outline.heads)
-            values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers), breathe)
+            file = _file(layer, whole_layer)
+            values = self._kept.get(file, len(numbers), lambda: compute(outline, breathe), breathe)
             self._groups[key] = assemble(outline, numbers, values, self.epsilons(layer))
         return self._groups[key]
 
@@ -131,7 +131,7 @@ class Session:
         """Give one head's six spectra, reading no more of its layer than they need."""
         outline = self.outline.layer(head)
         is_known = (head.whole_layer, False) in self._groups
-        if is_known or self._kept(_file(head, False), outline.heads) is not None:
+        if is_known or self._kept.load(_file(head, False), outline.heads) is not None:
             return self.spectra(head, False, breathe).of(head.head)
         torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
@@ -172,25 +172,6 @@ class Session:
         self.sentences.close()
         self._whole_model.close()
 
-    def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
-        """Take arrays from the cache on disk, or None where they are not there whole."""
-        values = self._cache.load(file) if self._cache is not None else None
-        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
-            return None
-        return values
-
-    def _load(
-        self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int, breathe: Breathe
-    ) -> dict[str, FloatArray]:
-        """Take arrays from the cache on disk, or compute them, with torch, and keep them there."""
-        values = self._kept(file, rows)
-        if values is None:
-            torch_import.wait(breathe)
-            values = compute()
-            if self._cache is not None:
-                self._cache.save(file, values)
-        return values
-
     def singular_values(
         self,
         factors: tuple[Tensor, Tensor, Tensor, Tensor],
@@ -225,8 +206,7 @@ class Session:
             def simulate() -> dict[str, FloatArray]:
                 return self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe)
 
-            values = self._load(file, simulate, rows, breathe)
-            self._baselines[key] = Baseline(values)
+            self._baselines[key] = Baseline(self._kept.get(file, rows, simulate, breathe))
         return self._baselines[key]
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
