@@ -26,6 +26,7 @@ from tui.distance import Distance
 from tui.exporting import Exporting
 from tui.facts import model_line
 from tui.heads_off import HeadsOff
+from tui.key_names import key_of
 from tui.learning import Learning
 from tui.messages import Advanced, GroupReady
 from tui.overview import Overview
@@ -340,7 +341,8 @@ class Conductor:
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off, or the maps again."""
         if not self._app.engine.is_comparing and not self.off.now.heads:
-            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with o in the tree", markup=False)
+            switch = key_of(self._app, "tree.switch")
+            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch} in the tree", markup=False)
         elif self._reading is not None:
             self._app.views.go_to("attention")
             self._reading.change_difference()
