@@ -22,13 +22,12 @@ from engine.values.progress import Progress
 from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
+from tui.key_names import key_of
 from tui.messages import Advanced
 from tui.modal import Modal
 from tui.model_field import ModelField
 from tui.panes.line import Line
 from tui.status_line import describe
-
-STOPPED = "stopped; what has come is kept, Enter goes on from there"
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,13 @@ class ChooserScreen(Modal[Opened | None]):
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
-        """Stack the field, the list, what Enter would do, and the keys."""
-        leave = "esc leave" if self._is_first else "esc back"
+        """Stack the field, the list, and what Enter would do."""
         with Vertical(id="chooser"):
             yield Static("open a model: search, Hub id or path", markup=False, classes="chooser-title")
             yield self.field
             yield self.heading_line
             yield self.list
             yield self.state
-            yield Static(f"enter open · tab complete · {leave}", markup=False, classes="chooser-keys")
 
     def on_mount(self) -> None:
         """Look for models."""
@@ -166,7 +163,13 @@ class ChooserScreen(Modal[Opened | None]):
         if name and name == self._refused:
             return  # what is wrong with it stays until another is looked at
         self._refused = ""
-        self._say(enter_does(model, name, self._place) if name else "looking for models …")
+        complete = key_of(self.app, "chooser.complete")
+        self._say(enter_does(model, name, self._place, self._enter, complete) if name else "looking for models …")
+
+    @property
+    def _enter(self) -> str:
+        """The key that opens a model."""
+        return key_of(self.app, "chooser.open")
 
     def _say(self, text: str, kind: str = "") -> None:
         """Write below the list."""
@@ -261,13 +264,14 @@ class ChooserScreen(Modal[Opened | None]):
         event.stop()
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
-            stops = "esc stops, and keeps what has come" if self._is_downloading else "esc stops"
-            self._say(f"{describe(event.progress)}\n{stops}")
+            stops = f"{key_of(self.app, 'chooser.leave')} stops"
+            self._say(f"{describe(event.progress)}\n{stops}{', and keeps what has come' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model; or leave."""
         if self._opening is not None:
             self._opening.close()
-            self._stay(STOPPED if self._is_downloading else "stopped")
+            goes_on = f"; what has come is kept, {self._enter} goes on from there"
+            self._stay(f"stopped{goes_on * self._is_downloading}")
         else:
             self.dismiss(None)

@@ -21,6 +21,7 @@ from tui.coloured import Coloured
 from tui.exporting import Exporting
 from tui.first_look import FirstLook
 from tui.heads_off import HeadsOff
+from tui.key_names import key_of
 from tui.overview import Overview
 from tui.restoring import Restoring
 from tui.sentences import Sentences
@@ -239,7 +240,8 @@ class Conductor:
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off, or the maps again."""
         if not self._app.engine.is_comparing and not self.off.now.heads:
-            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with o in the tree", markup=False)
+            switch = key_of(self._app, "tree.switch")
+            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch} in the tree", markup=False)
         elif self._model is not None:
             self._app.views.go_to("attention")
             self._model.reading.change_difference()

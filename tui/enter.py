@@ -14,7 +14,7 @@ HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 """What can be the id of a model on the Hub."""
 
 
-def enter_does(model: FoundModel | None, name: str, place: Place | None) -> str:
+def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str) -> str:
     """Say what Enter would do.
 
     Parameters
@@ -22,29 +22,30 @@ def enter_does(model: FoundModel | None, name: str, place: Place | None) -> str:
     model : the one that is chosen in the list; None where that is what is typed itself.
     name : its name, or what is typed.
     place : what is at the path that is typed, once that is known.
+    enter, tab : the keys that open and that complete.
     """
     if model is None:
-        return _with_text(name, place)
+        return _with_text(name, place, enter, tab)
     if model.missing == NOT_HERE:
-        return f"{name} is {NOT_HERE}: Enter downloads it"
+        return f"{name} is {NOT_HERE}: {enter} downloads it"
     if model.missing:
-        goes_on = "Enter tries it" if name.startswith("/") else "Enter downloads what is missing"
-        return f"{harmless(name)} is not complete: {model.missing}; {goes_on}"
-    return f"Enter opens {harmless(name)}"
+        goes_on = "tries it" if name.startswith("/") else "downloads what is missing"
+        return f"{harmless(name)} is not complete: {model.missing}; {enter} {goes_on}"
+    return f"{enter} opens {harmless(name)}"
 
 
-def _with_text(text: str, place: Place | None) -> str:
+def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
     """Say what Enter would do with what is typed."""
     shown = harmless(text)
     if place is not None and place.kind:
-        return f"Enter opens the {place.kind} {shown}"
+        return f"{enter} opens the {place.kind} {shown}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
         more = place.completions if place is not None else ()
         listed = "  ".join(harmless(each.rstrip("/").rpartition("/")[2]) for each in more[:8])
-        return f"tab completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
+        return f"{tab} completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
-    return f"{shown} is {NOT_HERE}: Enter downloads it from the Hub"
+    return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub"
 
 
 def beginning(texts: Sequence[str]) -> str:
