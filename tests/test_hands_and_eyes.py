@@ -47,7 +47,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
     config_file().parent.mkdir(parents=True)
     config_file().write_text(
         'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n'
-        'app.sentence = "f7"\napp.pin = "f9,P"\n',
+        'app.sentence = "f7"\napp.compare = "f9"\n',
         encoding="utf-8",
     )
     start = Start(str(tiny_model("llama")), config=read_config())
@@ -70,11 +70,11 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
             views.append(app.views.active.view)
         assert views == ["overview", "ranks"]
         app.clear_notifications()
-        await pilot.press("3", "C")
+        await pilot.press("3", "f9")
         await settle(pilot)
         assert "press f7 and type a sentence" in screen_text(app)
         assert "sentence f7: type a sentence, Enter reads it" in screen_text(app)
-        assert [str(each.message) for each in app._notifications] == [how_to_pin("f9", "C")]
+        assert [str(each.message) for each in app._notifications] == [how_to_pin("P", "f9")]
         app.clear_notifications()
         await pilot.press("question_mark", "slash", *"export")
         await pilot.pause()

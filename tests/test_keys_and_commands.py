@@ -209,6 +209,6 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
         await pilot.press("question_mark")
         await settle(pilot)
         text = screen_text(app)
-        for keys in ("Down j ", "Up k ", "Right l ", "Enter ", "H Backspace ^o alt+Left"):
+        for keys in ("j Down ", "k Up ", "l Right ", "Enter ", "H Backspace ^o alt+Left"):
             assert keys in text
         assert text.isascii()
