@@ -23,7 +23,7 @@ from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
 from tui.drawing.plots import ASCII_PLOT, COLOUR_PLOT, Mark
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
-from tui.pins import HOW_TO_PIN, MOST
+from tui.pins import MOST, how_to_pin
 
 TEXT = "the cat sat on the mat"
 LONG = "the cat sat on the mat and " * 100
@@ -66,7 +66,7 @@ def notices(app: Explorer) -> Sequence[str]:
 async def test_p_marks_heads_in_the_tree_and_says_what_cannot_be_pinned(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), ascii_only=True) as (app, pilot):
         await press(pilot, "C")
-        assert notices(app) == [HOW_TO_PIN]
+        assert notices(app) == [how_to_pin("P", "C")]
         assert not isinstance(app.views.active, ComparePane)
         await press(pilot, "P j P")
         assert "H0*" in screen_text(app)
@@ -226,7 +226,7 @@ async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: 
             if block == 1:
                 np.testing.assert_array_equal(asked.values, expected)
             zoom = maps._tiles.zoom
-            levels = levels_of(asked.values, "linear", top, maps._ink.levels)
+            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
             np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
 
 

@@ -177,7 +177,7 @@ async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back_all_the_
     async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
         await pilot.press("x")
         await settle(pilot)
-        assert "type a sentence with i" in screen_text(app)
+        assert "press i and type a sentence" in screen_text(app)
         await pilot.press("enter")
         await pilot.pause()
         assert app.views.active is app.views.attention

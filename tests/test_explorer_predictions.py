@@ -66,7 +66,7 @@ async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model
 async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True)) as (app, pilot):
         await press(pilot, "8")
-        assert "type a sentence with i" in screen_text(app)
+        assert "press i and type a sentence" in screen_text(app)
         await press(pilot, "i", *"the", "enter")
         assert pane(app).view == "predictions", "what is looked at stays"
         assert len(rows(pane(app).shown)) == 20

@@ -288,7 +288,7 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, "t", "P", "g", *"compare", "enter")
         assert app.views.active.view == "compare"
         await press(pilot, "g", *"sentences", "enter")
-        assert "forgets" in screen_text(app)
+        assert "d Forget" in screen_text(app)
         await press(pilot, "escape", "g")
         assert "L1H3  1.3  h3" in screen_text(app)
         await press(pilot, *"nonsense")

@@ -27,6 +27,7 @@ from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
 from tui.key_line import KeyLine
+from tui.pins import how_to_pin
 from tui.remembered import model_key, place_of, recall_theme
 from tui.settings import config_file, read_config
 from tui.start import Start
@@ -45,7 +46,8 @@ def clipboard(app: Explorer) -> str:
 async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny_model: TinyModel) -> None:
     config_file().parent.mkdir(parents=True)
     config_file().write_text(
-        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n',
+        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n'
+        'app.sentence = "f7"\napp.compare = "f9"\n',
         encoding="utf-8",
     )
     start = Start(str(tiny_model("llama")), config=read_config())
@@ -67,6 +69,12 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
             await pilot.press(key)
             views.append(app.views.active.view)
         assert views == ["overview", "ranks"]
+        app.clear_notifications()
+        await pilot.press("3", "f9")
+        await settle(pilot)
+        assert "press f7 and type a sentence" in screen_text(app)
+        assert "sentence f7: type a sentence, Enter reads it" in screen_text(app)
+        assert [str(each.message) for each in app._notifications] == [how_to_pin("P", "f9")]
         app.clear_notifications()
         await pilot.press("question_mark", "slash", *"export")
         await pilot.pause()
@@ -210,7 +218,7 @@ async def test_what_is_larger_than_terminals_take_is_refused(tiny_model: TinyMod
         await pilot.press("3", "ctrl+y")
         await settle(pilot)
         (refusal,) = [str(each.message) for each in app._notifications]
-        assert f"more than the {LARGEST // 1000} kB that terminals copy; e writes it to a file" in refusal
+        assert f"more than the {LARGEST // 1000} kB that terminals copy; export it to a file" in refusal
         assert clipboard(app) == "before"
         await pilot.press("Y")
         await settle(pilot)

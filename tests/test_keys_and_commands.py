@@ -187,13 +187,18 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
             await pilot.press(*keys.split())
             await settle(pilot)
             assert line(app) == wanted
-        await pilot.press("escape", "e")
-        await settle(pilot)
-        assert line(app) == "esc Close"  # the box itself says which keys write
-        await pilot.press("escape", "S")
-        await settle(pilot)
-        assert "esc Back" in line(app)
-        assert "Go to" not in line(app)
+        for keys, wanted in (
+            ("escape e", "⏎ Write l Format tab Name esc Back"),
+            ("tab", "⏎ Write tab Name esc Back"),
+            ("escape escape S", "⏎ Show / Find d Forget esc Back q Quit"),
+            ("escape question_mark", "/ Search esc Close q Quit"),
+            ("slash", "⏎ Keep esc All keys / Search ^q Quit"),
+            ("escape escape B", "⏎ Open esc Leave tab Complete ↓ Next ↑ Before"),
+            ("escape ctrl+p", "⏎ Do it esc Back"),
+        ):
+            await pilot.press(*keys.split())
+            await settle(pilot)
+            assert line(app) == wanted
         await pilot.press("escape")
         await settle(pilot)
         assert "g Go to" in line(app)
@@ -204,6 +209,6 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
         await pilot.press("question_mark")
         await settle(pilot)
         text = screen_text(app)
-        for keys in ("Down j ", "Up k ", "Right l ", "Enter ", "H Backspace ^o alt+Left"):
+        for keys in ("j Down ", "k Up ", "l Right ", "Enter ", "H Backspace ^o alt+Left"):
             assert keys in text
         assert text.isascii()

@@ -344,9 +344,13 @@ async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_mo
         assert "qk_symmetry has no log scale" in screen_text(app)
 
 
-async def test_on_the_smallest_terminal_the_measure_and_the_value_are_whole(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, _):
+async def test_on_the_smallest_terminal_the_measure_the_value_and_the_head_are_whole(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
         value = on_map(app)[Head("encoder", 0, 0)]
         screen = screen_text(app)
         assert " ov.energy_rank " in screen
         assert f" {value} encoder L0H0" in screen
+        for key in "13567":
+            await pilot.press(key)
+            await settle(pilot)
+            assert " encoder L0H0 " in screen_text(app).splitlines()[1], key

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import tui
 from engine.service import log
 from engine.service.options import log_file, state_directory
 from tui.command_line import command, explore
@@ -197,3 +198,13 @@ def test_info_names_every_path_and_says_what_is_not_there() -> None:
         assert str(path) in said
     assert f"{config_file()}\n" in said
     assert f"{log_file()}  (not there yet)" in said
+
+
+def test_keys_that_texts_name_are_those_of_bindings_that_there_are() -> None:
+    named = {
+        name
+        for path in Path(tui.__file__).parent.rglob("*.py")
+        for name in re.findall(r"""key_of\([\w.]+, ["']([\w.]+)["']\)""", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 12
+    assert named <= every_binding().keys()

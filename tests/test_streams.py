@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,13 +36,26 @@ def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: st
     assert why in line
 
 
+@pytest.mark.parametrize("words", [["--help"], ["man"], ["export", "demo", "ranks"]])
+def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly_as_it_ends_others(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run([*COMMAND, *words], stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
 def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:
     file = tmp_path / "all"
     line = f'exec >"{file}"; echo first; "$@" export demo ranks --head L0H0 --matrix Q -o /dev/stdout; echo last'
     subprocess.run(["sh", "-c", line, "sh", *COMMAND], check=True)
     lines = file.read_text().splitlines()
     assert (lines[0], len(lines), lines[-1]) == ("first", 4, "last")
-    assert exported("demo", "ranks", "--head", "L0H0", "-o", "-") == exported("demo", "ranks", "--head", "L0H0")
+    table = exported("demo", "ranks", "--head", "L0H0", "--matrix", "QK")
+    assert exported("demo", "ranks", "--head", "L0H0", "--matrix", "QK", "-o", "-") == table
+    words = "RANKS --head l0h0 --layer L0 --stack Decoder --matrix qk --format CSV --dtype Float32 --device CPU"
+    assert exported("demo", *words.split()) == table
+    assert exported("demo", "ranks", "--head", "All") == exported("demo", "ranks", "--head", "all")
 
 
 def test_a_file_whose_ending_says_another_format_is_told_of(tmp_path: Path) -> None:

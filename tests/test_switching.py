@@ -65,8 +65,8 @@ async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> Non
 
 def open_outline(app: Explorer) -> ModelOutline:
     """Give what is known of the open model."""
-    assert app.conductor._weights is not None
-    return app.conductor._weights.knowledge.outline
+    assert app.conductor.weights is not None
+    return app.conductor.weights.knowledge.outline
 
 
 async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -> None:
@@ -162,7 +162,7 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
     large, small = tiny_model("gpt2", n_layer=6), tiny_model("gpt2")
     async with explorer(large) as (app, pilot):
         engine = app.engine
-        assert app.conductor._weights is not None
+        assert app.conductor.weights is not None
         group = answer(engine.spectra(Head("decoder", 5), False))
         await change_to(app, pilot, small)
         before = screen_text(app)

@@ -85,7 +85,8 @@ class Explorer(Actions):
         self.progress_line = Line(classes="progress-line")
         self.key_line = KeyLine()
         self.prompt = Prompt(lambda: self.keys_pressed)
-        self.sentence_input = SentenceInput(placeholder="i: type a sentence, Enter reads it", ascii_only=ascii_only)
+        self.sentence_input = SentenceInput(ascii_only=ascii_only)
+        self.name_keys()
         self.start = start
         self.ascii_only = ascii_only
         if ascii_only:

@@ -12,6 +12,7 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.view import DEFAULT_TOP, Scope
 from engine.values.views import VIEWS
+from tui.key_names import key_of
 from tui.request import APPLICABLE, NEEDS, Request
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Asking:
         """
         options, text, reading = APPLICABLE[view], self._reading.text, self._reading
         if "text" in NEEDS.get(view, ()) and not text:
-            raise EngineError(f"{view} is of a sentence; type one with i first")
+            raise EngineError(f"{view} is of a sentence; type one with {key_of(self._views.app, 'app.sentence')} first")
         asked: dict[str, Any] = {}
         if view in VIEWS:
             asked |= self._of_table(view)

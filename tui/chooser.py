@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -23,17 +20,14 @@ from engine.values.found import FoundModel, Place
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from tui.drawing.text import harmless
-from tui.found_list import NOT_HERE, FoundList
+from tui.enter import beginning, enter_does
+from tui.found_list import FoundList
+from tui.key_names import key_of
 from tui.messages import Advanced
 from tui.modal import Modal
 from tui.model_field import ModelField
 from tui.panes.line import Line
 from tui.status_line import describe
-
-HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
-"""What can be the id of a model on the Hub."""
-
-STOPPED = "stopped; what has come is kept, Enter goes on from there"
 
 
 @dataclass(frozen=True)
@@ -91,15 +85,13 @@ class ChooserScreen(Modal[Opened | None]):
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
-        """Stack the field, the list, what Enter would do, and the keys."""
-        leave = "esc leave" if self._is_first else "esc back"
+        """Stack the field, the list, and what Enter would do."""
         with Vertical(id="chooser"):
             yield Static("open a model: search, Hub id or path", markup=False, classes="chooser-title")
             yield self.field
             yield self.heading_line
             yield self.list
             yield self.state
-            yield Static(f"enter open · tab complete · {leave}", markup=False, classes="chooser-keys")
 
     def on_mount(self) -> None:
         """Look for models."""
@@ -171,30 +163,13 @@ class ChooserScreen(Modal[Opened | None]):
         if name and name == self._refused:
             return  # what is wrong with it stays until another is looked at
         self._refused = ""
-        if model is not None and model.missing == NOT_HERE:
-            self._say(f"{name} is {NOT_HERE}: Enter downloads it")
-        elif model is not None and model.missing:
-            goes_on = "Enter tries it" if name.startswith("/") else "Enter downloads what is missing"
-            self._say(f"{harmless(name)} is not complete: {model.missing}; {goes_on}")
-        elif model is not None:
-            self._say(f"Enter opens {harmless(name)}")
-        elif name:
-            self._say(self._of_text(name))
-        else:
-            self._say("looking for models …")
+        complete = key_of(self.app, "chooser.complete")
+        self._say(enter_does(model, name, self._place, self._enter, complete) if name else "looking for models …")
 
-    def _of_text(self, text: str) -> str:
-        """Say what Enter would do with what is typed."""
-        shown = harmless(text)
-        if self._place is not None and self._place.kind:
-            return f"Enter opens the {self._place.kind} {shown}"
-        if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
-            more = self._place.completions if self._place is not None else ()
-            listed = "  ".join(harmless(each.rstrip("/").rpartition("/")[2]) for each in more[:8])
-            return f"tab completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
-        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
-        return f"{shown} is {NOT_HERE}: Enter downloads it from the Hub"
+    @property
+    def _enter(self) -> str:
+        """The key that opens a model."""
+        return key_of(self.app, "chooser.open")
 
     def _say(self, text: str, kind: str = "") -> None:
         """Write below the list."""
@@ -233,7 +208,7 @@ class ChooserScreen(Modal[Opened | None]):
             place = await asyncio.wrap_future(self._engine.choices.look_up(text))
         except EngineError:
             return
-        common = _beginning(place.completions)
+        common = beginning(place.completions)
         if self.field.value.strip() != text:
             return
         if len(common) > len(text):
@@ -289,20 +264,14 @@ class ChooserScreen(Modal[Opened | None]):
         event.stop()
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
-            stops = "esc stops, and keeps what has come" if self._is_downloading else "esc stops"
-            self._say(f"{describe(event.progress)}\n{stops}")
+            stops = f"{key_of(self.app, 'chooser.leave')} stops"
+            self._say(f"{describe(event.progress)}\n{stops}{', and keeps what has come' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model; or leave."""
         if self._opening is not None:
             self._opening.close()
-            self._stay(STOPPED if self._is_downloading else "stopped")
+            goes_on = f"; what has come is kept, {self._enter} goes on from there"
+            self._stay(f"stopped{goes_on * self._is_downloading}")
         else:
             self.dismiss(None)
-
-
-def _beginning(texts: Sequence[str]) -> str:
-    """Give what all of some texts begin with."""
-    first, last = min(texts, default=""), max(texts, default="")
-    place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
-    return first[:place]

@@ -5,6 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ClosedStream(io.TextIOBase):
@@ -18,6 +22,15 @@ class ClosedStream(io.TextIOBase):
         OSError : always.
         """
         raise OSError(errno.EBADF, "it is closed")
+
+
+@contextmanager
+def ended_by_a_closed_pipe() -> Iterator[None]:
+    """End the process as other programs end whose output nobody reads any more: quietly, by the signal's number."""
+    try:
+        yield
+    except BrokenPipeError:
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def is_of_a_stream(error: OSError) -> bool:

@@ -14,7 +14,7 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tui.closed_stream import ClosedStream, unwritable
+from tui.closed_stream import ClosedStream, ended_by_a_closed_pipe, unwritable
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
@@ -55,14 +55,16 @@ class ExplorerGroup(click.Group):
     ) -> click.Context:
         """Say in one line what is wrong with the words before a command."""
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            with ended_by_a_closed_pipe():  # of the help, which is written here; click's own answer would be 1
+                return super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             raise WrongUsage(error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Say in one line what is wrong with a command's words."""
         try:
-            return super().invoke(ctx)
+            with ended_by_a_closed_pipe():
+                return super().invoke(ctx)
         except click.UsageError as error:
             raise WrongUsage(error) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -28,8 +27,19 @@ def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float |
     return value
 
 
+def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Take ``ALL`` and ``Mean`` as they are meant, and ``L5`` as the number of a layer."""
+    if value is None:
+        return None
+    plain = value.strip().lower()
+    if parameter.name == "layer" and plain.removeprefix("l").isdigit():
+        return plain.removeprefix("l")
+    return plain if plain in ("all", "mean") else value
+
+
 def _device(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Take the devices that torch knows; whether this machine has it is found out when it is used."""
+    value = value.lower()
     kind, _, number = value.partition(":")
     if value in ("auto", "cpu", "mps") or (kind == "cuda" and (number.isdigit() or value == "cuda")):
         return value
@@ -108,7 +118,7 @@ def engine_options(command: Command) -> Command:
             ),
             click.option(
                 "--dtype",
-                type=click.Choice(("auto", "float32", "bfloat16", "float16")),
+                type=click.Choice(("auto", "float32", "bfloat16", "float16"), case_sensitive=False),
                 default="auto",
                 help="In which the model runs a sentence; spectra are float64 always.",
             ),
@@ -161,10 +171,8 @@ def one_line_errors(command: Callable[..., None]) -> Callable[..., None]:
             os.environ.setdefault(VARIABLE, "debug")
         try:
             command(**arguments)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
-        except BrokenPipeError:
-            sys.exit(128 + signal.SIGPIPE)  # as a program that is ended by a closed pipe
         except Exception as error:
             if debug:
                 raise

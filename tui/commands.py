@@ -17,6 +17,7 @@ from tui.command_options import (
     comparing_options,
     engine_options,
     one_line_errors,
+    plain_place,
     table_options,
     take_options,
 )
@@ -42,10 +43,22 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 )
 @click.argument("model", shell_complete=complete_model)
 @click.argument("view", type=click.Choice(tuple(VIEWS), case_sensitive=False), metavar="VIEW")
-@click.option("--layer", metavar="N", help="One layer; mean: the mean over the layers (attention).")
-@click.option("--head", metavar="L5H1", help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).")
-@click.option("--stack", type=click.Choice(STACKS), metavar="NAME", help="One stack of a model that has several.")
-@click.option("--matrix", type=click.Choice(MATRICES), help="One matrix.")
+@click.option(
+    "--layer", metavar="N", callback=plain_place, help="One layer; mean: the mean over the layers (attention)."
+)
+@click.option(
+    "--head",
+    metavar="L5H1",
+    callback=plain_place,
+    help="One head: L5H1, 5.1 or its number; all: whole layers; mean (attention).",
+)
+@click.option(
+    "--stack",
+    type=click.Choice(STACKS, case_sensitive=False),
+    metavar="NAME",
+    help="One stack of a model that has several.",
+)
+@click.option("--matrix", type=click.Choice(MATRICES, case_sensitive=False), help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
@@ -55,7 +68,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @click.option(
     "--format",
-    type=click.Choice(("csv", "jsonl", "parquet", "npz")),
+    type=click.Choice(("csv", "jsonl", "parquet", "npz"), case_sensitive=False),
     help="How it is written, if not as FILE ends (.csv.gz and .jsonl.gz too).  [default: csv]",
 )
 @comparing_options
@@ -159,7 +172,7 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 
 
 @click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
-@click.argument("shell", type=click.Choice(tuple(SHELLS)))
+@click.argument("shell", type=click.Choice(tuple(SHELLS), case_sensitive=False))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete words."""

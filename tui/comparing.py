@@ -12,9 +12,10 @@ from engine.values.tables import Table
 from tui.compared_maps import ComparedMaps
 from tui.compared_spectra import ComparedSpectra
 from tui.heads_of_layer import HeadsOfLayer
+from tui.key_names import key_of
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
-from tui.pins import HOW_TO_PIN, Pins
+from tui.pins import Pins, how_to_pin
 from tui.weights import Weights
 
 if TYPE_CHECKING:
@@ -82,18 +83,23 @@ class Comparing:
 
     def pin(self) -> None:
         """Pin the selected head, or unpin it; the tree shows which are."""
-        if refusal := self.pins.toggle(self._selected):
+        if refusal := self.pins.toggle(self._selected, key_of(self._app, "app.pin")):
             self._app.notify(refusal, markup=False)
             return
         self._app.tree_widget.pinned = frozenset(self.pins.heads)
         self._app.tree_widget.refresh_notes()
         self.draw()
 
+    @property
+    def _how_to_pin(self) -> str:
+        """Say what to do before heads can be compared."""
+        return how_to_pin(key_of(self._app, "app.pin"), key_of(self._app, "app.compare"))
+
     def compare(self) -> None:
         """Show the pinned heads beside each other; where they are shown, the next thing of them."""
         pane = self._app.views.active
         if not self.pins.heads:
-            self._app.notify(HOW_TO_PIN, markup=False)
+            self._app.notify(self._how_to_pin, markup=False)
         elif isinstance(pane, ComparePane):
             pane.turn(pane.side.next)
             self.draw()
@@ -137,11 +143,11 @@ class Comparing:
         heads = self.pins.beside(self._selected)
         names = [self._name(head) for head in heads]
         if not self.pins.heads:
-            pane.show_message("", HOW_TO_PIN)
+            pane.show_message("", self._how_to_pin)
         elif pane.side is Side.SPECTRA:
             self._spectra.draw(pane, heads, names, self._selected)
         elif self._text is None:
-            pane.show_message("", "press i and type a sentence")
+            pane.show_message("", f"press {key_of(self._app, 'app.sentence')} and type a sentence")
         elif pane.side is Side.MAPS:
             self._maps.draw(pane, heads, names, self._text, self._off)
         elif (pair := self.pins.pair(self._selected)) is None:

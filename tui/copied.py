@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.tables import Cell, Table
+from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
 from tui.panes.overview import OverviewPane
 from tui.panes.ranks import RanksPane
@@ -29,7 +30,7 @@ LARGEST = 74_994
 SHORTEST = 16
 """Bytes that a row of a map's table takes at least."""
 
-HOW_ELSE = "e writes it to a file"
+HOW_ELSE = "export it to a file"
 """What to do with what is too large."""
 
 NOTHING = "there is nothing under the cursor to copy"
@@ -100,7 +101,9 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
             raise EngineError(NOTHING)
         return Copied(str(cell), f"{pane.shown.measure} of {pane.map.head}")
     if isinstance(pane, RanksPane) and conductor.selected is not None:
-        return Copied(str(conductor.selected), "the line's name; Y copies its numbers")
+        return Copied(
+            str(conductor.selected), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
+        )
     raise EngineError(NOTHING)
 
 

@@ -16,13 +16,20 @@ def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
     every = list(active)
     nodes = list(dict.fromkeys(each.node for each in every))
     places = {node: _places(type(node)) for node in nodes}
-    return sorted(
-        every, key=lambda each: (nodes.index(each.node), places[each.node].get(each.binding.id, len(places[each.node])))
-    )
+    return sorted(every, key=lambda each: (nodes.index(each.node), *_place(each.binding, places[each.node])))
 
 
-def _places(kind: type[DOMNode]) -> dict[str | None, int]:
-    """Give each id of a class's bindings its place, its own before those of the classes that it is made of."""
-    declared = (each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()))
-    names = dict.fromkeys(each.id for each in declared if isinstance(each, Binding) and each.id is not None)
-    return {name: place for place, name in enumerate(names)}
+def _place(binding: Binding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
+    """Say which of a class's bindings one is, and which of its keys."""
+    place, keys = places.get(binding.id or "", (len(places), ""))
+    return place, keys.find(f",{binding.key},")
+
+
+def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:
+    """Give each id of a class's bindings its place, its own before those of the classes it is made of, and its keys."""
+    declared = [each for base in kind.__mro__ for each in vars(base).get("BINDINGS", ()) if isinstance(each, Binding)]
+    keys: dict[str, str] = {}
+    for each in declared:
+        if each.id is not None:
+            keys.setdefault(each.id, f",{each.key},")
+    return {name: (place, keys[name]) for place, name in enumerate(keys)}

@@ -19,9 +19,9 @@ from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
+from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
-from tui.parts import Parts
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -34,7 +34,8 @@ WRITES = {
 }
 """What the keys of the menu do."""
 
-KEYS = "enter or a letter writes · ← → format · tab name · esc closes"
+KEYS = "a letter writes at once"
+"""What is said where there is nothing else to say."""
 
 
 class ExportScreen(Modal["tuple[Choice, Path] | None"]):
@@ -95,12 +96,6 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         self._suggest()
 
     @property
-    def _keys(self) -> str:
-        """Say which keys there are."""
-        assert isinstance(self.app, Parts)
-        return KEYS.replace("← →", "Left Right") if self.app.ascii_only else KEYS
-
-    @property
     def _is_naming(self) -> bool:
         """Whether the name is being typed."""
         return self.focused is self._file
@@ -139,7 +134,7 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         try:
             self._suggested = self._exporting.suggest(self._choice)
             is_model = self._choice.what is What.MODEL
-            self._said_line.show(self._exporting.command() if is_model else self._keys)
+            self._said_line.show(self._exporting.command() if is_model else KEYS)
         except EngineError as error:
             self._suggested = None
             self._said_line.show(str(error))
@@ -199,7 +194,7 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
         event.stop()
         if self._confirmed is not None:
             self._confirmed = None
-            self._said_line.show(self._keys)
+            self._said_line.show(KEYS)
 
     def action_write(self) -> None:
         """Write what is offered, once all that was typed of its name is there."""
@@ -218,7 +213,8 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
             return
         if is_there and path != self._confirmed:
             self._confirmed = path
-            self._said_line.show("there is such a file already; enter again writes over it")
+            again = key_of(self.app, "export.write")
+            self._said_line.show(f"there is such a file already; {again} again writes over it")
             return
         self._exporting.folder = path.parent
         self.dismiss((self._choice, path))

@@ -14,6 +14,7 @@ from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.tables import Table
 from tui.drawing.tiles import Tiles
+from tui.key_names import key_of
 from tui.panes.heads import HeadsPane
 from tui.patience import patiently
 
@@ -62,7 +63,7 @@ class HeadsOfLayer:
             return
         title = self._title(selected, off)
         if text is None:
-            pane.show_message(title, "press i and type a sentence")
+            pane.show_message(title, f"press {key_of(pane.app, 'app.sentence')} and type a sentence")
             return
         layer = selected.whole_layer
         if self._is_drawn(pane, layer, text, off):

@@ -18,6 +18,7 @@ from textual.widgets import Input
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
 from tui.key_groups import GROUPS
+from tui.key_names import key_of
 from tui.list_screen import ListScreen
 
 FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
@@ -154,7 +155,7 @@ class HelpScreen(ListScreen):
                 for keys, description in lines:
                     table.add_row(Text(f"  {keys}"), Text(description))
                 parts += (Text(section.title, style="bold"), table, Text(""))
-        self.body.update(Group(*parts) if parts else "no key does that; esc shows all")
+        self.body.update(Group(*parts) if parts else f"no key does that; {key_of(self.app, 'help.all')} shows all")
 
 
 def _said(section: Section, line: tuple[str, str]) -> str:

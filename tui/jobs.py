@@ -19,7 +19,7 @@ from tui.choice import Choice, What
 from tui.export import Export, facts_of
 from tui.export_view import LONG, estimated_bytes
 from tui.pictures import Picture, picture_in_glyphs, picture_of, picture_of_screen
-from tui.writing import SAID, Counted, Report, Writing
+from tui.writing import Counted, Report, Writing
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -81,7 +81,7 @@ class Jobs:
             self._app.notify(f"{total:,} rows{about} are written to {path}", title="writing", markup=False)
 
         def told(report: Report) -> Callable[[int], None]:
-            return lambda rows: report(Progress(SAID, rows, total, "rows")) if total > LONG else None
+            return lambda rows: report(Progress(self._writing.said, rows, total, "rows")) if total > LONG else None
 
         facts = facts_of(self._outline, self._app.engine.options.revision, table.view, {"rows": "as on screen"})
 
@@ -123,7 +123,7 @@ class Jobs:
 
         def step(progress: Progress) -> None:
             breathe()
-            report(Progress(SAID, progress.done, progress.total, progress.unit))
+            report(Progress(self._writing.said, progress.done, progress.total, progress.unit))
 
         return Export.begin(self._app.engine, self._outline, request, step)
 

@@ -69,6 +69,31 @@ FIRST = {
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},
+    "export": {
+        "select": "Write",
+        "submit": "Write",
+        "export.next_format": "Format",
+        "export.name": "Name",
+        "export.close": "Back",
+    },
+    "sentences": {
+        "select": "Show",
+        "submit": "Show",
+        "sentences.find": "Find",
+        "sentences.forget": "Forget",
+        "sentences.back": "Back",
+    },
+    "chooser": {
+        "chooser.open": "Open",
+        "chooser.leave": "Leave",
+        "chooser.complete": "Complete",
+        "chooser.down": "Next",
+        "chooser.up": "Before",
+    },
+    "palette": {
+        "submit": "Do it",
+        "escape": "Back",
+    },
     "overview": {
         "overview.choose": "Go in",
         "app.next_measure": "Measure",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from tui.key_groups import PROGRAM
+from tui.key_names import key_of
 from tui.parts import Parts
 from tui.remembered import remember_theme
 from tui.settings import Config
@@ -55,6 +57,16 @@ class LookActions(Parts):
         """Keep what is looked at for the next start, if that is wanted."""
         if self.is_ready:
             self.conductor.restoring.finish()
+
+    def set_keymap(self, keymap: Mapping[str, str]) -> None:
+        """Take other keys, and name those where a text does so all the time."""
+        super().set_keymap(keymap)
+        self.name_keys()
+
+    def name_keys(self) -> None:
+        """Say where the sentence is typed with which keys."""
+        begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
+        self.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
     def use_config(self, config: Config) -> None:
         """Take over the keys of a configuration file, and say soon what of the file is not used."""

@@ -8,7 +8,10 @@ from tui.drawing.lines import MOST_LINES
 MOST = MOST_LINES - 1
 """Heads that can be pinned; the selected one is seen beside them."""
 
-HOW_TO_PIN = "nothing is pinned: P pins the selected head, C then shows it beside others"
+
+def how_to_pin(pin: str, compare: str) -> str:
+    """Say what to do where nothing is pinned, with the keys for it."""
+    return f"nothing is pinned: {pin} pins the selected head, {compare} then shows it beside others"
 
 
 class Pins:
@@ -22,27 +25,26 @@ class Pins:
     def __init__(self) -> None:
         self.heads: tuple[Head, ...] = ()
 
-    def toggle(self, name: Head | None) -> str:
-        """Pin a head, or unpin it; say in a line why that cannot be, or nothing.
+    def toggle(self, name: Head | None, key: str) -> str:
+        """Pin a head, or unpin it; say in a line why that cannot be, with the key for what can be, or nothing.
 
         Examples
         --------
         >>> pins = Pins()
-        >>> pins.toggle(Head("decoder", 0, 1)), [str(head) for head in pins.heads]
+        >>> pins.toggle(Head("decoder", 0, 1), "P"), [str(head) for head in pins.heads]
         ('', ['L0H1'])
-        >>> pins.toggle(Head("decoder", 0))
+        >>> pins.toggle(Head("decoder", 0), "P")
         'L0 is a whole layer; P pins single heads, choose one of its heads'
         """
         if name is None:
-            return "the model as a whole cannot be pinned; P pins single heads, choose one in the tree"
+            return f"the model as a whole cannot be pinned; {key} pins single heads, choose one in the tree"
         if name.is_layer:
-            return f"{name} is a whole layer; P pins single heads, choose one of its heads"
+            return f"{name} is a whole layer; {key} pins single heads, choose one of its heads"
         if name in self.heads:
             self.heads = tuple(head for head in self.heads if head != name)
         elif len(self.heads) == MOST:
-            return (
-                f"{MOST} heads are pinned, no more are told apart; unpin one with P: {', '.join(map(str, self.heads))}"
-            )
+            pinned = ", ".join(map(str, self.heads))
+            return f"{MOST} heads are pinned, no more are told apart; unpin one with {key}: {pinned}"
         else:
             self.heads = (*self.heads, name)
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.key_names import key_of
 from tui.matches import is_condition
 from tui.places import example
 from tui.ways import Ways, place_after
@@ -16,14 +17,15 @@ class WhereTo:
 
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
+        self._first, self._complete = (key_of(ways.app, f"prompt.{name}") for name in ("first", "complete"))
         stacks = ways.outline.stacks
         self.names = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
         head = example(self._ways.outline)
-        shown = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks · g first line · Tab completes"
-        return "" if text else shown
+        named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
+        return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
 
     def answer(self, text: str) -> None:
         """Go there; nowhere by nothing."""
@@ -56,9 +58,10 @@ class Search:
         if not text.strip():
             self._go_to(self._from)
             head = example(self._ways.outline)
-            return f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off · Tab completes"
+            named = f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off"
+            return f"{named} · {key_of(self._app, 'prompt.complete')} completes"
         if is_condition(text):
-            return "the table of heads filters by conditions: w twice"
+            return f"the table of heads filters by conditions: {key_of(self._app, 'app.overview')} twice"
         if not found:
             self._go_to(self._from)
             return "no match" if self._ways.labels else "no match; heads have labels once a sentence is read"

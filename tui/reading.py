@@ -16,6 +16,7 @@ from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from tui.facts import short_name
+from tui.key_names import key_of
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
 from tui.widgets.large_map import LargeMap
@@ -160,7 +161,8 @@ class Reading:
         elif self._off.heads:
             title += f" · with {self._off}"
         if self._text is None:
-            self._pane.show_message(title, "\n".join(filter(None, ("press i and type a sentence", self._warning))))
+            how = f"press {key_of(self._pane.app, 'app.sentence')} and type a sentence"
+            self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))))
         elif self._sentence is None:
             self._pane.show_message(title, self._waiting())
         elif isinstance(self._sentence, EngineError):

@@ -46,8 +46,8 @@ class SentenceInput(Input):
     class Looked(Message):
         """The cursor or the focus is elsewhere: other tokens, or none, are to be seen."""
 
-    def __init__(self, *, ascii_only: bool = False, placeholder: str = "") -> None:
-        super().__init__(placeholder=placeholder, compact=True, select_on_focus=False)
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        super().__init__(compact=True, select_on_focus=False)
         self.history = History()
         self._shown: Sentence | None = None
         self._text = ""

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.history import matching
+from tui.key_names import key_of
 from tui.modal import Modal
 from tui.sentences import Sentences
 
@@ -55,9 +56,8 @@ class SentencesScreen(Modal[str | None]):
 
     def compose(self) -> ComposeResult:
         """Put the words over the list."""
-        gap = " | " if self._ascii else " · "
         with Vertical(id="sentences"):
-            yield Label(gap.join(("sentences", "Enter shows", "/ finds", "d forgets", "esc back")), markup=False)
+            yield Label("sentences", markup=False)
             yield self._words
             yield self._list
 
@@ -77,7 +77,9 @@ class SentencesScreen(Modal[str | None]):
         if self._found:
             self._list.highlighted = min(at, len(self._found) - 1)
         else:
-            self._list.add_option(Option("no sentence here; i types one", disabled=True))
+            self._list.add_option(
+                Option(f"no sentence here; {key_of(self.app, 'app.sentence')} types one", disabled=True)
+            )
 
     def _line(self, text: str, width: int) -> str:
         """Write one sentence, marked where it was read."""

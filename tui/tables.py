@@ -17,6 +17,7 @@ from engine.values.view import Query, Scope, View
 from engine.values.views import PREDICTIONS, VIEWS
 from tui.facts import at_distance
 from tui.growing import grown
+from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.views import Views
@@ -139,7 +140,7 @@ class Tables:
         name, view = self._selected, VIEWS[pane.view]
         title = self._title(view) + (at_distance(self._distance) if "distance" in view.options else "")
         if "text" in view.needs and not self._text:
-            pane.show_message(title, "type a sentence with i")
+            pane.show_message(title, f"press {key_of(pane.app, 'app.sentence')} and type a sentence")
             return
         query = self._query(view)
         if query is None:
@@ -227,7 +228,10 @@ class Tables:
                 self._known[key] = part
                 break
             goes_on = key == self._sweeping
-            said = "esc stops" if goes_on else f"stopped, {VIEWS[name].key} goes on"
+            said = (
+                f"{key_of(pane.app, 'app.leave')} stops" if goes_on
+                else f"stopped, {key_of(pane.app, f'app.{name}')} goes on"
+            )  # fmt: skip
             self._partial = (key, f"{done + 1} of {len(layers)} layers, {said}", part)
             self.draw()
             if not goes_on:

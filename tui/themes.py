@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -19,34 +21,33 @@ USUAL_PALETTE = "magma"
 _BLUE, _SKY, _ORANGE, _VERMILION, _YELLOW = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#F0E442"
 """Colours that are told apart without red-green vision (Okabe and Ito, 2008)."""
 
+_COLOUR_BLIND = Theme(
+    "colour-blind",
+    primary=_BLUE,
+    secondary=_SKY,
+    warning=_ORANGE,
+    error=_VERMILION,
+    accent=_YELLOW,
+    success=_SKY,
+    foreground="#e0e0e0",
+    background="#121212",
+    surface="#1e1e1e",
+    panel="#303030",
+    variables={PALETTE: "cividis", "footer-key-foreground": _ORANGE},
+)
+
 OWN = {
     theme.name: theme
     for theme in (
-        Theme(
-            "colour-blind",
-            primary=_BLUE,
-            secondary=_SKY,
-            warning=_ORANGE,
-            error=_VERMILION,
-            accent=_YELLOW,
-            success=_SKY,
-            foreground="#e0e0e0",
-            background="#121212",
-            surface="#1e1e1e",
-            panel="#303030",
-            variables={PALETTE: "cividis", "footer-key-foreground": _ORANGE},
-        ),
-        Theme(
-            "colour-blind-light",
-            primary=_BLUE,
-            secondary=_SKY,
-            warning=_ORANGE,
-            error=_VERMILION,
-            accent=_YELLOW,
+        _COLOUR_BLIND,
+        replace(
+            _COLOUR_BLIND,
+            name="colour-blind-light",
             success=_BLUE,
+            foreground=None,
+            background="#E0E0E0",
             surface="#D8D8D8",
             panel="#D0D0D0",
-            background="#E0E0E0",
             dark=False,
             variables={PALETTE: "cividis", "footer-key-foreground": _BLUE},
         ),

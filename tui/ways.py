@@ -10,6 +10,7 @@ from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.text import harmless
+from tui.key_names import key_of
 from tui.matches import find, lines_of
 from tui.panes.table import TablePane
 from tui.places import parse_place
@@ -127,7 +128,7 @@ class Ways:
     def go_on(self, step: int) -> str:
         """Go to the next match of the search, or to the one before, and say which it is."""
         if not self.searched:
-            return "nothing has been searched yet: / searches in the tree"
+            return f"nothing has been searched yet: {key_of(self.app, 'app.search')} searches in the tree"
         found = self.find(self.searched)
         if not found:
             return f"no match for {harmless(self.searched)}"

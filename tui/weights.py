@@ -20,6 +20,7 @@ from tui.other_spectra import OtherSpectra
 from tui.panes.ranks import next_measure
 from tui.panes.spectra import Beside
 from tui.tree import HeadTree
+from tui.turned import Turned
 from tui.views import Views
 
 EPSILON = 0.01
@@ -27,10 +28,6 @@ EPSILON = 0.01
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
-
-
-PAUSE = 0.3
-"""Seconds without another distance after which what stands beside the selected head or layer is computed too."""
 
 SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
 """Labels of heads as the tree writes them, which is narrow."""
@@ -69,6 +66,7 @@ class Weights:
         self._views = views
         self._tree = tree
         self._run = run
+        self._turned = Turned(engine, self.knowledge, run, self._draw_turned)
         self._selected: Head | None = None
         self._measure = MEASURES[0]
         self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
@@ -102,48 +100,17 @@ class Weights:
             self.ask(name, name.is_layer)
             if with_neighbours:
                 self.ask(name, not name.is_layer)
-            self._ask_turned()
+            self._turned.ask(name, self.distance)
         self._draw_spectra()
         self._draw_ranks()
 
     def turn(self, distance: int | None) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None)."""
         self.distance = distance
-        self._ask_turned()
+        if self._selected is not None:
+            self._turned.ask(self._selected, distance)
         self._draw_spectra()
         self._draw_ranks()
-
-    def _ask_turned(self) -> None:
-        """Ask for what is not known of the selected layer at the distance; a newer distance replaces an older one."""
-        name, distance, knowledge = self._selected, self.distance, self.knowledge
-        if name is None or distance is None:
-            return
-        beside = [] if knowledge.outline.layer(name).is_large else [not name.is_layer]
-        kinds = [kind for kind in (name.is_layer, *beside) if not knowledge.has_turned(name, kind, distance)]
-        self._run(self._fetch_turned(name, kinds, distance), "distance")
-
-    async def _fetch_turned(self, name: Head, kinds: list[bool], distance: int) -> None:
-        """Learn spectra at a distance: the head's first, then those of its layer's heads, then the whole layer's.
-
-        ``kinds`` are those that are not known, by whether they are of the whole layer.
-        """
-        engine, knowledge, whole_layer = self._engine, self.knowledge, name.is_layer
-        try:
-            if not name.is_layer and name.is_layer in kinds:
-                alone = await asyncio.wrap_future(engine.head_spectra(name, "distance", distance))
-                knowledge.learn_turned_head(name, distance, alone)
-                self._draw_spectra()
-            for whole_layer in kinds:
-                if whole_layer != name.is_layer:
-                    await asyncio.sleep(PAUSE)
-                group = await asyncio.wrap_future(engine.spectra(name.whole_layer, whole_layer, "distance", distance))
-                knowledge.learn_turned(name, whole_layer, distance, group)
-                self._draw_turned(name)
-        except Superseded:
-            raise
-        except EngineError as error:
-            knowledge.learn_turned(name, whole_layer, distance, error)
-            self._draw_turned(name)
 
     def _draw_turned(self, name: Head) -> None:
         """Draw what has become known at a distance, where it is on screen."""

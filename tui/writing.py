@@ -11,6 +11,7 @@ from engine.service.thread import Breathe
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from engine.values.tables import Cell
+from tui.key_names import key_of
 from tui.messages import Advanced
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Report = Callable[[Progress], None]
 
-SAID = "writing, esc stops:"
-"""What stands before how far a file is."""
-
 
 class Writing:
     """The file that is being written, if any."""
@@ -29,6 +27,11 @@ class Writing:
     def __init__(self, app: Explorer) -> None:
         self._app = app
         self._written: Path | None = None
+
+    @property
+    def said(self) -> str:
+        """What stands before how far a file is."""
+        return f"writing, {key_of(self._app, 'app.leave')} stops:"
 
     def refuse_a_second(self) -> None:
         """See to it that files are written one after the other.
@@ -39,7 +42,8 @@ class Writing:
         """
         if self._written is not None:
             raise EngineError(
-                f"{self._written.name} is still being written; try again when it is done, or esc stops it"
+                f"{self._written.name} is still being written; try again when it is done, "
+                f"or {key_of(self._app, 'app.leave')} stops it"
             )
 
     def stop(self) -> bool:

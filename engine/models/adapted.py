@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
-from engine.models.adapter import Change
 from engine.models.checkpoint import Tensors
+from engine.models.loaded_modules import find_module
+from engine.models.lora import Change
 from engine.models.maps import MapReader
 from engine.models.sentence import Reader
-from engine.models.witness import find_module
 from engine.values.errors import EngineError
 
 

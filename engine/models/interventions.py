@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from engine.models.loaded_modules import output_projection
 from engine.models.outline import AttentionModule
-from engine.models.witness import output_projection
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import Off

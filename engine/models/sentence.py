@@ -9,15 +9,14 @@ second call sees what the first saw.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import torch
-import transformers
 from torch import Tensor, nn
 
+from engine.models.calls import Call, for_weights, keeping_calls
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
 from engine.models.interventions import Outputs
@@ -25,15 +24,15 @@ from engine.models.kept import KeptReading, KeptReadings
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.load import first_line
+from engine.models.loaded_modules import attention_in, scoring_projections
 from engine.models.maps import MapReader, Pausing, Tokens
 from engine.models.outline import Anatomy
-from engine.models.places import turn_of
 from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
-from engine.models.witness import Observation, find_module, observe, scoring_projections
+from engine.models.witness import Observation, observe
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -47,8 +46,6 @@ COPIES = 3
 
 SCORING_COPIES = 16
 """Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 Ran = TypeVar("Ran")
 
@@ -70,17 +67,7 @@ class Reader(MapReader):
         if not loaded.is_borrowed:
             attend_in_full(self.model)
         self.anatomy = anatomy
-        named = dict(self.model.named_modules())
-        self.modules: dict[Head, nn.Module] = {}
-        for name, module in anatomy.modules.items():
-            turn = named.get(turn_of(module.outline.module, name.layer))
-            found = turn or find_module(named, module.outline.module)
-            if found is None:
-                raise EngineError(
-                    f"{anatomy.outline.name}: the loaded model has no module {module.outline.module}; "
-                    "attention maps cannot be read"
-                )
-            self.modules[name] = found
+        self.modules = attention_in(self.model, anatomy)
         with self._lent(self.model):
             self.reads_with_kernels = kernels_can_read(self.model)
         self.outputs = Outputs(self.model, anatomy.modules)
@@ -137,7 +124,7 @@ class Reader(MapReader):
             if off.by_mean:
                 with self.outputs.keeping_means(off.heads, means):
                     self.model(**inputs)
-            with self._keeping_calls(calls, pausing), self.outputs.switching(off, 1, means):
+            with keeping_calls(self.modules, calls, pausing), self.outputs.switching(off, 1, means):
                 self.model(**inputs)
 
         self.running(len(sentence.ids), pausing, run)
@@ -206,33 +193,6 @@ class Reader(MapReader):
             self._kept.clear()
             need_room(heads, tokens, tokens, copies)
 
-    @contextmanager
-    def _keeping_calls(self, calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:
-        """Keep the arguments of every attention module's call while the model runs."""
-
-        def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
-            waiting = iter(names)  # a module that layers share is called for one after the other
-
-            def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                if pausing.is_paused:
-                    return  # another sentence, which is wanted sooner
-                pausing()
-                name = next(waiting, None)
-                if name is not None:
-                    calls[name] = (args, kwargs)
-
-            return keep
-
-        sharing: dict[nn.Module, list[Head]] = {}
-        for name, module in self.modules.items():
-            sharing.setdefault(module, []).append(name)
-        hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """Call one layer's attention module again, in blocks of queries where its code allows it."""
         queries, keys = self._tokens(layer)
@@ -280,7 +240,7 @@ class Reader(MapReader):
         heads = described.outline.heads
         need_room(heads, len(queries), len(keys), SCORING_COPIES)
         breathe()
-        call = _for_weights(module, *self._calls[layer])
+        call = for_weights(module, *self._calls[layer])
         name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
         try:
             with self._lent(self.model):
@@ -297,7 +257,7 @@ class Reader(MapReader):
         if not self.reads_with_kernels or type(module) in self._unsuitable or eager_function(type(module)) is None:
             return False
         gathering.expect(shape)
-        call = _for_weights(module, *self._calls[layer])
+        call = for_weights(module, *self._calls[layer])
         try:
             with (
                 self._lent(self.model),
@@ -316,7 +276,7 @@ class Reader(MapReader):
 
     def _call_again(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call an attention module once more, in its eager way."""
-        call = _for_weights(module, args, kwargs)
+        call = for_weights(module, args, kwargs)
         try:
             with self._lent(self.model), reading_eagerly(self.model), torch.inference_mode():
                 return module(*call.args, **call.kwargs)
@@ -335,15 +295,3 @@ class Reader(MapReader):
         ids = torch.tensor(tokens)[places].to(self._device)
         with self._lent(self.model):
             return observe(self.model, self.anatomy.modules, ids, breathe)
-
-
-def _for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-    """Change a module's arguments: without a cache, which holds this very sentence, and for its weights."""
-    signature = inspect.signature(module.forward)
-    call = signature.bind(*args, **kwargs)
-    for name, value in call.arguments.items():
-        if isinstance(value, transformers.Cache):
-            call.arguments[name] = None
-    if "output_attentions" in signature.parameters:
-        call.arguments["output_attentions"] = True
-    return call

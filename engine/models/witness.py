@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,11 +19,11 @@ from engine.models.held import (
     tables_held,
     takes_positions,
 )
+from engine.models.loaded_modules import first_beside, loaded_attention, path_of
 from engine.models.outline import AttentionModule
-from engine.models.places import numbers_of, stack_named, tower_of, turn_of
-from engine.models.projections import attention_modules, sibling
+from engine.models.projections import sibling
 from engine.models.returned import four_dimensional, returned_probabilities
-from engine.models.rules import ENDINGS, Rule
+from engine.models.rules import Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -58,95 +57,6 @@ class Observation:
     positions_are_held: bool = True
 
 
-def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
-    """Find a checkpoint's module in a loaded model, whose names may begin in another way, or be others.
-
-    It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
-    without one, that which the rules find as the attention of that layer of that stack.
-    """
-    name = _find_path(modules, path)
-    return None if name is None else modules[name]
-
-
-def _find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find what a loaded model calls a checkpoint's module."""
-    if path in modules:
-        return path
-    parts = path.split(".")
-    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
-    least = len(parts) - numbers[0] + 1 if numbers else 2
-    shared: dict[str, int] = {}
-    for name in modules:
-        if tower_of(name) is None:
-            pairs = zip(reversed(parts), reversed(name.split(".")), strict=False)
-            shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
-    most = max(shared.values(), default=0)
-    found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
-    return found[0] if len(found) == 1 else _alike(modules, path)
-
-
-def _path(modules: Mapping[str, nn.Module], path: str) -> str:
-    """Find what a loaded model calls a checkpoint's module.
-
-    Raises
-    ------
-    EngineError : when it has none.
-    """
-    found = _find_path(modules, path)
-    if found is None:
-        raise EngineError(f"the loaded model has no module {path}")
-    return found
-
-
-def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
-    """Find the one attention module that has a checkpoint module's layer, and does not belong to another stack."""
-    stack = stack_named(path)
-    fits = []
-    for name, _ in _loaded_attention(modules):
-        both = {stack, stack_named(name)}
-        is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
-        if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
-            fits.append(name)
-    return fits[0] if len(fits) == 1 else None
-
-
-def _loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
-    """Take a loaded model apart by the rules."""
-    names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
-    return attention_modules(names)
-
-
-def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
-    """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
-
-    Raises
-    ------
-    EngineError : when there are none, for their weights belong to no module of their own.
-    """
-    named = dict(model.named_modules())
-    loaded = dict(_loaded_attention(named))
-    found: dict[str, nn.Module] = {}
-    for matrix, own in (("Q", module.outline.module), ("K", module.key_value_module)):
-        path = _path(named, own)
-        rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
-        projection = _first(named, path, [rule.first_step(matrix) for rule in rules])
-        if projection is None:
-            raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
-        found[matrix] = projection
-    return found
-
-
-def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
-    """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
-    path = _find_path(named, turn_of(module.outline.module, module.outline.layer))
-    path = path or _find_path(named, module.outline.module)
-    if path is None:
-        return None
-    loaded = dict(_loaded_attention(named)).get(path)
-    rules = [rule for rule in (module.rule, loaded) if rule is not None]
-    return _first(named, path, [rule.output_first or rule.output for rule in rules])
-
-
 def observe(
     model: Any, modules: Mapping[Head, AttentionModule], ids: Tensor, breathe: Callable[[], None]
 ) -> dict[Head, Observation]:
@@ -167,7 +77,7 @@ def observe(
     """
     model_type = str(getattr(model.config, "model_type", ""))
     named = dict(model.named_modules())
-    found = dict(_loaded_attention(named))
+    found = dict(loaded_attention(named))
     seen: dict[Head, Observation] = {}
     sources = [each.outline.d_source for head, each in modules.items() if head.stack == "cross"]
     inputs = arguments(model, ids, sources[0] if sources else None)
@@ -176,7 +86,7 @@ def observe(
         stack.enter_context(tables_held(model, model_type))
         stack.enter_context(rotations_held(model))
         for head, module in modules.items():
-            path, lender = (_path(named, each) for each in (module.outline.module, module.key_value_module))
+            path, lender = (path_of(named, each) for each in (module.outline.module, module.key_value_module))
             seen[head] = Observation(named[path], named[lender], positions_are_held=held)
             watch = _Watch(seen[head], module, ids, model_type in RETURNING_SCORES, breathe)
             owners = {"Q": path, "K": lender, "V": lender, "O": path}
@@ -214,12 +124,12 @@ class _Watch:
         uses: dict[int, str] = {}
         for matrix in "QKVO":
             rules = [each for each in (rule, loaded) if each is not None]
-            projection = _first(named, owners[matrix], [each.first_step(matrix) for each in rules])
+            projection = first_beside(named, owners[matrix], [each.first_step(matrix) for each in rules])
             if projection is not None:
                 seen.projections[matrix] = projection
                 hooks.append(projection.register_forward_hook(self._keeping(matrix)))
                 norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
-                if (norm := _first(named, owners[matrix], norms)) is not None:
+                if (norm := first_beside(named, owners[matrix], norms)) is not None:
                     seen.projections[f"norm {matrix}"] = norm
             elif isinstance(parameter := getattr(seen.module, rule.first_step(matrix), None), nn.Parameter):
                 uses[id(parameter)] = matrix
@@ -290,13 +200,3 @@ class _Products(TorchFunctionMode):
             matrix = self._uses[id(args[2])]
             self._keep(matrix, args[1].flatten(2), result.flatten(2))
         return result
-
-
-def _first(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
-    """Find the first of some modules beside another one; of a module around a projection, the projection."""
-    for name in names:
-        around = sibling(path, name)
-        for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
-            if isinstance(getattr(named.get(inner), "weight", None), Tensor):
-                return named[inner]
-    return None

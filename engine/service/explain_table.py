@@ -75,7 +75,7 @@ class ExplainTable:
         """Take a layer's scores apart, unless they are those of the cell before."""
         if self._last is None or self._last[0] != (text, layer):
             self._last = None  # before there is room for the next
-            self._last = (text, layer), self._session.scoring(text, layer, breathe)
+            self._last = (text, layer), self._session.sentences.scoring(text, layer, breathe)
         return self._last[1]
 
     def _of_cell(

@@ -10,17 +10,16 @@ import numpy as np
 from engine.models.checkpoint import STORED_EPSILONS
 from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
-from engine.service.cache import SpectraCache
-from engine.service.large_maps import LargeMaps
+from engine.service.kept_spectra import KeptSpectra
 from engine.service.layers import Layers
 from engine.service.loading import collector_at_rest, torch_import
-from engine.service.options import EngineOptions, cache_directory
+from engine.service.options import EngineOptions
+from engine.service.sentences import Sentences
 from engine.service.sources import find_source
 from engine.service.whole_model import WholeModel
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, MATRICES, Head, MapName
-from engine.values.lines import MapLines
+from engine.values.heads import Head
 from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.heads import LayerWeights
-    from engine.models.maps import MapReader, Tokens
-    from engine.models.scoring import Scoring
-    from engine.models.source import Words
+    from engine.models.maps import MapReader
     from engine.service.computing import Computing
     from engine.service.turned_spectra import TurnedSpectra
 
@@ -50,6 +47,7 @@ class Session:
 
     Attributes
     ----------
+    sentences : what it reads.
     notify : called with a sentence when something goes another way than a person asked for.
     """
 
@@ -67,10 +65,8 @@ class Session:
         self._computing: Computing | None = None
         self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
-        self._large_maps = LargeMaps()
-        self._words: Words | None = None
-        identity = source.identity if options.use_cache else None
-        self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
+        self.sentences = Sentences(source, self._whole_model)
+        self._kept = KeptSpectra(source.identity if options.use_cache else None)
 
     @classmethod
     def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Session:
@@ -90,7 +86,7 @@ class Session:
     @property
     def is_kept(self) -> bool:
         """Whether the cache on disk holds anything of this model, so that torch may not be needed for a while."""
-        return self._cache is not None and self._cache.is_there
+        return self._kept.is_there
 
     @property
     def source(self) -> Source:
@@ -126,7 +122,8 @@ class Session:
             outline = self.outline.layer(layer)
             compute = self._layers.whole if whole_layer else self._layers.heads
             numbers = [-1] if whole_layer else range(outline.heads)
-            values = self._load(_file(layer, whole_layer), lambda: compute(outline, breathe), len(numbers), breathe)
+            file = _file(layer, whole_layer)
+            values = self._kept.get(file, len(numbers), lambda: compute(outline, breathe), breathe)
             self._groups[key] = assemble(outline, numbers, values, self.epsilons(layer))
         return self._groups[key]
 
@@ -134,7 +131,7 @@ class Session:
         """Give one head's six spectra, reading no more of its layer than they need."""
         outline = self.outline.layer(head)
         is_known = (head.whole_layer, False) in self._groups
-        if is_known or self._kept(_file(head, False), outline.heads) is not None:
+        if is_known or self._kept.load(_file(head, False), outline.heads) is not None:
             return self.spectra(head, False, breathe).of(head.head)
         torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
@@ -172,27 +169,8 @@ class Session:
     def close(self) -> None:
         """Let go of what takes memory, even where something still holds this."""
         self.forget()
-        self._large_maps = LargeMaps()
+        self.sentences.close()
         self._whole_model.close()
-
-    def _kept(self, file: str, rows: int) -> dict[str, FloatArray] | None:
-        """Take arrays from the cache on disk, or None where they are not there whole."""
-        values = self._cache.load(file) if self._cache is not None else None
-        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
-            return None
-        return values
-
-    def _load(
-        self, file: str, compute: Callable[[], dict[str, FloatArray]], rows: int, breathe: Breathe
-    ) -> dict[str, FloatArray]:
-        """Take arrays from the cache on disk, or compute them, with torch, and keep them there."""
-        values = self._kept(file, rows)
-        if values is None:
-            torch_import.wait(breathe)
-            values = compute()
-            if self._cache is not None:
-                self._cache.save(file, values)
-        return values
 
     def singular_values(
         self,
@@ -228,8 +206,7 @@ class Session:
             def simulate() -> dict[str, FloatArray]:
                 return self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe)
 
-            values = self._load(file, simulate, rows, breathe)
-            self._baselines[key] = Baseline(values)
+            self._baselines[key] = Baseline(self._kept.get(file, rows, simulate, breathe))
         return self._baselines[key]
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
@@ -253,70 +230,17 @@ class Session:
 
     def read(self, text: str, breathe: Breathe, off: Off = NOTHING_OFF) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
-        reader = self._whole_model.reader(breathe)
-        if not reader.has_read(text, off):
-            self._large_maps = LargeMaps()  # before the memory is needed for the new ones
-        return reader.read(text, breathe, off)
+        return self.sentences.read(text, breathe, off)
 
     def attention(
         self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
     ) -> AttentionMaps:
         """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
-        reader = self._reader_of(text, stack, layer, breathe, off)
-        if layer is None:
-            return reader.mean_over_layers(stack, breathe)
-        return reader.layer_maps(Head(stack, layer), breathe)
-
-    def pooled(
-        self, text: str, name: MapName, window: MapWindow, breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> PooledMap:
-        """Give a rectangle of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.window(reader, name, window, breathe)
-
-    def map_lines(
-        self, text: str, name: MapName, place: tuple[int, int], breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> MapLines:
-        """Give a query's row and a key's column of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.lines(reader, name, place, breathe)
-
-    def spell(self, text: str, breathe: Breathe) -> Sentence:
-        """Tokenize a sentence as the model would read it, without the model."""
-        if self._words is None:
-            torch_import.wait(breathe)
-            with collector_at_rest():
-                self._words = self._source.words()
-        return self._words.read(text, self.outline.context)
-
-    def forget_sentence(self, text: str) -> None:
-        """Let go of what is kept of a sentence that was read, unless it was the last one."""
-        if self._whole_model.is_loaded:
-            self._whole_model.reader(lambda: None).forget(text)
-
-    def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
-        """Give one map of a long sentence, to keep."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.copy(reader, name, breathe)
-
-    def _reader_of(
-        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> MapReader:
-        """Read a sentence, once it is clear that there are maps of what is asked for."""
-        if stack.endswith(DELTA):
-            raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
-        if layer is not None:
-            self.outline.layer(Head(stack, layer))
-        self.read(text, breathe, off)
-        return self._whole_model.reader(breathe)
+        return self.sentences.attention(text, stack, layer, breathe, off)
 
     def reader(self, breathe: Breathe) -> MapReader:
         """Give the loaded model, loading it first where no sentence has been read yet."""
         return self._whole_model.reader(breathe)
-
-    def scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:
-        """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
-        return self._reader_of(text, layer.stack, layer.layer, breathe).scoring(layer, breathe)
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""

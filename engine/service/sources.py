@@ -43,7 +43,8 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     location = locate(name, options.revision, report)
     if adapter_file(location.directory) is None:
         return FolderSource(location, options.trust_remote_code)
-    from engine.models.adapter import AdapterSource, read_settings
+    from engine.models.adapter import AdapterSource
+    from engine.models.lora import read_settings
 
     base = options.base or read_settings(location.directory).get("base_model_name_or_path")
     if not base:

@@ -16,6 +16,7 @@ from engine.values.heads import Head, MapName
 from tui.drawing.levels import Scale
 from tui.drawing.spelling import with_parts
 from tui.drawing.text import harmless
+from tui.key_names import key_of
 from tui.messages import CellMoved
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -111,7 +112,9 @@ class AttentionPane(Pane):
         """Draw what has come of a long sentence's map."""
         self.shown_name = pooled.name
         self._message = ""
-        self._set_title(title, f"{sentence.notice}{', ' if sentence.notice else ''}T: as text")
+        self._set_title(
+            title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
+        )
         self.heatmap.receive(self._spelled(pooled, sentence))
         self._refresh_lines()
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+from rich.cells import cell_len
 from rich.text import Text
 from textual.widgets import Static
 
 from tui.drawing.text import in_ascii
+
+_NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
+"""The name of a head or a layer in a title."""
 
 
 class Line(Static):
@@ -26,3 +32,31 @@ class Line(Static):
             is_wider = new.cell_len != self.shown.cell_len
             self.shown = new
             self.update(new, layout=is_auto and is_wider)
+
+
+class TitleLine(Line):
+    """The line over a view, of which the head's name is cut last: what stands before it gives way, word by word."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="pane-title")
+        self._whole = Text()
+
+    def show(self, text: Text | str) -> None:
+        """Change the text."""
+        self._whole = Text(text) if isinstance(text, str) else text
+        super().show(_with_the_name(self._whole, self.content_size.width))
+
+    def on_resize(self) -> None:
+        """Write what there is room for now."""
+        super().show(_with_the_name(self._whole, self.content_size.width))
+
+
+def _with_the_name(title: Text, width: int) -> Text:
+    """Leave out as many words before a head's name as keep it from being seen; of a width of 0 nothing is known."""
+    said = title.plain
+    match = _NAME.search(said.partition("  ")[0])
+    if match is None or not width:
+        return title
+    room = width - (match.end() < len(said))  # behind the name there is a sign that more follows
+    begins = (0, *(space.end() for space in re.finditer(" ", said[: match.start()])))
+    return title[next((at for at in begins if cell_len(said[at : match.end()]) <= room), match.start()) :]

@@ -24,6 +24,7 @@ from engine.values.views import HEADS, OVERVIEW
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.text import in_ascii
 from tui.filter_input import NameInput, candidates
+from tui.key_names import key_of
 from tui.measures import MEASURES
 from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.numbers import rough, short
@@ -273,7 +274,8 @@ class OverviewPane(Pane):
         """List the measures that hold what is typed; of the one that is meant say what it is."""
         found = candidates(self.name_input.value.strip().lower(), MEASURES)
         if not found:
-            self.explanation_line.show(f"no measure is called '{self.name_input.value.strip()}'; esc goes back")
+            back = key_of(self.app, "overview.leave")
+            self.explanation_line.show(f"no measure is called '{self.name_input.value.strip()}'; {back} goes back")
             return
         first, *others = found
         self.explanation_line.show(Text.assemble((first, "bold"), "  ", "  ".join(others[:12])))

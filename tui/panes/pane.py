@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.containers import Vertical
 
-from tui.panes.line import Line
+from tui.panes.line import Line, TitleLine
 
 
 class Pane(Vertical):
@@ -25,7 +25,7 @@ class Pane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
-        self.title_line = Line(classes="pane-title")
+        self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 
     def toggle_scale(self) -> None:

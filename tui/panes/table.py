@@ -20,6 +20,7 @@ from engine.values.view import View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
+from tui.key_names import key_of
 from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
 from tui.numbers import short
 from tui.panes.line import Line
@@ -184,13 +185,17 @@ class TablePane(Pane):
         except FilterError as error:
             column = self.filter_input.completed
             meaning = f"{column}: {explain(column, self.view)}" if column else str(error)
-            self.explanation_line.show(f"Enter goes to {meaning}" if text.strip() in self._columns else meaning)
+            self.explanation_line.show(
+                f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if text.strip() in self._columns else meaning
+            )
             return error
         self._use(wanted)
         count = f"{len(self.grid.order)} of {len(self._rows)} rows"
         if not self.grid.order:
             self.readout_line.show("")
-        self.explanation_line.show(count if text else "Tab completes columns; one by itself goes there")
+        self.explanation_line.show(
+            count if text else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
+        )
         return None
 
     @on(FilterInput.Finished)

@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.heads import Head
@@ -19,11 +18,11 @@ from engine.values.measure_map import MeasureMap
 from engine.values.model import LayerOutline
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
 from tui.drawing.head_grid import HeadGrid, lay_out_heads
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, choose_ink
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
 from tui.drawing.signed import signed_styles
 from tui.themes import palette_of
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrolled import Scrolled
 
 _UNDEFINED, _OUTSIDE = 252, 251
 """Stand in place of a level where nothing is defined, and where a layer has no such head."""
@@ -32,10 +31,9 @@ _CURSORS = {1: ("◆", "@"), 2: ("[]", "[]"), 4: ("[  ]", "[  ]")}
 """What stands under the cursor, by the width of a cell; the second in ASCII."""
 
 
-class HeadMapCanvas(ScrollView, can_focus=False):
+class HeadMapCanvas(Scrolled, can_focus=False):
     """Paints a measure of all heads by lines; knows on which head its cursor is, but not which keys move it."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "overview--label", "overview--label-cursor", "overview--cell", "overview--absent", "overview--cursor",
     }  # fmt: skip
@@ -54,8 +52,7 @@ class HeadMapCanvas(ScrollView, can_focus=False):
         """The cells have another size, or the map another number of lines."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(name="overview")
-        self._ascii_only = ascii_only
+        super().__init__(ascii_only=ascii_only, name="overview")
         self.rows: tuple[LayerOutline, ...] = ()
         self.grid: HeadGrid | None = None
         self._map: MeasureMap | None = None
@@ -63,20 +60,6 @@ class HeadMapCanvas(ScrollView, can_focus=False):
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self.cursor = (0, 0)
         self._laid_out_for: object = None
-
-    def on_mount(self) -> None:
-        """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
-        renderer = AsciiScrollBarRender if self._ascii_only else MergedScrollBarRender
-        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
-
-    @property
-    def ink(self) -> Ink:
-        """What tells the levels apart on this terminal, under this theme."""
-        app = self.app
-        return choose_ink(
-            app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=self._ascii_only
-        )
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -247,10 +230,10 @@ class HeadMapCanvas(ScrollView, can_focus=False):
     def _others(self, width: int) -> Mapping[int, tuple[str, Style]]:
         """Give what is written where there is no level: nothing known, nothing defined, endless, no head."""
         style = self.get_component_rich_style
-        unknown, undefined, endless = "~x?" if self._ascii_only else "·×∞"
+        unknown, undefined, endless = "~x?" if self.ascii_only else "·×∞"
         before = " " * (width - 1)
         return {
-            CURSOR: (_CURSORS[width][self._ascii_only], style("overview--cursor")),
+            CURSOR: (_CURSORS[width][self.ascii_only], style("overview--cursor")),
             ABSENT: (before + unknown, style("overview--absent")),
             _UNDEFINED: (before + undefined, style("overview--absent")),
             NOT_FINITE: (before + endless, style("overview--cell")),

@@ -13,24 +13,22 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.attention import AT_ONCE, PooledMap
 from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, choose_ink, levels_of
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_levels, signed_styles
 from tui.drawing.text import centred
 from tui.themes import palette_of
 from tui.widgets.rulers import Rulers
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrolled import Scrolled
 
 
-class HeatmapCanvas(ScrollView, can_focus=False):
+class HeatmapCanvas(Scrolled, can_focus=False):
     """Paints one attention map by lines; knows on which block its cursor is, but not which keys move it."""
 
-    ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--label",
         "heatmap--label-cursor",
@@ -63,8 +61,7 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         """Other blocks are in view: it was scrolled, or has another size."""
 
     def __init__(self, rulers: Rulers, *, ascii_only: bool) -> None:
-        super().__init__()
-        self.ascii_only = ascii_only
+        super().__init__(ascii_only=ascii_only)
         self.map: PooledMap | None = None
         self.message = ""
         self.scale: Scale = "linear"
@@ -72,23 +69,6 @@ class HeatmapCanvas(ScrollView, can_focus=False):
         self._rulers = rulers
         self._axes = lay_out((), (), 0, 0)
         self._laid_out_for: object = None
-
-    def on_mount(self) -> None:
-        """Take the scrollbars' renderer for these two bars only, as Textual documents it."""
-        renderer = AsciiScrollBarRender if self.ascii_only else MergedScrollBarRender
-        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
-
-    @property
-    def ink(self) -> Ink:
-        """What tells the levels apart on this terminal, under this theme."""
-        app = self.app
-        return choose_ink(
-            app.console.color_system,
-            no_color=app.no_color,
-            ansi=app.native_ansi_color,
-            ascii_only=self.ascii_only,
-        )
 
     @property
     def level_styles(self) -> tuple[Style, ...]:

@@ -18,27 +18,25 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.attention import PooledMap
 from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, choose_ink, levels_of
+from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.ramps import ramp
 from tui.drawing.text import centred, fit, in_ascii
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.messages import RoomChanged
 from tui.themes import palette_of
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrolled import Scrolled
 
 Pair = tuple[int, int]
 """Levels of the upper and the lower half of a character."""
 
 
-class SmallMaps(ScrollView, can_focus=True):
+class SmallMaps(Scrolled, can_focus=True):
     """Shows a small map of each head, and moves a cursor over the heads."""
 
-    ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,right", "step(1, 0)", "Next head", show=False, id="heads.next"),
         Binding("h,left", "step(-1, 0)", "Previous head", show=False, id="heads.previous"),
@@ -75,8 +73,7 @@ class SmallMaps(ScrollView, can_focus=True):
         """A person clicked on a head, whose map is wanted in large."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(name="small maps")
-        self._ascii = ascii_only
+        super().__init__(ascii_only=ascii_only, name="small maps")
         self._tiles = Tiles(0, 1, 0, 0, 1, 1)
         self._names: tuple[str, ...] = ()
         self._maps: Mapping[int, PooledMap] = {}
@@ -85,12 +82,6 @@ class SmallMaps(ScrollView, can_focus=True):
         self._picked: int | None = None
         self.cursor: int | None = None
         self.scale: Scale = "linear"
-
-    def on_mount(self) -> None:
-        """Take the scrollbars' renderer for these two bars only, as Textual documents it."""
-        renderer = AsciiScrollBarRender if self._ascii else MergedScrollBarRender
-        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
 
     def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
         """Choose how so many maps of a size share this pane."""
@@ -113,7 +104,7 @@ class SmallMaps(ScrollView, can_focus=True):
         """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
         self._tiles = replace(self._tiles, count=count)
         if message != self._message:
-            self._message = in_ascii(message) if self._ascii else message
+            self._message = in_ascii(message) if self.ascii_only else message
             self._maps, self._levels = {}, {}
             self.virtual_size = Size(0, 0)
             self.refresh()
@@ -154,10 +145,10 @@ class SmallMaps(ScrollView, can_focus=True):
 
     def legend(self, width: int) -> Text:
         """Explain the levels in a line."""
-        block, sign = self._tiles.block, "x" if self._ascii else "×"
+        block, sign = self._tiles.block, "x" if self.ascii_only else "×"
         colours = [Style(bgcolor=colour) for colour in self._colours]
         pooled = f"max of {block}{sign}{block}" if block > 1 else ""
-        return legend(self.scale, self.largest, self._ink, colours, width, pooled)
+        return legend(self.scale, self.largest, self.ink, colours, width, pooled)
 
     def action_step(self, columns: int, rows: int) -> None:
         """Go to another head, so many tiles away; past the end of a row to the next one."""
@@ -213,17 +204,9 @@ class SmallMaps(ScrollView, can_focus=True):
         self.post_message(RoomChanged())
 
     @property
-    def _ink(self) -> Ink:
-        """What tells the levels apart on this terminal, under this theme."""
-        app = self.app
-        return choose_ink(
-            app.console.color_system, no_color=app.no_color, ansi=app.native_ansi_color, ascii_only=self._ascii
-        )
-
-    @property
     def _rows_per_line(self) -> int:
         """Two where the halves of a character can have colours of their own, which takes one that is not ASCII."""
-        return 2 if self._ink is Ink.COLOUR and not self._ascii else 1
+        return 2 if self.ink is Ink.COLOUR and not self.ascii_only else 1
 
     @property
     def _colours(self) -> tuple[Color, ...]:
@@ -236,11 +219,11 @@ class SmallMaps(ScrollView, can_focus=True):
     @property
     def _has_colours(self) -> bool:
         """Whether levels are told apart by colour."""
-        return self._ink is Ink.COLOUR
+        return self.ink is Ink.COLOUR
 
     def _sort(self) -> None:
         """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
-        zoom, largest, count = self._tiles.zoom, self.largest, self._ink.levels
+        zoom, largest, count = self._tiles.zoom, self.largest, self.ink.levels
         self._levels = {
             number: levels_of(each.values, self.scale, largest, count).repeat(zoom, axis=0).repeat(zoom, axis=1)
             for number, each in self._maps.items()
@@ -268,7 +251,7 @@ class SmallMaps(ScrollView, can_focus=True):
     def _label(self, number: int) -> Iterator[Segment]:
         """Write the name over a map."""
         style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
-        yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self._ascii), style)
+        yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self.ascii_only), style)
 
     def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
         """Paint one line of a map, equal neighbours as one segment."""
@@ -288,7 +271,7 @@ class SmallMaps(ScrollView, can_focus=True):
             if NOT_FINITE in pair:
                 yield Segment("?" * count, plain)
             elif not colours:
-                yield Segment(self._ink.cells[pair[0]][-1] * count, plain)
+                yield Segment(self.ink.cells[pair[0]][-1] * count, plain)
             elif pair[0] == pair[1]:
                 yield Segment(" " * count, _cell_style(colours[pair[0]], colours[pair[0]]))
             else:

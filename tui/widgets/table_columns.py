@@ -1,19 +1,124 @@
-"""The cells of one column: in which order they put the rows, and how much room they take."""
+"""The columns of a table: how wide they are, which are in view, and in which order one puts the rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 
 from rich.cells import cell_len
 
 from engine.values.tables import Cell
+from tui.drawing.titles import Title, titles
+
+WIDEST = 32
+"""Cells that a text takes at most; the line below the table shows all of it."""
+
+GAP = 2
+"""Cells between two columns."""
 
 MEASURED = 300
 """Rows up to which every cell is written to find out how wide its column is."""
 
 LONGEST_NUMBER = 8
 """Cells that a number takes which is not whole."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns side by side, of which the first stay at the left while the others are scrolled.
+
+    Attributes
+    ----------
+    names : of the columns.
+    frozen : how many stay at the left.
+    numeric : whether a column holds numbers.
+    titles : what stands over each.
+    widths : of each, in cells of the screen.
+    starts : where each begins while nothing is scrolled, and where one more would.
+    """
+
+    names: tuple[str, ...] = ()
+    frozen: int = 0
+    numeric: tuple[bool, ...] = ()
+    titles: tuple[Title, ...] = ()
+    widths: tuple[int, ...] = ()
+    starts: tuple[int, ...] = (0,)
+
+    @classmethod
+    def of(
+        cls, names: tuple[str, ...], rows: Sequence[Sequence[Cell]], frozen: int, write: Callable[[Cell], str]
+    ) -> Columns:
+        """Make columns as wide as their names and cells want to be.
+
+        Parameters
+        ----------
+        names : of the columns.
+        rows : each as long as ``names``.
+        frozen : how many columns stay at the left.
+        write : turns a cell into what is shown.
+        """
+        by_column = list(zip(*rows, strict=True)) or [()] * len(names)
+        over = titles(names)
+        widths = tuple(
+            min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower) + 1))
+            for cells, (upper, lower) in zip(by_column, over, strict=True)
+        )
+        numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
+        starts = tuple(accumulate((width + GAP for width in widths), initial=0))
+        return cls(names, frozen, numeric, over, widths, starts)
+
+    @property
+    def head(self) -> int:
+        """Lines that the names take."""
+        return 2 if any(upper for upper, _ in self.titles) else 1
+
+    @property
+    def edge(self) -> int:
+        """Where the first column begins that does not stay at the left."""
+        return self.starts[self.frozen]
+
+    def scrolled_width(self, room: int) -> int:
+        """Give the width of all columns; if there is less room, so much that the last can begin at the edge."""
+        width, edge = self.starts[-1], self.edge
+        if width <= room:
+            return width
+        first = next((each for each in self.starts[self.frozen :] if width - each <= room - edge), edge)
+        return max(width, first - edge + room)
+
+    def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
+        """Go through the columns that are in view, each with where it is seen.
+
+        Parameters
+        ----------
+        left : how far the columns are scrolled.
+        room : cells of a line.
+        """
+        first = max(self.frozen, bisect_right(self.starts, self.edge + left) - 1)
+        last = min(len(self.names), bisect_right(self.starts, left + room))
+        painted = 0
+        for column in (*range(self.frozen), *range(first, last)):
+            start = self.starts[column] - (0 if column < self.frozen else left)
+            seen = range(max(start, painted), min(start + self.widths[column], room))
+            if seen:
+                yield column, seen
+                painted = seen.stop
+
+    def at(self, x: int, left: int) -> int:
+        """Find the column at a cell of a line, while they are scrolled so far."""
+        place = x if x < self.edge else x + left
+        return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)
+
+    def revealed(self, column: int, left: int, room: int) -> int:
+        """Scroll as little as brings a column into view: a column begins where those that stay at the left end."""
+        if column < self.frozen:
+            return left
+        start = self.starts[column] - self.edge
+        wanted = min(max(left, start + self.widths[column] - (room - self.edge)), start)
+        starts = [each - self.edge for each in self.starts[self.frozen :]]
+        return starts[bisect_left(starts, wanted)]
 
 
 def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:

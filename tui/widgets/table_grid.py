@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -14,29 +12,20 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine.values.tables import Cell
 from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
-from tui.drawing.titles import Title, titles
 from tui.numbers import short
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
-from tui.widgets.table_columns import ordered, widest
-
-WIDEST = 32
-"""Cells that a text takes at most; the line below the table shows all of it."""
-
-GAP = 2
-"""Cells between two columns."""
+from tui.widgets.scrolled import Scrolled
+from tui.widgets.table_columns import Columns, ordered
 
 Row = Sequence[Cell]
 
 
-class TableGrid(ScrollView, can_focus=True):
+class TableGrid(Scrolled, can_focus=True):
     """Shows rows under named columns, with a cursor on one cell; any column can sort them."""
 
-    ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1, 0)", "Next row", show=False, id="table.down"),
         Binding("k,up", "step(-1, 0)", "Previous row", show=False, id="table.up"),
@@ -69,27 +58,19 @@ class TableGrid(ScrollView, can_focus=True):
         """A person wants to go to what the row under the cursor is about."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__()
-        self.columns: tuple[str, ...] = ()
+        super().__init__(ascii_only=ascii_only)
         self.message = ""
-        self._ascii_only = ascii_only
         self.rows: Sequence[Row] = ()
         self._kept: Sequence[int] | None = None
         self._order: list[int] = []
         self._sorted: tuple[str, bool] | None = None
-        self._widths: tuple[int, ...] = ()
-        self._starts: tuple[int, ...] = (0,)
-        self._numeric: tuple[bool, ...] = ()
-        self._titles: tuple[Title, ...] = ()
-        self._head = 1
-        self._frozen = 0
+        self._columns = Columns()
         self._cursor = (0, 0)
 
-    def on_mount(self) -> None:
-        """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
-        renderer = AsciiScrollBarRender if self._ascii_only else MergedScrollBarRender
-        for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self._columns.names
 
     @property
     def place(self) -> int | None:
@@ -124,17 +105,8 @@ class TableGrid(ScrollView, can_focus=True):
         kept : the numbers of the rows that are shown; all unless given.
         """
         same_columns = columns == self.columns
-        self.columns, self.rows, self._frozen, self._kept, self.message = columns, rows, frozen, kept, ""
-        by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
-        self._numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
-        longest = [widest(cells, self._text) for cells in by_column]
-        self._titles = titles(columns)
-        self._head = 2 if any(upper for upper, _ in self._titles) else 1
-        self._widths = tuple(
-            min(WIDEST, max(width, cell_len(upper), cell_len(lower) + 1))
-            for width, (upper, lower) in zip(longest, self._titles, strict=True)
-        )
-        self._starts = tuple(accumulate((width + GAP for width in self._widths), initial=0))
+        self.rows, self._kept, self.message = rows, kept, ""
+        self._columns = Columns.of(columns, rows, frozen, self._text)
         if not same_columns:
             self._sorted = None
             self._cursor = (0, min(frozen, max(len(columns) - 1, 0)))
@@ -158,7 +130,7 @@ class TableGrid(ScrollView, can_focus=True):
     def _text(self, cell: Cell) -> str:
         """Write one cell."""
         text = short(cell) if isinstance(cell, int | float) else harmless(cell)
-        return in_ascii(text) if self._ascii_only else text
+        return in_ascii(text) if self.ascii_only else text
 
     def _arrange(self) -> None:
         """Put the rows in order and the cursor within them."""
@@ -167,11 +139,7 @@ class TableGrid(ScrollView, can_focus=True):
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
             self._order = ordered(self._order, [row[place] for row in self.rows], is_descending)
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
-        edge, room, width = self._starts[self._frozen], self._room, self._starts[-1]
-        if width > room:  # as wide as lets the last columns begin where the frozen ones end
-            width = next((each for each in self._starts[self._frozen :] if width - each <= room - edge), edge)
-            width = max(self._starts[-1], width - edge + room)
-        self.virtual_size = Size(width, len(self._order) + self._head)
+        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self._order) + self._head)
         self.refresh()
         self.post_message(self.Moved())
 
@@ -194,24 +162,17 @@ class TableGrid(ScrollView, can_focus=True):
 
     def _title(self, place: int, line: int) -> str:
         """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
-        text = self._titles[place][line]
-        shown = in_ascii(text) if self._ascii_only else text
+        text = self._columns.titles[place][line]
+        shown = in_ascii(text) if self.ascii_only else text
         if line < -1 or self._sorted is None or self._sorted[0] != self.columns[place]:
             return shown
-        down, up = ("v", "^") if self._ascii_only else ("▾", "▴")
+        down, up = ("v", "^") if self.ascii_only else ("▾", "▴")
         return f"{shown}{down if self._sorted[1] else up}"
 
     def _line(self, texts: tuple[str, ...], style: Style, marked: int) -> Strip:
         """Paint cells: the frozen ones, then those in view of the others."""
-        edge, left, width = self._starts[self._frozen], self.scroll_offset.x, self._room
-        first = max(self._frozen, bisect_right(self._starts, edge + left) - 1)
-        last = min(len(texts), bisect_right(self._starts, left + width))
         segments, painted = [], 0
-        for column in (*range(self._frozen), *range(first, last)):
-            start = self._starts[column] - (0 if column < self._frozen else left)
-            shown = range(max(start, painted), min(start + self._widths[column], width))
-            if not shown:
-                continue
+        for column, shown in self._columns.in_view(self.scroll_offset.x, self._room):
             own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
             segments += [
                 Segment(" " * (shown.start - painted), style),
@@ -222,12 +183,17 @@ class TableGrid(ScrollView, can_focus=True):
 
     def _cell(self, column: int, text: str, room: int) -> str:
         """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
-        is_number = self._numeric[column]
-        if is_number and text[-1:].isdigit() and room < self._widths[column] and cell_len(text) > room:
-            text = "~" if self._ascii_only else "…"
-        if column < self._frozen and not is_number:  # what tells long names apart is at their end
-            return fit_end(text, room, ascii_only=self._ascii_only)
-        return fit(text, room, align="right" if is_number else "left", ascii_only=self._ascii_only)
+        is_number = self._columns.numeric[column]
+        if is_number and text[-1:].isdigit() and room < self._columns.widths[column] and cell_len(text) > room:
+            text = "~" if self.ascii_only else "…"
+        if column < self._columns.frozen and not is_number:  # what tells long names apart is at their end
+            return fit_end(text, room, ascii_only=self.ascii_only)
+        return fit(text, room, align="right" if is_number else "left", ascii_only=self.ascii_only)
+
+    @property
+    def _head(self) -> int:
+        """Lines that the names of the columns take."""
+        return self._columns.head
 
     @property
     def _room(self) -> int:
@@ -257,16 +223,10 @@ class TableGrid(ScrollView, can_focus=True):
     def _reveal(self) -> None:
         """Scroll as little as brings the cursor into view."""
         row, column = self._cursor
-        height, width = self._rows_in_view, self.scrollable_content_region.width
+        height = self._rows_in_view
         top, left = self.scroll_offset.y, self.scroll_offset.x
         new_top = min(max(top, row - height + 1), row)
-        new_left = left
-        if column >= self._frozen:
-            edge = self._starts[self._frozen]
-            start, end = self._starts[column] - edge, self._starts[column] - edge + self._widths[column]
-            new_left = min(max(left, end - (width - edge)), start)
-            starts = [each - edge for each in self._starts[self._frozen :]]
-            new_left = starts[bisect_left(starts, new_left)]  # columns begin where the frozen ones end
+        new_left = self._columns.revealed(column, left, self._room)
         if (new_top, new_left) != (top, left):
             self.scroll_to(new_left, new_top, animate=False, immediate=True)
 
@@ -285,9 +245,7 @@ class TableGrid(ScrollView, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or not self._order:
             return
-        edge = self._starts[self._frozen]
-        x = offset.x if offset.x < edge else offset.x + self.scroll_offset.x
-        column = min(bisect_right(self._starts, x) - 1, len(self.columns) - 1)
+        column = self._columns.at(offset.x, self.scroll_offset.x)
         if offset.y < self._head:
             self._move(self._cursor[0], column)
             self.action_sort()
@@ -308,7 +266,7 @@ class TableGrid(ScrollView, can_focus=True):
 
     def action_column_edge(self, last: bool) -> None:
         """Move to the first column that scrolls, or to the last."""
-        self._move(self._cursor[0], len(self.columns) - 1 if last else self._frozen)
+        self._move(self._cursor[0], len(self.columns) - 1 if last else self._columns.frozen)
 
     def action_sort(self) -> None:
         """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""

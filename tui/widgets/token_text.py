@@ -15,19 +15,17 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrolled import Scrolled
 
 
-class TokenText(ScrollView, can_focus=True):
+class TokenText(Scrolled, can_focus=True):
     """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
 
-    ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
         Binding("right,l", "move(1)", "Next token", show=False, id="text.right"),
@@ -60,8 +58,7 @@ class TokenText(ScrollView, can_focus=True):
             super().__init__()
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(name="text")
-        self._ascii = ascii_only
+        super().__init__(ascii_only=ascii_only, name="text")
         self._labels: tuple[str, ...] = ()
         self._special: frozenset[int] = frozenset()
         self._levels: NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
@@ -71,11 +68,6 @@ class TokenText(ScrollView, can_focus=True):
         self._flow: Flow = flow((), 80, 1)
         self._laid_out_for: object = None
         self.cursor = 0
-
-    def on_mount(self) -> None:
-        """Take the scrollbar's renderer, which costs few bytes."""
-        renderer = AsciiScrollBarRender if self._ascii else MergedScrollBarRender
-        self.vertical_scrollbar.renderer = renderer  # type: ignore[misc]
 
     def show(
         self,
@@ -174,7 +166,7 @@ class TokenText(ScrollView, can_focus=True):
 
     def _painted(self, line: Sequence[Piece], plain: Style) -> Iterator[tuple[str, Style]]:
         """Yield the texts of a line, each with its style."""
-        bar = "|" if self._ascii else "│"
+        bar = "|" if self.ascii_only else "│"
         token_style = self.get_component_rich_style("text--token")
         for piece in line:
             level = int(self._levels[piece.token])

@@ -1,0 +1,134 @@
+"""A checkpoint's attention modules and their projections in a loaded model, which may call them otherwise."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from torch import Tensor, nn
+
+from engine.models.outline import Anatomy, AttentionModule
+from engine.models.places import numbers_of, stack_named, tower_of, turn_of
+from engine.models.projections import attention_modules, sibling
+from engine.models.rules import ENDINGS, Rule
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+
+
+def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
+    """Find every layer's attention module in a loaded model.
+
+    Raises
+    ------
+    EngineError : when one is not there.
+    """
+    named = dict(model.named_modules())
+    found: dict[Head, nn.Module] = {}
+    for layer, described in anatomy.modules.items():
+        path = described.outline.module
+        module = named.get(turn_of(path, layer.layer)) or find_module(named, path)
+        if module is None:
+            raise EngineError(
+                f"{anatomy.outline.name}: the loaded model has no module {path}; attention maps cannot be read"
+            )
+        found[layer] = module
+    return found
+
+
+def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
+    """Find a checkpoint's module in a loaded model, whose names may begin in another way, or be others.
+
+    It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
+    without one, that which the rules find as the attention of that layer of that stack.
+    """
+    name = find_path(modules, path)
+    return None if name is None else modules[name]
+
+
+def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find what a loaded model calls a checkpoint's module."""
+    if path in modules:
+        return path
+    parts = path.split(".")
+    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+    least = len(parts) - numbers[0] + 1 if numbers else 2
+    shared: dict[str, int] = {}
+    for name in modules:
+        if tower_of(name) is None:
+            pairs = zip(reversed(parts), reversed(name.split(".")), strict=False)
+            shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    most = max(shared.values(), default=0)
+    found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
+    return found[0] if len(found) == 1 else _alike(modules, path)
+
+
+def path_of(modules: Mapping[str, nn.Module], path: str) -> str:
+    """Find what a loaded model calls a checkpoint's module.
+
+    Raises
+    ------
+    EngineError : when it has none.
+    """
+    found = find_path(modules, path)
+    if found is None:
+        raise EngineError(f"the loaded model has no module {path}")
+    return found
+
+
+def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find the one attention module that has a checkpoint module's layer, and does not belong to another stack."""
+    stack = stack_named(path)
+    fits = []
+    for name, _ in loaded_attention(modules):
+        both = {stack, stack_named(name)}
+        is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
+        if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
+            fits.append(name)
+    return fits[0] if len(fits) == 1 else None
+
+
+def loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
+    """Take a loaded model apart by the rules."""
+    names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
+    return attention_modules(names)
+
+
+def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
+    """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
+
+    Raises
+    ------
+    EngineError : when there are none, for their weights belong to no module of their own.
+    """
+    named = dict(model.named_modules())
+    loaded = dict(loaded_attention(named))
+    found: dict[str, nn.Module] = {}
+    for matrix, own in (("Q", module.outline.module), ("K", module.key_value_module)):
+        path = path_of(named, own)
+        rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
+        projection = first_beside(named, path, [rule.first_step(matrix) for rule in rules])
+        if projection is None:
+            raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
+        found[matrix] = projection
+    return found
+
+
+def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
+    """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
+    path = find_path(named, turn_of(module.outline.module, module.outline.layer))
+    path = path or find_path(named, module.outline.module)
+    if path is None:
+        return None
+    loaded = dict(loaded_attention(named)).get(path)
+    rules = [rule for rule in (module.rule, loaded) if rule is not None]
+    return first_beside(named, path, [rule.output_first or rule.output for rule in rules])
+
+
+def first_beside(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
+    """Find the first of some modules beside another one; of a module around a projection, the projection."""
+    for name in names:
+        around = sibling(path, name)
+        for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
+            if isinstance(getattr(named.get(inner), "weight", None), Tensor):
+                return named[inner]
+    return None

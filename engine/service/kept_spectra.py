@@ -1,0 +1,55 @@
+"""A model's singular values: from the cache on disk where they are there whole, and else computed and kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.service.cache import SpectraCache
+from engine.service.loading import torch_import
+from engine.service.options import cache_directory
+from engine.values.heads import MATRICES
+from engine.values.spectra import FloatArray
+
+
+class KeptSpectra:
+    """Arrays of every matrix by the name of their file.
+
+    Parameters
+    ----------
+    identity : what the model's content is known by; None where nothing is kept.
+    """
+
+    def __init__(self, identity: str | None) -> None:
+        self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything of the model is on disk."""
+        return self._cache is not None and self._cache.is_there
+
+    def load(self, file: str, rows: int) -> dict[str, FloatArray] | None:
+        """Take arrays from disk, or None where they are not there whole, with so many rows each."""
+        values = self._cache.load(file) if self._cache is not None else None
+        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
+            return None
+        return values
+
+    def get(
+        self, file: str, rows: int, compute: Callable[[], dict[str, FloatArray]], breathe: Callable[[], None]
+    ) -> dict[str, FloatArray]:
+        """Take arrays from disk, or compute them, with torch, and keep them there.
+
+        Parameters
+        ----------
+        file : what they are kept under.
+        rows : of each array.
+        compute : gives them.
+        breathe : called while torch is still being imported; it may raise to give up.
+        """
+        values = self.load(file, rows)
+        if values is None:
+            torch_import.wait(breathe)
+            values = compute()
+            if self._cache is not None:
+                self._cache.save(file, values)
+        return values

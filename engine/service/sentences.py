@@ -1,0 +1,107 @@
+"""Sentences that an open model reads: their tokens, their maps, and how its scores for them come about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.models.source import Source
+from engine.service.large_maps import LargeMaps
+from engine.service.loading import collector_at_rest, torch_import
+from engine.service.whole_model import WholeModel
+from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+from engine.values.errors import EngineError
+from engine.values.heads import DELTA, Head, MapName
+from engine.values.lines import MapLines
+from engine.values.off import NOTHING_OFF, Off
+
+if TYPE_CHECKING:
+    from engine.models.maps import MapReader, Tokens
+    from engine.models.scoring import Scoring
+    from engine.models.source import Words
+
+Breathe = Callable[[], None]
+
+
+class Sentences:
+    """What an open model reads; belongs to the engine thread.
+
+    Parameters
+    ----------
+    source : of the model, for its tokenizer.
+    whole_model : the model itself, loaded when the first sentence is run.
+    """
+
+    def __init__(self, source: Source, whole_model: WholeModel) -> None:
+        self._source = source
+        self._outline = source.anatomy.outline
+        self._whole_model = whole_model
+        self._large_maps = LargeMaps()
+        self._words: Words | None = None
+
+    def read(self, text: str, breathe: Breathe, off: Off = NOTHING_OFF) -> Sentence:
+        """Run the model on a sentence, so that its layers' maps can be recomputed."""
+        reader = self._whole_model.reader(breathe)
+        if not reader.has_read(text, off):
+            self._large_maps = LargeMaps()  # before the memory is needed for the new ones
+        return reader.read(text, breathe, off)
+
+    def attention(
+        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> AttentionMaps:
+        """Give the maps of one layer, or the means over a stack's layers, for a sentence."""
+        reader = self._reader_of(text, stack, layer, breathe, off)
+        if layer is None:
+            return reader.mean_over_layers(stack, breathe)
+        return reader.layer_maps(Head(stack, layer), breathe)
+
+    def pooled(
+        self, text: str, name: MapName, window: MapWindow, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> PooledMap:
+        """Give a rectangle of one map of a sentence, whose maps stay here."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
+        return self._large_maps.window(reader, name, window, breathe)
+
+    def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
+        """Give one map of a long sentence, to keep."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
+        return self._large_maps.copy(reader, name, breathe)
+
+    def map_lines(
+        self, text: str, name: MapName, place: tuple[int, int], breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> MapLines:
+        """Give a query's row and a key's column of one map of a sentence, whose maps stay here."""
+        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
+        return self._large_maps.lines(reader, name, place, breathe)
+
+    def spell(self, text: str, breathe: Breathe) -> Sentence:
+        """Tokenize a sentence as the model would read it, without the model."""
+        if self._words is None:
+            torch_import.wait(breathe)
+            with collector_at_rest():
+                self._words = self._source.words()
+        return self._words.read(text, self._outline.context)
+
+    def forget(self, text: str) -> None:
+        """Let go of what is kept of a sentence that was read, unless it was the last one."""
+        if self._whole_model.is_loaded:
+            self._whole_model.reader(lambda: None).forget(text)
+
+    def scoring(self, text: str, layer: Head, breathe: Breathe) -> tuple[Scoring, Tokens]:
+        """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
+        return self._reader_of(text, layer.stack, layer.layer, breathe).scoring(layer, breathe)
+
+    def close(self) -> None:
+        """Let go of the maps."""
+        self._large_maps = LargeMaps()
+
+    def _reader_of(
+        self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
+    ) -> MapReader:
+        """Read a sentence, once it is clear that there are maps of what is asked for."""
+        if stack.endswith(DELTA):
+            raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
+        if layer is not None:
+            self._outline.layer(Head(stack, layer))
+        self.read(text, breathe, off)
+        return self._whole_model.reader(breathe)

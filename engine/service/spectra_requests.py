@@ -1,0 +1,88 @@
+"""What can be asked about an open model's weights: their spectra, what chance gives, and the arrays themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from engine.service.open_model import OpenModel
+from engine.service.thread import Breathe, Urgency
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from engine.service.session import Session
+    from engine.values.errors import EngineError
+    from engine.values.heads import Head
+    from engine.values.progress import Progress
+    from engine.values.spectra import Baseline, SpectraGroup, Spectrum
+
+
+class SpectraRequests(OpenModel):
+    """Requests that no sentence is needed for; the model itself is not loaded."""
+
+    def spectra(
+        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+    ) -> Future[SpectraGroup]:
+        """Ask for the spectra of all heads of a layer, or of the layer as a whole, QK's perhaps at a distance."""
+
+        def work(session: Session, breathe: Breathe) -> SpectraGroup:
+            if distance is None:
+                return session.spectra(layer, whole_layer, breathe)
+            return session.spectra_at(layer, whole_layer, distance, breathe)
+
+        return self._ask(work, self._urgency(layer, whole_layer), view)
+
+    def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
+        """Ask for one head's six spectra, before those of its layer's other heads."""
+
+        def work(session: Session, breathe: Breathe) -> tuple[Spectrum, ...]:
+            if distance is None:
+                return session.head_spectra(head, breathe)
+            return session.head_spectra_at(head, distance, breathe)
+
+        return self._ask(work, Urgency.SELECTED, view)
+
+    def other_spectra(
+        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+    ) -> Future[SpectraGroup]:
+        """Ask for the second model's spectra of all heads of a layer, or of the layer as a whole."""
+
+        def work(session: Session, breathe: Breathe) -> SpectraGroup:
+            return self._both(session, breathe).spectra(layer, whole_layer, distance, breathe)
+
+        return self._ask(work, self._urgency(layer, whole_layer), view)
+
+    def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
+        """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
+        urgency = self._urgency(layer, whole_layer)
+        return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), urgency, view)
+
+    def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
+        """Ask for every head's weights of a layer."""
+        return self._ask(lambda session, breathe: session.arrays(layer), Urgency.SELECTED)
+
+    def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
+        """Compute all spectra of the model in the background.
+
+        Parameters
+        ----------
+        deliver : called on the engine thread with a layer, whether the layer as a whole is meant, its spectra
+            or why there are none, and how far the sweep has come.
+        """
+
+        def work(session: Session, breathe: Breathe) -> None:
+            for step in session.sweep(breathe):
+                deliver(*step)
+            if self._models is not None:
+                for _ in self._models.other.sweep(breathe):
+                    pass  # so that both are there when they are compared
+
+        return self._ask(work, Urgency.SWEEP, "sweep")
+
+    def _urgency(self, layer: Head, whole_layer: bool) -> Urgency:
+        """Let whatever else is looked at come before a large layer as a whole, which takes minutes."""
+        layers = () if self._session is None else self._session.outline.layers
+        is_large = any(each.name == layer.whole_layer and each.is_large for each in layers)
+        return Urgency.LARGE if whole_layer and is_large else Urgency.SELECTED

@@ -1,0 +1,55 @@
+"""What Enter and Tab would do on the opening screen with what is chosen or typed there."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from engine.values.found import FoundModel, Place
+from tui.drawing.text import harmless
+from tui.found_list import NOT_HERE
+
+HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+"""What can be the id of a model on the Hub."""
+
+
+def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str) -> str:
+    """Say what Enter would do.
+
+    Parameters
+    ----------
+    model : the one that is chosen in the list; None where that is what is typed itself.
+    name : its name, or what is typed.
+    place : what is at the path that is typed, once that is known.
+    enter, tab : the keys that open and that complete.
+    """
+    if model is None:
+        return _with_text(name, place, enter, tab)
+    if model.missing == NOT_HERE:
+        return f"{name} is {NOT_HERE}: {enter} downloads it"
+    if model.missing:
+        goes_on = "tries it" if name.startswith("/") else "downloads what is missing"
+        return f"{harmless(name)} is not complete: {model.missing}; {enter} {goes_on}"
+    return f"{enter} opens {harmless(name)}"
+
+
+def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
+    """Say what Enter would do with what is typed."""
+    shown = harmless(text)
+    if place is not None and place.kind:
+        return f"{enter} opens the {place.kind} {shown}"
+    if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
+        more = place.completions if place is not None else ()
+        listed = "  ".join(harmless(each.rstrip("/").rpartition("/")[2]) for each in more[:8])
+        return f"{tab} completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
+    return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub"
+
+
+def beginning(texts: Sequence[str]) -> str:
+    """Give what all of some texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    place = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[:place]

@@ -1,0 +1,124 @@
+"""What is done in which order while a model opens: its tree, its first head, and then what is not looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import Head, parse_head
+from engine.values.model import ModelOutline
+from engine.values.progress import Progress
+from engine.values.spectra import SpectraGroup
+from tui.facts import model_line
+from tui.messages import GroupReady
+from tui.start import Start
+
+if TYPE_CHECKING:
+    from tui.app import Explorer
+    from tui.conductor import Conductor
+    from tui.shown_model import ShownModel
+
+DEMO_SENTENCE = "Anna has a red ball. Anna gives the red ball to Tom."
+"""What the demo reads when nothing else is asked for; it repeats itself, so that induction shows."""
+
+
+class FirstLook:
+    """How one model comes on screen.
+
+    Parameters
+    ----------
+    app : whose tree shows it.
+    conductor : what decides what is shown of it.
+    start : what was asked for.
+    run : awaits work beside the event loop; newer work under the same name replaces older.
+
+    Attributes
+    ----------
+    text : the sentence that is to be read once the first head is on screen; None where none waits.
+    """
+
+    def __init__(
+        self, app: Explorer, conductor: Conductor, start: Start, run: Callable[[Awaitable[None], str], None]
+    ) -> None:
+        self.text: str | None = None
+        self._app = app
+        self._engine = app.engine
+        self._conductor = conductor
+        self._start = start
+        self._run = run
+        self._sweep: Future[None] | None = None
+
+    @property
+    def is_sweeping(self) -> bool:
+        """Whether the first head is on screen, and the whole model has been asked for."""
+        return self._sweep is not None
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether the whole model's spectra are known."""
+        return self._sweep is not None and self._sweep.done()
+
+    async def wait(self, opening: Future[ModelOutline]) -> None:
+        """Show the tree once the model's headers are read, and then its first head."""
+        app, restoring = self._app, self._conductor.restoring
+        try:
+            outline = await asyncio.wrap_future(opening)
+            await restoring.recall(outline)
+            begin = restoring.head or next(outline.layers[0].head_names())
+            if self._start.head is not None:
+                begin = parse_head(self._start.head, outline.stacks)
+                outline.layer(begin)
+        except Superseded:
+            return
+        except EngineError as error:
+            app.fail(str(error))
+            return
+        app.report(Progress("", 1, 1, ""))
+        model = self._conductor.show(outline)
+        app.show_model(model_line(outline))
+        for note in outline.notes:
+            app.notify(note, severity="warning", markup=False)
+        model.learning.compare()
+        app.tree_widget.fill(outline)
+        app.tree_widget.go_to(begin)
+        app.call_after_refresh(app.do_kept_keys)
+        if self._engine.is_kept:
+            self._look(model, begin)
+        else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
+            app.call_after_refresh(self._look, model, begin)
+
+    def _look(self, model: ShownModel, begin: Head) -> None:
+        """Show the first head; what else there is to do waits until it is on screen."""
+        restoring = self._conductor.restoring
+        self.text = restoring.text
+        if self.text is None and model.outline.name == "demo":
+            self.text = DEMO_SENTENCE
+        if self.text is not None:
+            self._app.sentence_input.value = self.text
+        restoring.arrange()
+        self._conductor.select(begin)
+        self._run(self._go_on(model), "begin")
+
+    async def _go_on(self, model: ShownModel) -> None:
+        """Wait until something of the model has been drawn."""
+        await model.weights.learned.wait()
+        self._app.call_after_refresh(self._do_the_rest, model)
+
+    def _do_the_rest(self, model: ShownModel) -> None:
+        """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
+        started, self._app.started = self._app.started, lambda: None  # with the first model alone
+        started()
+        selected = self._conductor.selected
+        if selected is not None:
+            model.weights.ask(selected, not selected.is_layer)
+        if self.text is not None:
+            self._conductor.read(self.text)
+        self._sweep = self._engine.sweep(self._swept)
+        model.learning.measure_memory()
+
+    def _swept(self, layer: Head, whole_layer: bool, group: SpectraGroup | EngineError, progress: Progress) -> None:
+        """Pass on what the sweep has found; called on the engine thread."""
+        self._app.post_message(GroupReady(self._engine, layer, whole_layer, group, progress))
