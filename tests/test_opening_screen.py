@@ -225,15 +225,17 @@ async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> N
 async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
-    for name in (str(tmp_path / "gone"), "somebody/deleted", str(tiny_model("gpt2"))):
+    for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
         remember(name, outline(name))
-    async with opening_screen() as (_, _, screen):
+    async with opening_screen() as (app, _, screen):
+        assert re.search(r" demo .*just now", screen_text(app))
         recent = {name: each.missing for name, each in screen.list.models.items() if each.origin is Origin.RECENT}
     assert recent == {
         str(tiny_model("gpt2")): "", "somebody/deleted": "not on this machine", str(tmp_path / "gone"): "it is gone"
     }  # fmt: skip
     async with opening_screen(options=EngineOptions(keep_recent=False)) as (app, pilot, screen):
         assert list(screen.list.models) == ["demo"]
+        assert not re.search(r" demo .*just now", screen_text(app))
         before = recent_file().read_bytes()
         await pilot.press("enter")
         await settle(pilot)
