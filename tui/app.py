@@ -133,6 +133,8 @@ class Explorer(Actions):
         await self.make_views(self.start)
         if self.start.config is not None:
             self.use_config(self.start.config)
+        if self.start.is_restoring:
+            self.run_worker(self.tell_what_is_not_kept(), group="state")
         if opening is not None and named is not None:
             self.conductor.open(opening)
             self.engine.remember(named)
