@@ -79,7 +79,6 @@ class Explorer(Actions):
         self.started = started
         self.engine = engine
         engine.listen(self._pass_on)
-        self.failure = ""
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
@@ -140,7 +139,6 @@ class Explorer(Actions):
             self.engine.remember(named)
             self.set_timer(PATIENCE, self.do_kept_keys)
         else:
-            self.screen.add_class("-choosing")
             self.choose_model(is_first=True)
             self.do_kept_keys()
 
@@ -163,11 +161,6 @@ class Explorer(Actions):
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
         return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help")
-
-    def fail(self, message: str) -> None:
-        """Leave, and say why once the terminal is back."""
-        self.failure = message
-        self.exit(return_code=1)
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""
