@@ -19,6 +19,7 @@ from tui.app import Explorer
 from tui.drawing.flow import flow
 from tui.drawing.levels import levels_of
 from tui.panes.text import TextPane
+from tui.widgets.small_maps import SmallMaps
 
 TEXT = "the cat sat on the mat"
 LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -239,3 +240,9 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         await pilot.resize_terminal(120, 30)
         await settle(pilot)
         assert f'query {last} "中₃" → key {last} "中₃"  {weight}' in screen_text(app)
+        await press(pilot, "A")
+        small = app.query_one(SmallMaps).pooled
+        assert small is not None
+        assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
+        await press(pilot, "t", "P", "C", "C", "G", "end")
+        assert '"中₃"' in screen_text(app), "in the maps of pinned heads"

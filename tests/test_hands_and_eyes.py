@@ -8,6 +8,7 @@ import io
 import re
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,13 +23,14 @@ from tests.explorer import explorer, screen_text, settle, shown
 from tests.painted import good_terminal
 from tests.terminal import COMMAND, Terminal
 from tui.app import Explorer
+from tui.choice import Choice, What
 from tui.copied import LARGEST
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import lightness, ramp
 from tui.drawing.signed import signed_styles
 from tui.key_line import KeyLine
 from tui.pins import how_to_pin
-from tui.remembered import model_key, place_of, recall_theme
+from tui.remembered import export_file, model_key, place_of, recall_theme
 from tui.settings import config_file, read_config
 from tui.start import Start
 from tui.themes import ANSI, OWN, ROUND, find_theme, next_theme, usual_theme
@@ -256,15 +258,18 @@ async def test_head_view_sentence_measure_and_epsilon_come_back(tiny_model: Tiny
         assert app.views.active is app.views.overview
 
 
-async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(tiny_copy: TinyModel) -> None:
+async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
+    tiny_copy: TinyModel, tmp_path: Path
+) -> None:
     model = str(tiny_copy("llama"))
     place = place_of(model_key(model, None))
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
-        await pilot.press("j", "j")
+        assert not app._notifications
+        await pilot.press("j", "j", "e", "j", "right", "tab", "ctrl+u", *str(tmp_path / "kept.csv"), "enter")
         await settle(pilot)
         app.conductor.restoring.keep()  # what the clock does every other second
         end = time.monotonic() + 5
-        while not place.exists() and time.monotonic() < end:
+        while not (place.exists() and export_file().exists()) and time.monotonic() < end:
             await pilot.pause(0.02)
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said
@@ -273,6 +278,21 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(tiny
     async with explorer(model, start=Start(model, is_restoring=True)) as (app, _):
         assert app.conductor.selected == Head("decoder", 0, 0)
         assert app.views.active is app.views.overview
+        assert app.conductor.exporting.choice == Choice(What.MODEL, "csv")
+        assert app.conductor.exporting.folder == tmp_path
+
+
+async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
+    model = str(tiny_model("llama"))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        (said,) = (str(each.message) for each in app._notifications)
+        assert said.startswith("nothing of this is remembered: /proc/version/attn-tui cannot be written: ")
+        await pilot.press("j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
 
 
 def test_the_command_line_takes_short_names_and_lists_all() -> None:

@@ -79,12 +79,18 @@ def offered(*lines: str, folder: Path | None = None, **environment: str) -> list
     return [[word.partition(",")[2] for word in answer.splitlines()] for answer in each]
 
 
+BASH = 'COMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3; _attn_tui_completion attn-tui; echo "${COMPREPLY[@]}"'
+"""Has bash complete a line."""
+
+
 def test_commands_options_and_choices_are_completed() -> None:
     wanted = {
         "attn-tui exp": ["export"],
         "attn-tui --ver": ["--version"],
         "attn-tui export demo ran": ["ranks"],
         "attn-tui export demo ranks --matrix Q": ["Q", "QK"],
+        "attn-tui export demo ranks --matrix q": ["Q", "QK"],
+        "attn-tui demo --theme co": ["colour-blind", "colour-blind-light"],
         "attn-tui demo --dtype f": ["float32", "float16"],
         "attn-tui demo --theme textual-": ["textual-dark", "textual-light"],
         "attn-tui demo --device c": ["cpu", "cuda"],
@@ -117,21 +123,21 @@ def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
         assert answer.splitlines()[-1] == "[]"
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shell", "ask"), [("bash", BASH), ("fish", "complete -C 'attn-tui export demo sp'")])
+def test_a_shell_completes_with_the_script(shell: str, ask: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
     program = tmp_path / "attn-tui"
     python = shutil.which("python")
     program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
     program.chmod(0o755)
     script = run_apart(
-        "import sys; sys.argv = ['attn-tui', 'completion', 'bash']; from tui.command_line import main; main()"
-    )
-    asked = (
-        f"{script}\nCOMP_WORDS=(attn-tui export demo sp); COMP_CWORD=3\n"
-        '_attn_tui_completion attn-tui; echo "${COMPREPLY[@]}"'
+        f"import sys; sys.argv = ['attn-tui', 'completion', '{shell}']; from tui.command_line import main; main()"
     )
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, env=os.environ | path, check=True)
+    done = subprocess.run(
+        [shell, "-c", f"{script}\n{ask}"], capture_output=True, text=True, env=os.environ | path, check=True
+    )
     assert done.stdout.split() == ["spectrum"]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.paths import look_up
@@ -222,18 +223,34 @@ async def test_a_hub_that_does_not_answer_can_be_left_at_once(hub: FakeHub) -> N
         assert app.conductor.is_open
 
 
+async def test_a_second_model_that_fails_leads_back_to_the_choice_of_the_first(hub: FakeHub) -> None:
+    async with opening_screen(options=EngineOptions(use_cache=False, other="no/where")) as (app, pilot, screen):
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen is not screen)
+        await until(pilot, lambda: "Enter opens demo" in words(app))
+        assert "the Hub has no model 'no/where'" in words(app)
+        await pilot.press(*str(MODEL_DIRECTORY), "enter")
+        await until(pilot, lambda: not isinstance(app.screen, ChooserScreen))
+        await settle(pilot)
+        assert app.conductor.is_open
+        assert not app.engine.is_comparing
+        assert app.failure == ""
+
+
 async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
-    for name in (str(tmp_path / "gone"), "somebody/deleted", str(tiny_model("gpt2"))):
+    for name in (str(tmp_path / "gone"), "demo", "somebody/deleted", str(tiny_model("gpt2"))):
         remember(name, outline(name))
-    async with opening_screen() as (_, _, screen):
+    async with opening_screen() as (app, _, screen):
+        assert re.search(r" demo .*just now", screen_text(app))
         recent = {name: each.missing for name, each in screen.list.models.items() if each.origin is Origin.RECENT}
     assert recent == {
         str(tiny_model("gpt2")): "", "somebody/deleted": "not on this machine", str(tmp_path / "gone"): "it is gone"
     }  # fmt: skip
     async with opening_screen(options=EngineOptions(keep_recent=False)) as (app, pilot, screen):
         assert list(screen.list.models) == ["demo"]
+        assert not re.search(r" demo .*just now", screen_text(app))
         before = recent_file().read_bytes()
         await pilot.press("enter")
         await settle(pilot)

@@ -77,6 +77,17 @@ def test_a_configuration_that_is_no_json(tiny_copy: TinyModel) -> None:
     assert "config.json is not readable JSON" in refusal("export", folder, "ranks")
 
 
+def test_code_that_comes_with_a_model_is_not_run_and_the_option_is_named(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    settings |= {"model_type": "xllama", "auto_map": {"AutoConfig": "own.Config", "AutoModel": "own.Model"}}
+    (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n", encoding="utf-8")
+    line = refusal("export", folder, "attention", "--text", "hi")
+    assert "--trust-remote-code; its spectra work" in line
+    assert not (folder / "ran").exists()
+
+
 @pytest.mark.parametrize("kept", [0, 7, 200, -8])
 def test_a_truncated_weight_file(tiny_copy: TinyModel, kept: int) -> None:
     file = tiny_copy("llama") / "model.safetensors"

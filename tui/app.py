@@ -79,7 +79,6 @@ class Explorer(Actions):
         self.started = started
         self.engine = engine
         engine.listen(self._pass_on)
-        self.failure = ""
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
@@ -133,12 +132,13 @@ class Explorer(Actions):
         await self.make_views(self.start)
         if self.start.config is not None:
             self.use_config(self.start.config)
+        if self.start.is_restoring:
+            self.run_worker(self.tell_what_is_not_kept(), group="state")
         if opening is not None and named is not None:
             self.conductor.open(opening)
             self.engine.remember(named)
             self.set_timer(PATIENCE, self.do_kept_keys)
         else:
-            self.screen.add_class("-choosing")
             self.choose_model(is_first=True)
             self.do_kept_keys()
 
@@ -161,11 +161,6 @@ class Explorer(Actions):
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
         return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help")
-
-    def fail(self, message: str) -> None:
-        """Leave, and say why once the terminal is back."""
-        self.failure = message
-        self.exit(return_code=1)
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""

@@ -46,6 +46,7 @@ class ChooserScreen(Modal[Opened | None]):
     ----------
     engine : of the model that is open, or one with none.
     is_first : whether the program is left with this screen.
+    trouble : what was wrong with what was chosen before.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +72,7 @@ class ChooserScreen(Modal[Opened | None]):
             self.models = models
             super().__init__()
 
-    def __init__(self, engine: Engine, *, is_first: bool) -> None:
+    def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "") -> None:
         super().__init__()
         self._engine = engine
         self._is_first = is_first
@@ -82,6 +83,8 @@ class ChooserScreen(Modal[Opened | None]):
         self.field = ModelField()
         self.list = FoundList()
         self.heading_line = Line(classes="chooser-heading")
+        self._trouble = Static(trouble, markup=False, id="chooser-trouble")
+        self._trouble.display = bool(trouble)
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
@@ -91,6 +94,7 @@ class ChooserScreen(Modal[Opened | None]):
             yield self.field
             yield self.heading_line
             yield self.list
+            yield self._trouble
             yield self.state
 
     def on_mount(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from engine.service.log import VARIABLE, write_log
 from engine.service.options import EngineOptions, limit_threads
@@ -25,6 +26,19 @@ def check_epsilon(ctx: click.Context, parameter: click.Parameter, value: float |
     if value is not None and not 0 < value < 1:
         raise click.BadParameter("ε is the share of the energy left out: between 0 and 1, such as 0.01")
     return value
+
+
+class AnyCase(click.Choice[str]):
+    """A choice whose words may be typed in any case; help and completion write them as they are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Take the word that is meant."""
+        meant = (each for each in self.choices if each.lower() == str(value).lower())
+        return super().convert(next(meant, value), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Offer the words that begin so."""
+        return [CompletionItem(each) for each in self.choices if each.lower().startswith(incomplete.lower())]
 
 
 def plain_place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -118,7 +132,7 @@ def engine_options(command: Command) -> Command:
             ),
             click.option(
                 "--dtype",
-                type=click.Choice(("auto", "float32", "bfloat16", "float16"), case_sensitive=False),
+                type=AnyCase(("auto", "float32", "bfloat16", "float16")),
                 default="auto",
                 help="In which the model runs a sentence; spectra are float64 always.",
             ),

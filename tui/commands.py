@@ -13,6 +13,7 @@ from engine.values.heads import MATRICES, STACKS
 from engine.values.views import VIEWS as WORKED_OUT
 from tui.command_options import (
     TABLE_OPTIONS,
+    AnyCase,
     check_epsilon,
     comparing_options,
     engine_options,
@@ -42,7 +43,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
     help=f"Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.\n\n\b\n{_LIST}",
 )
 @click.argument("model", shell_complete=complete_model)
-@click.argument("view", type=click.Choice(tuple(VIEWS), case_sensitive=False), metavar="VIEW")
+@click.argument("view", type=AnyCase(tuple(VIEWS)), metavar="VIEW")
 @click.option(
     "--layer", metavar="N", callback=plain_place, help="One layer; mean: the mean over the layers (attention)."
 )
@@ -54,11 +55,11 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 )
 @click.option(
     "--stack",
-    type=click.Choice(STACKS, case_sensitive=False),
+    type=AnyCase(STACKS),
     metavar="NAME",
     help="One stack of a model that has several.",
 )
-@click.option("--matrix", type=click.Choice(MATRICES, case_sensitive=False), help="One matrix.")
+@click.option("--matrix", type=AnyCase(MATRICES), help="One matrix.")
 @click.option("--text", help="The sentence.")
 @click.option(
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
@@ -68,7 +69,7 @@ _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @click.option(
     "--format",
-    type=click.Choice(("csv", "jsonl", "parquet", "npz"), case_sensitive=False),
+    type=AnyCase(("csv", "jsonl", "parquet", "npz")),
     help="How it is written, if not as FILE ends (.csv.gz and .jsonl.gz too).  [default: csv]",
 )
 @comparing_options
@@ -172,7 +173,7 @@ fish  attn-tui completion fish | source      in ~/.config/fish/config.fish
 
 
 @click.command(short_help="Print what completes words in a shell.", help=_COMPLETION)
-@click.argument("shell", type=click.Choice(tuple(SHELLS), case_sensitive=False))
+@click.argument("shell", type=AnyCase(tuple(SHELLS)))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print what makes a shell complete words."""

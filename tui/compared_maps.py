@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from rich.text import Text
 
@@ -14,12 +15,15 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.off import Off
 from engine.values.tables import Table
+from tui.drawing.spelling import map_with_parts
 from tui.panes.compare import ComparePane
 from tui.patience import patiently
 from tui.widgets.large_map import LargeMap
 from tui.widgets.map_grid import Titled
 
 NOTHING = "the compare view shows nothing yet; nothing was written"
+
+Shown = TypeVar("Shown", AttentionMap, PooledMap, LargeMap, AttentionMap | LargeMap)
 
 Read = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
@@ -33,12 +37,21 @@ class ComparedMaps:
     engine : who reads.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     draw : called when more has become known.
+    ascii_only : whether only ASCII characters are drawn.
     """
 
-    def __init__(self, engine: Engine, run: Callable[[Awaitable[None], str], None], draw: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        run: Callable[[Awaitable[None], str], None],
+        draw: Callable[[], None],
+        *,
+        ascii_only: bool,
+    ) -> None:
         self._engine = engine
         self._run = run
         self._draw = draw
+        self._ascii = ascii_only
         self._read: Read | None = None
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[Head, AttentionMap | LargeMap | EngineError] = {}
@@ -60,7 +73,7 @@ class ComparedMaps:
         for number, (head, name) in enumerate(zip(heads, names, strict=True)):
             found = self._maps[head]
             title = Text().append(*pane.graph.line_sign(number)).append(f" {name}")
-            maps.append(Titled(title, str(found) if isinstance(found, EngineError) else found))
+            maps.append(Titled(title, str(found) if isinstance(found, EngineError) else self._spelled(found)))
         pane.show_maps(f"{len(heads)} heads{_without(off)}", maps)
 
     def draw_difference(
@@ -72,9 +85,15 @@ class ComparedMaps:
             return
         title = f"{names[1]} less {names[0]}{_without(off)}"
         try:
-            pane.show_maps(title, [Titled(Text(title, "bold"), self._difference(pair, names))])
+            pane.show_maps(title, [Titled(Text(title, "bold"), self._spelled(self._difference(pair, names)))])
         except EngineError as error:
             pane.show_message(title, str(error))
+
+    def _spelled(self, shown: Shown) -> Shown:
+        """Write the tokens along a map as every map does; those of a long one come with what is in view."""
+        if isinstance(shown, LargeMap) or not isinstance(self._sentence, Sentence):
+            return shown
+        return map_with_parts(shown, self._sentence, ascii_only=self._ascii)
 
     def _difference(self, pair: tuple[Head, Head], names: tuple[str, str]) -> AttentionMap:
         """Put two heads' maps together.
@@ -147,7 +166,7 @@ class ComparedMaps:
             pane.maps.show_error(self._order.index(head), str(pooled))
         else:
             self._drawn[head] = pooled
-            pane.maps.receive(self._order.index(head), pooled)
+            pane.maps.receive(self._order.index(head), self._spelled(pooled))
 
     def table(self, heads: Sequence[Head]) -> Table:
         """List every weight of the heads' maps; of a long sentence's the blocks that are drawn.

@@ -56,8 +56,8 @@ class Comparing:
         self._text: str | None = None
         self._off = NOTHING_OFF
         self._spectra = ComparedSpectra(app.engine, weights, run, self.draw)
-        self._maps = ComparedMaps(app.engine, run, self.draw)
-        self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer)
+        self._maps = ComparedMaps(app.engine, run, self.draw, ascii_only=app.ascii_only)
+        self._heads = HeadsOfLayer(app.engine, outline, run, self._name_in_layer, ascii_only=app.ascii_only)
         app.tree_widget.pinned = frozenset()
 
     def select(self, name: Head | None) -> None:

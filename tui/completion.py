@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+class Fish(FishComplete):
+    """What the toolkit writes for fish, but that what follows a comma in a description stays."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split -m 1 ","')
+
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": Fish}
 """Who writes the script of each shell, and its answers."""
 
 FIRST_WORD = "attn-tui.first_word"
@@ -42,7 +49,10 @@ def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: s
     """Offer the themes."""
     from textual.theme import BUILTIN_THEMES
 
-    return [CompletionItem(name) for name in sorted(BUILTIN_THEMES) if name.startswith(incomplete)]
+    from tui.themes import OWN
+
+    names = sorted({"dark", "light", *OWN, *BUILTIN_THEMES})
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def complete_device(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

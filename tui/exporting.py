@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.service.files import unused_path
-from engine.service.formats import check_format
+from engine.service.formats import FORMATS, check_format
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
+from tui.remembered import Exported
 from tui.writing import Writing
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Exporting:
     def begin(self, outline: ModelOutline, asking: Asking) -> None:
         """Write what there is of a model that has been opened."""
         self._outline, self._asking = outline, asking
+        last = self._conductor.restoring.exported
+        if last.what in What.__members__:
+            self.choice = Choice(What[last.what], last.format if last.format in (*FORMATS, "npz") else "csv")
+        self.folder = Path(last.folder) if last.folder else None
 
     @property
     def view(self) -> str:
@@ -157,8 +162,18 @@ class Exporting:
         path = path or self.suggest(choice)
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
+        self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
         return await jobs.write(choice, path, self._table_name())
+
+
+def _folder_of(path: Path) -> str:
+    """Name the folder of a file; nothing where that is the one the program was started in."""
+    try:
+        folder = path.parent.resolve()
+        return "" if folder == Path.cwd() else str(folder)
+    except (OSError, RuntimeError):
+        return ""
 
 
 def _of(selected: Head | None) -> str:

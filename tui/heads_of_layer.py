@@ -13,6 +13,7 @@ from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.tables import Table
+from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
 from tui.key_names import key_of
 from tui.panes.heads import HeadsPane
@@ -34,6 +35,7 @@ class HeadsOfLayer:
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     name_of : gives what is written over a head's map.
+    ascii_only : whether only ASCII characters are drawn.
     """
 
     def __init__(
@@ -42,11 +44,14 @@ class HeadsOfLayer:
         outline: ModelOutline,
         run: Callable[[Awaitable[None], str], None],
         name_of: Callable[[Head], str],
+        *,
+        ascii_only: bool,
     ) -> None:
         self._engine = engine
         self._outline = outline
         self._run = run
         self._name_of = name_of
+        self._ascii = ascii_only
         self._shown: Shown | None = None
         self._maps: dict[int, PooledMap] = {}
         self._selected: Head | None = None
@@ -118,7 +123,8 @@ class HeadsOfLayer:
             maps[number] = pooled
             if sentence.is_long or number + 1 == len(names):
                 self._shown, self._maps = (layer, text, off, tiles), maps
-                pane.show(layer, f"{title}  {notice}".rstrip(), tiles, names, maps)
+                shown = {head: map_with_parts(each, sentence, ascii_only=self._ascii) for head, each in maps.items()}
+                pane.show(layer, f"{title}  {notice}".rstrip(), tiles, names, shown)
                 pane.select(self._selected)
 
     async def _pooled(

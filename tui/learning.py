@@ -58,7 +58,7 @@ class Learning:
         except Superseded:
             return
         except EngineError as error:
-            self._app.fail(str(error))
+            self._app.refuse_pair(str(error))
             return
         self._app.show_model(line_of_two(comparison))
         self._weights.pair(short_name(comparison.other))

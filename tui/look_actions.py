@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from tui.key_groups import PROGRAM
 from tui.key_names import key_of
 from tui.parts import Parts
-from tui.remembered import remember_theme
+from tui.remembered import remember_theme, trouble
 from tui.settings import Config
 from tui.themes import ANSI, SHORT, next_theme
 
@@ -57,6 +57,11 @@ class LookActions(Parts):
         """Keep what is looked at for the next start, if that is wanted."""
         if self.is_ready:
             self.conductor.restoring.finish()
+
+    async def tell_what_is_not_kept(self) -> None:
+        """Say where nothing can be kept for the next start; the program goes on without."""
+        if said := await asyncio.to_thread(trouble):
+            self.notify(said, severity="warning", markup=False, timeout=6)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
         """Take other keys, and name those where a text does so all the time."""

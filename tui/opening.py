@@ -16,6 +16,7 @@ from tui.parts import Parts
 from tui.start import Start
 
 if TYPE_CHECKING:
+    from engine.service.engine import Engine
     from engine.values.model import ModelOutline
     from tui.chooser import Opened
     from tui.views import Views
@@ -33,12 +34,26 @@ class ModelActions(Parts):
         if self.conductor.is_open:
             self.choose_model(is_first=False)
 
-    def choose_model(self, *, is_first: bool) -> None:
-        """Show the opening screen; what is chosen there is opened there, too."""
+    def choose_model(self, *, is_first: bool, trouble: str = "") -> None:
+        """Show the opening screen, with what was wrong before; what is chosen there is opened there, too."""
         from tui.chooser import ChooserScreen
 
         self.clear_notifications()
-        self.push_screen(ChooserScreen(self.engine, is_first=is_first), self._chosen)
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble), self._chosen)
+
+    def refuse_pair(self, why: str) -> None:
+        """Leave where both models were named; where the first was chosen here, let another one be chosen."""
+        if self.start.model is not None:
+            self.fail(why)
+        else:
+            self.run_worker(self._choose_again(why), group="change model")
+
+    async def _choose_again(self, why: str) -> None:
+        """Put the model away that was chosen, and go back to where it was."""
+        await self._put_away(self.start)
+        self.tree_widget.clear()
+        self.model_line.show("")
+        self.choose_model(is_first=True, trouble=why)
 
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""
@@ -48,24 +63,11 @@ class ModelActions(Parts):
             self.exit()
 
     async def _change_to(self, opened: Opened) -> None:
-        """Put the present model away with everything that shows it, and begin with another.
-
-        Views and what decides about them are made anew, so that nothing of the old model can be left in them.
-        """
+        """Put the present model away, and begin with another."""
         start = self._start_with(opened)
         view, is_zoomed = self.views.active.view, self.views.has_class("-zoomed")
         is_in_tree = self.tree_widget.has_focus
-        self.conductor.close()
-        self._conductor = None  # keys that need the views wait for the new ones
-        self.engine.close()
-        self.engine = opened.engine
-        self.tree_widget.off = frozenset()
-        self.screen_stack[0].set_focus(self.tree_widget)
-        self.sentence_input.value = ""
-        self.screen_stack[0].remove_class("-choosing")
-        with self.batch_update():
-            await self.views.remove()
-            await self.make_views(start)
+        await self._put_away(start, opened.engine)
         self.views.set_class(is_zoomed, "-zoomed")
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
@@ -73,6 +75,22 @@ class ModelActions(Parts):
         self._return_to(view, self.views, is_in_tree)
         self.refresh_bindings()
         await self._remember(opened)
+
+    async def _put_away(self, start: Start, engine: Engine | None = None) -> None:
+        """Put the present model away with everything that shows it; another engine may take the place of its own.
+
+        Views and what decides about them are made anew, so that nothing of the old model can be left in them.
+        """
+        self.conductor.close()
+        self._conductor = None  # keys that need the views wait for the new ones
+        self.engine.close()
+        self.engine = engine or self.engine
+        self.tree_widget.off = frozenset()
+        self.screen_stack[0].set_focus(self.tree_widget)
+        self.sentence_input.value = ""
+        with self.batch_update():
+            await self.views.remove()
+            await self.make_views(start)
 
     def _return_to(self, view: str, views: Views, is_in_tree: bool) -> None:
         """Look at the view that was looked at before, where the model has it."""

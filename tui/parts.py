@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tui.frame import Frame
 from tui.key_line import KeyLine
+from tui.panes.line import Line
 from tui.prompt import Prompt
 from tui.sentence_input import SentenceInput
 from tui.start import Start
@@ -26,6 +27,8 @@ class Parts(Frame):
     engine : what answers.
     ascii_only : whether only ASCII characters are drawn.
     tree_widget, sentence_input : where the focus can go from anywhere.
+    model_line : the model's facts at the top.
+    failure : why the program was left, where that has a reason.
     key_line : the keys at the foot, in whose place a word can be said.
     prompt : the question at the foot.
     keys_pressed : how many keys have been pressed.
@@ -37,6 +40,7 @@ class Parts(Frame):
     ascii_only: bool
     tree_widget: HeadTree
     sentence_input: SentenceInput
+    model_line: Line
     key_line: KeyLine
     prompt: Prompt
     start: Start
@@ -44,6 +48,7 @@ class Parts(Frame):
     def __init__(self) -> None:
         super().__init__()
         self.keys_pressed = 0
+        self.failure = ""
         self._views: Views | None = None
         self._conductor: Conductor | None = None
         self.sentences: Sentences | None = None
@@ -64,6 +69,11 @@ class Parts(Frame):
     def is_ready(self) -> bool:
         """Whether the views are there."""
         return self._conductor is not None
+
+    def fail(self, message: str) -> None:
+        """Leave, and say why once the terminal is back."""
+        self.failure = message
+        self.exit(return_code=1)
 
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""

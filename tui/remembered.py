@@ -1,4 +1,4 @@
-"""What was looked at last, kept in small files: one for each model, and one for the theme."""
+"""What was looked at last, kept in small files: one for each model, one for the theme, one for what was exported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+import tempfile
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,53 @@ def recall_theme() -> str | None:
 def remember_theme(name: str) -> None:
     """Keep a theme that was chosen."""
     _write(theme_file(), {"theme": name})
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written last, and where to; what is not known is empty.
+
+    Attributes
+    ----------
+    what : the name of a `tui.choice.What`.
+    format : as what a table was written.
+    folder : where to, if that was not where the program was started.
+    """
+
+    what: str = ""
+    format: str = ""
+    folder: str = ""
+
+
+def export_file() -> Path:
+    """Say where it is kept what was written last."""
+    return state_directory() / "export.json"
+
+
+def recall_export() -> Exported:
+    """Read what was written last; a folder that is gone is forgotten."""
+    said = _read(export_file())
+    found = Exported(**{one.name: said[one.name] for one in fields(Exported) if isinstance(said.get(one.name), str)})
+    with contextlib.suppress(OSError, ValueError):
+        if Path(found.folder).is_absolute() and Path(found.folder).is_dir():
+            return found
+    return replace(found, folder="")
+
+
+def remember_export(exported: Exported) -> None:
+    """Keep what was written."""
+    _write(export_file(), asdict(exported))
+
+
+def trouble() -> str:
+    """Say why nothing can be kept, where that is so."""
+    folder = state_directory()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"nothing of this is remembered: {folder} cannot be written: {error.strerror or error}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import VIEWS
-from tui.remembered import LONGEST, Remembered, model_key, recall, remember
+from tui.remembered import (
+    LONGEST,
+    Exported,
+    Remembered,
+    model_key,
+    recall,
+    recall_export,
+    remember,
+    remember_export,
+)
 from tui.start import Start
 from tui.weights import EPSILON
 
@@ -43,6 +52,7 @@ class Restoring:
         self._last = Remembered()
         self._kept = Remembered()
         self._writer: threading.Thread | None = None
+        self.exported = Exported()
         self._timer = app.set_interval(CALM, self.keep) if start.is_restoring else None
 
     async def recall(self, outline: ModelOutline) -> None:
@@ -52,7 +62,14 @@ class Restoring:
         if self._start.is_restoring:
             key = model_key(outline.name, self._app.engine.revision)
             self._last = self._kept = await asyncio.to_thread(recall, key)
+            self.exported = await asyncio.to_thread(recall_export)
             self._key = key
+
+    def keep_export(self, exported: Exported) -> None:
+        """Keep what was written for the next start, off the event loop."""
+        if self._start.is_restoring and exported != self.exported:
+            self.exported = exported
+            threading.Thread(target=remember_export, args=(exported,), daemon=True).start()
 
     @property
     def head(self) -> Head | None:

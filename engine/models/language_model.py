@@ -15,9 +15,9 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models.checkpoint import Tensors
-from engine.models.load import class_named, first_line
+from engine.models.load import class_named
 from engine.models.projections import sibling
-from engine.models.tokens import silence
+from engine.models.tokens import first_line, silence
 from engine.models.vocabulary import UNEMBEDDINGS
 from engine.values.errors import EngineError
 

@@ -11,14 +11,9 @@ import torch
 import transformers
 
 from engine.models.source import Loaded
-from engine.models.tokens import Tokenizer, silence, visible
+from engine.models.tokens import Tokenizer, first_line, silence
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
-
-
-def first_line(error: BaseException) -> str:
-    """Take the part of an error's text that fits one line."""
-    return visible(str(error).strip().partition("\n")[0]) or type(error).__name__
 
 
 def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remote_code: bool) -> Loaded:

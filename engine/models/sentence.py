@@ -23,7 +23,6 @@ from engine.models.interventions import Outputs
 from engine.models.kept import KeptReading, KeptReadings
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
-from engine.models.load import first_line
 from engine.models.loaded_modules import attention_in, scoring_projections
 from engine.models.maps import MapReader, Pausing, Tokens
 from engine.models.outline import Anatomy
@@ -31,6 +30,7 @@ from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
+from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, observe
 from engine.values.attention import Sentence

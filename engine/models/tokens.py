@@ -58,6 +58,14 @@ def visible(text: str) -> str:
     )
 
 
+def first_line(error: BaseException) -> str:
+    """Take the part of an error's text that fits one line; of code that may not run, say what to do about it."""
+    said = str(error).strip()
+    if isinstance(error, ValueError) and "trust_remote_code" in said:
+        return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+    return visible(said.partition("\n")[0]) or type(error).__name__
+
+
 def _is_broken(raw: bytes) -> bool:
     """Say whether bytes are no whole characters."""
     try:
@@ -101,9 +109,8 @@ class Tokenizer:
                 directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
         except Exception as error:  # whatever a damaged or missing file raises
-            reason = visible(str(error).strip().partition("\n")[0])
             raise EngineError(
-                f"{directory} has no tokenizer that opens ({reason}); its spectra work, attention needs one"
+                f"{directory} has no tokenizer that opens ({first_line(error)}); its spectra work, attention needs one"
             ) from error
         if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):  # what is made where no file is
             raise EngineError(

@@ -25,8 +25,10 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     with_recent : whether those opened before are looked for.
     """
     size = sum(each.stat().st_size for each in MODEL_DIRECTORY.iterdir())
-    demo = FoundModel(DEMO, Origin.DEMO, size, 0.0, *settings_of(MODEL_DIRECTORY))
-    yield (demo, *(each for each in recent_models() if with_recent and each.name != DEMO))
+    recent = recent_models() if with_recent else ()
+    used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
+    demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
+    yield (demo, *(each for each in recent if each.name != DEMO))
     from engine.models.catalogue import cached_models  # after what needs no library of the Hub
 
     some: list[FoundModel] = []

@@ -7,13 +7,17 @@ A special token that the tokenizer added stands in one pair of signs, one that w
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from engine.values.attention import Sentence, TokenKind
+from engine.values.attention import AttentionMap, PooledMap, Sentence, TokenKind
 from tui.drawing.text import fit, harmless, in_ascii
+
+AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -80,6 +84,14 @@ def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool 
         spelled(token, "text", whole, part) if whole else token
         for token, (_, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
     )
+
+
+def map_with_parts(shown: AnyMap, sentence: Sentence, *, ascii_only: bool = False) -> AnyMap:
+    """Write the tokens along a map of a sentence that are some bytes of a text as parts of it."""
+    if not sentence.wholes or ascii_only:
+        return shown
+    queries, keys = (with_parts(tokens, sentence) for tokens in (shown.query_tokens, shown.key_tokens))
+    return replace(shown, query_tokens=queries, key_tokens=keys)
 
 
 def _parts(spellings: Sequence[tuple[TokenKind, str]]) -> Iterator[int]:

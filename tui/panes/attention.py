@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
-from typing import TypeVar
 
 from rich.text import Text
 from textual import on
@@ -14,7 +12,7 @@ from textual.widget import Widget
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
 from engine.values.heads import Head, MapName
 from tui.drawing.levels import Scale
-from tui.drawing.spelling import with_parts
+from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless
 from tui.key_names import key_of
 from tui.messages import CellMoved
@@ -22,8 +20,6 @@ from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
-
-AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
 
 
 class Averaging(Enum):
@@ -90,18 +86,8 @@ class AttentionPane(Pane):
         self.shown, self.shown_name = maps.select(name.head), name
         self._message = ""
         self._set_title(title, maps.sentence.notice)
-        self.heatmap.show(self._spelled(self.shown, maps.sentence))
+        self.heatmap.show(map_with_parts(self.shown, maps.sentence, ascii_only=self._ascii_only))
         self._refresh_lines()
-
-    def _spelled(self, shown: AnyMap, sentence: Sentence) -> AnyMap:
-        """Name the tokens of a map that are some bytes of a character as the coloured text does."""
-        if not sentence.wholes:
-            return shown
-        queries, keys = (
-            with_parts(tokens, sentence, ascii_only=self._ascii_only)
-            for tokens in (shown.query_tokens, shown.key_tokens)
-        )
-        return replace(shown, query_tokens=queries, key_tokens=keys)
 
     def begin_large(self, large: LargeMap) -> None:
         """Ask for what is to be seen of a long sentence's map; what is on screen stays until it comes."""
@@ -115,7 +101,7 @@ class AttentionPane(Pane):
         self._set_title(
             title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
         )
-        self.heatmap.receive(self._spelled(pooled, sentence))
+        self.heatmap.receive(map_with_parts(pooled, sentence, ascii_only=self._ascii_only))
         self._refresh_lines()
 
     def show_message(self, title: str, message: str) -> None:
