@@ -118,22 +118,26 @@ def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:
 
 def _differing(before: list[Cell], after: list[Cell]) -> Iterator[tuple[int, int]]:
     """Find the runs of cells that differ; where any is, or was, part of what is sent as it is, all are one run."""
-    if VERBATIM in (after[0][1], *(look for _, look in before)):
+    if after[0][1] is VERBATIM or any(look is VERBATIM for _, look in before):
         yield 0, len(after)
         return
     start = stop = 0
     for place, (old, new) in enumerate(zip(before, after, strict=True)):
         if old == new or place < stop:
             continue
-        first, last = _word(after, place)
-        if stop and (
-            first - stop > GAP or any(_joined(after[stop - 1][1], look) is None for _, look in after[stop:first])
-        ):
+        first, last = (place, place + 1) if new[0] == " " else _word(after, place)
+        if 0 < stop < first and not _is_bridged(after, stop, first):
             yield start, stop
             stop = 0
         start, stop = start if stop else first, last
     if stop:
         yield start, stop
+
+
+def _is_bridged(cells: list[Cell], stop: int, first: int) -> bool:
+    """Say whether cells that are as they should be are few and look as those before them."""
+    look = cells[stop - 1][1]
+    return first - stop <= GAP and all(_joined(look, other) is not None for _, other in cells[stop:first])
 
 
 def _word(cells: list[Cell], place: int) -> tuple[int, int]:
@@ -151,11 +155,11 @@ def _word(cells: list[Cell], place: int) -> tuple[int, int]:
 def _runs(row: int, column: int, cells: list[Cell]) -> Iterator[Run]:
     """Join neighbours of one look."""
     text, look = cells[0]
-    if look == VERBATIM:
+    if look is VERBATIM:
         yield Run(row, column, text, look)
         return
     for character, other in cells[1:]:
-        joined = _joined(look, other)
+        joined = look if other is look else _joined(look, other)
         if joined is None:
             yield Run(row, column, text, look)
             column += len(text)

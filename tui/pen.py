@@ -91,7 +91,7 @@ def written(runs: Sequence[Run]) -> str:
 def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
     """Sort what is sent as it is, and may be wider than it seems, before what stands behind it."""
     attributes, ground, ink = run.look
-    return run.look != VERBATIM, attributes, ground, ink or ""
+    return run.look is not VERBATIM, attributes, ground, ink or ""
 
 
 def _in_order(runs: Iterable[Run]) -> str:
@@ -105,7 +105,7 @@ def _in_order(runs: Iterable[Run]) -> str:
         elif run.column > column:
             step = run.column - column
             parts.append(f"\x1b[{step if step > 1 else ''}C")
-        if run.look == VERBATIM:
+        if run.look is VERBATIM:
             codes, now = "" if now == PLAIN else "0", PLAIN
             row = -1  # how far such text takes the cursor is for the terminal to say
         else:
