@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterator
 
 import numpy as np
-from textual.strip import Strip
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -20,7 +19,6 @@ def disagreements(app: Explorer) -> Iterator[str]:
     """Say what does not agree."""
     yield from _in_selection(app)
     yield from _in_focus(app)
-    yield from _on_the_terminal(app)
 
 
 def _in_selection(app: Explorer) -> Iterator[str]:
@@ -48,30 +46,6 @@ def _in_focus(app: Explorer) -> Iterator[str]:
         yield f"{focused!r} has the focus and is not to be seen"
     if not app.views.active.region.area:
         yield f"{app.views.active!r} is active and not to be seen"
-
-
-def _on_the_terminal(app: Explorer) -> Iterator[str]:
-    """Compare what was sent bit by bit with what the screen shows."""
-    painted = app._painted._lines
-    if not painted:
-        return
-    whole, shown = (_picture(lines) for lines in (app.screen._compositor.render_strips(), painted))
-    wrong = [cell for cell in whole if whole[cell] != shown.get(cell)]
-    if wrong:
-        cell = wrong[0]
-        yield f"{len(wrong)} cells are stale; at {cell} stands {shown.get(cell)} instead of {whole[cell]}"
-
-
-def _picture(lines: list[Strip]) -> dict[tuple[int, int], tuple[str, str]]:
-    """Give the cells of lines, each with its character and its style."""
-    cells: dict[tuple[int, int], tuple[str, str]] = {}
-    for y, strip in enumerate(lines):
-        x = 0
-        for text, style, _ in strip:
-            for character in text:
-                cells[y, x] = (character, str(style))
-                x += 1
-    return cells
 
 
 async def compare(app: Explorer, head: Head) -> None:

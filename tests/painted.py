@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
 import pytest
 from rich.cells import cell_len
@@ -17,7 +18,17 @@ NASTY = [
 ]  # fmt: skip
 """Tokens with markup, escape sequences, wide and combining characters, emoji joined and coloured, half surrogates."""
 
-_PIECE = re.compile(r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)")
+_PIECE = re.compile(
+    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<right>\d*)C|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)"
+)
+
+_STYLE = re.compile(
+    r"(?P<ink>38;2;\d+;\d+;\d+|38;5;\d+|39|3\d|9\d)|(?P<ground>48;2;\d+;\d+;\d+|48;5;\d+|4[0-79]|10\d)|\d+"
+)
+"""One code of a style, of which those of the colours may be long; 49 and 39 are the terminal's own colours."""
+
+_ENDED = {"22": {"1", "2"}, "23": {"3"}, "24": {"4", "21"}, "25": {"5", "6"}, "27": {"7"}, "28": {"8"}, "29": {"9"}}
+"""What each code that ends attributes ends."""
 
 
 def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +36,37 @@ def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a terminal writes: its attributes, and the codes of the colours of the letters and behind them."""
+
+    attributes: frozenset[str] = frozenset()
+    ink: str = ""
+    ground: str = ""
+
+    def after(self, codes: str) -> Style:
+        """Give the style after more codes."""
+        now = self
+        for code in _STYLE.finditer(codes or "0"):
+            if code["ink"]:
+                now = replace(now, ink="" if code[0] == "39" else code[0])
+            elif code["ground"]:
+                now = replace(now, ground="" if code[0] == "49" else code[0])
+            elif code[0] == "0":
+                now = Style()
+            elif code[0] in _ENDED:
+                now = replace(now, attributes=now.attributes - _ENDED[code[0]])
+            else:
+                assert code[0] in {"1", "2", "3", "4", "5", "6", "7", "8", "9", "21"}, code[0]
+                now = replace(now, attributes=now.attributes | {code[0]})
+        return now
+
+    def of(self, character: str) -> str:
+        """Give the codes of what is seen of it; of a blank the colour of letters only where an attribute shows it."""
+        ink = self.ink if character != " " or self.attributes & {"4", "7", "9", "21"} else ""
+        return ";".join(each for each in (*sorted(self.attributes, key=int), ink, self.ground) if each)
 
 
 class TerminalPicture:
@@ -36,7 +78,7 @@ class TerminalPicture:
     def write(self, data: str) -> None:
         """Show what is written; anything but text, styles and moves of the cursor is an error."""
         row = column = 0
-        style = ""
+        style = Style()
         position = 0
         while position < len(data):
             piece = _PIECE.match(data, position)
@@ -44,8 +86,10 @@ class TerminalPicture:
             position = piece.end()
             if piece["row"]:
                 row, column = int(piece["row"]) - 1, int(piece["column"]) - 1
+            elif piece["right"] is not None:
+                column += int(piece["right"] or 1)
             elif piece["style"] is not None:
-                style = "" if piece["style"] in ("", "0") else piece["style"]
+                style = style.after(piece["style"])
             elif piece["text"]:
                 for character in piece["text"]:
                     width = cell_len(character)
@@ -53,8 +97,9 @@ class TerminalPicture:
                         before = self.cells[row, column - 1]
                         self.cells[row, column - 1] = (before[0] + character, before[1])
                     for cell in range(width):
-                        self.cells[row, column + cell] = (character if cell == 0 else "", style)
+                        self.cells[row, column + cell] = (character if cell == 0 else "", style.of(character))
                     column += width
+        assert style == Style(), "what is written next by others would be in a style left over"
 
     def line(self, row: int, left: int = 0, right: int | None = None) -> str:
         """Give the text of one line."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Literal
+
 import pytest
 from rich.console import Console, RenderableType
 from rich.segment import Segment
@@ -18,7 +21,14 @@ from tests.painted import NASTY, TerminalPicture, good_terminal
 from tui.painting import Painted, Repaint
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
-RED, BLUE = Style.parse("red"), Style.parse("on blue")
+RED, BLUE, GREY, UNDERLINED = map(Style.parse, ("red", "on blue", "#010203", "underline"))
+
+STYLES = [
+    "none", "red", "on blue", "#102030 on #405060", "bold white on #405060", "dim", "bold dim", "default on default",
+    "reverse #102030", "underline2 on blue", "not bold italic", "strike on #405060", "#102030",
+    "bright_red on bright_blue",
+]  # fmt: skip
+TEXTS = ["head", " ", "   ", "0.25", "██", "▁", "L0H1 ", "日", "é", "│", "e\u0301", "\U0001f44d"]
 
 
 def line(*parts: tuple[str, Style]) -> ChopsUpdate:
@@ -38,17 +48,55 @@ def test_what_is_there_already_is_not_sent_again() -> None:
     assert sent(painted, line(("he", RED), ("ads", RED))) == ""
 
 
-def test_only_the_segments_that_changed_are_sent() -> None:
+def test_only_the_word_that_changed_is_sent() -> None:
     painted = Painted()
-    sent(painted, line(("a" * 30, RED)))
-    assert sent(painted, line(("a" * 20, RED), ("ab", RED), ("a" * 8, RED))) == "\x1b[1;21H\x1b[31mab\x1b[0m"
+    sent(painted, line(("rank 12 of 64 │││││", RED)))
+    assert sent(painted, line(("rank 13 of 64 ││ ││", RED))) == "\x1b[1;6H\x1b[31m13\x1b[9C \x1b[0m"
 
 
-def test_segments_far_from_each_other_are_sent_by_themselves() -> None:
+def test_what_is_set_already_is_not_said_again() -> None:
     painted = Painted()
     sent(painted, line(("head", RED), (" " * 20, BLUE), ("rank", RED)))
-    written = sent(painted, line(("tail", RED), (" " * 20, BLUE), ("norm", RED)))
-    assert written == "\x1b[1;1H\x1b[31mtail\x1b[0m\x1b[1;25H\x1b[31mnorm\x1b[0m"
+    written = sent(painted, line(("tail", RED), ("  ", BLUE + RED), (" " * 18, BLUE), ("norm", RED + UNDERLINED)))
+    assert written == "\x1b[1;1H\x1b[31mtail\x1b[20C\x1b[4mnorm\x1b[0m"  # a blank shows no colour of letters
+
+
+def test_what_ends_is_ended_by_itself() -> None:
+    painted = Painted()
+    after = line(("head", RED + BLUE + UNDERLINED), ("rank", RED + BLUE), ("norm", Style()))
+    assert sent(painted, after) == "\x1b[1;1H\x1b[4;31;44mhead\x1b[24mrank\x1b[39;49mnorm"
+
+
+def test_what_is_of_one_style_is_sent_together_where_that_is_shorter() -> None:
+    painted = Painted()
+    lines = [Strip([Segment("head", RED), Segment("rank", GREY)]) for _ in range(2)]
+    written = sent(painted, ChopsUpdate([{0: each} for each in lines], [(0, 0, 8), (1, 0, 8)], [[8], [8]]))
+    grey, red = "38;2;1;2;3", "31"
+    assert written == (f"\x1b[1;1H\x1b[{red}mhead\x1b[2;1Hhead\x1b[1;5H\x1b[{grey}mrank\x1b[2;5Hrank\x1b[0m")
+
+
+@pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
+def test_changes_at_random_leave_the_picture_that_the_whole_makes(
+    system: Literal["standard", "256", "truecolor"],
+) -> None:
+    console = Console(color_system=system, force_terminal=True, width=40)
+    draw = Random(system)
+    of_system = Style.from_meta({"system": system})  # a style keeps the codes that it was first written with
+    styles = [Style.parse(each) + of_system for each in STYLES]
+    painted, reduced = Painted(), TerminalPicture()
+    for _ in range(100):
+        chops: list[dict[int, Strip | None]] = []
+        for _row in range(3):
+            pieces = [Segment(draw.choice(TEXTS), draw.choice(styles)) for _ in range(12)]
+            whole_line = Strip(pieces).extend_cell_length(40).crop(0, 40)
+            chops.append({0: whole_line.crop(0, 20), 20: whole_line.crop(20)})
+        spans = [(row, *draw.choice([(0, 20), (20, 40), (0, 40)])) for row in range(3) if draw.random() < 0.7]
+        update = ChopsUpdate(chops, spans or [(0, 0, 40)], [[20, 40]] * 3)
+        before, whole = dict(reduced.cells), TerminalPicture()
+        whole.cells = before
+        whole.write(update.render_segments(console))
+        reduced.write(Repaint(painted, update).render_segments(console))
+        assert reduced.cells == whole.cells
 
 
 def test_another_style_is_a_change() -> None:
@@ -111,7 +159,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Shown:
 
 WALK = (
     *"wljms", "full_stop", *"1tjm3jas1lbzt2zj", "right_square_bracket", "right_curly_bracket", "minus",
-    "question_mark", "escape", *"tGgix",
+    "question_mark", "escape", *"3zjTjlkTpl", "right_square_bracket", *"pCljhCAl", "right_curly_bracket", *"jAtGgix",
 )  # fmt: skip
 """Keys that change everything there is to change."""
 

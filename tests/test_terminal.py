@@ -20,7 +20,7 @@ from tests.terminal import COMMAND, Terminal
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 """What a terminal is sent to show its other screen, and to go back."""
 
-KEPT = re.compile(r"\x1b\[\d+;\d+H|\x1b\[[\d;]*m|[^\x00-\x1f](?![^\x1b]*\x07)")
+KEPT = re.compile(r"\x1b\[\d+;\d+H|\x1b\[\d*C|\x1b\[[\d;]*m|[^\x00-\x1f](?![^\x1b]*\x07)")
 """Of what a terminal is sent: moves of the cursor, styles and characters."""
 
 DEEP_IN_WORK = (

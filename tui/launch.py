@@ -17,6 +17,10 @@ from tui.status_line import StatusLine
 NO_TERMINAL = "the explorer needs a terminal; for files and pipes use: attn-tui export MODEL VIEW"
 """Said where keys cannot be read, or no screen drawn."""
 
+SWITCH_SECONDS = 0.0005
+"""How long the event loop waits for a thread that computes in Python, each time that it wants its turn; else 5 ms, and
+while a large table was being written beside it the waits came to 100 ms."""
+
 LAST_SECONDS = 0.05
 """How long a file that is being written has to be taken away when the explorer is left."""
 
@@ -31,6 +35,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     if not _has_terminal():
         _refuse_without_terminal(start.model, options)
     rest_collector()
+    sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, is_all=True)
     engine.stop(LAST_SECONDS)

@@ -1,9 +1,8 @@
 """What the terminal shows, so that of every update only what differs is sent.
 
 The toolkit sends whole regions: of a tree whose cursor moves, of a map of which some cells change, of a screen on which
-the focus moves on. Over a slow line that is what a person waits for. What is sent are whole segments, that is cells of
-one style that were written together, such as a word or a number: moving the cursor past a few cells takes more bytes
-than sending them.
+the focus moves on. Over a slow line that is what a person waits for. What is sent are the cells that differ, and of a
+word or a number all of it.
 """
 
 from __future__ import annotations
@@ -11,24 +10,34 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.control import Control
-from rich.segment import Segment
-from rich.style import Style
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS, Console, ConsoleOptions, RenderResult
+from rich.segment import ControlType, Segment
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
-GAP = 8
+from tui.pen import VERBATIM, Look, Run, looks, written
+
+GAP = 3
 """Cells that are as they should be and are sent all the same, where skipping them would take a move of the cursor."""
 
-_UNKNOWN = "\0"
+Cell = tuple[str, Look]
+"""A character and how it looks; of a piece that is sent as it is, the first cell has all of it."""
+
+_UNKNOWN: Cell = ("\0", VERBATIM)
 """What stands for a cell of which nothing is known; no cell that is painted is like it."""
 
+_BEHIND: Cell = ("", VERBATIM)
+"""What stands for the further cells of a piece that is sent as it is."""
+
 _NARROW = re.compile(
-    r"[ -~\0\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2070-\u209f"
+    r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2070-\u209f"
     r"\u2190-\u22ff\u2500-\u25ff\u2800-\u28ff]*"
 ).fullmatch
 """Whether every character of a text is certain to take one cell, whatever follows it."""
+
+_IS_OF_A_WORD = re.compile(r"[\w.]").match
+"""Whether a character belongs to a word or a number."""
 
 Piece = tuple[int, int, Strip]
 """Row, column, and what is painted there."""
@@ -38,13 +47,13 @@ class Painted:
     """The cells of the terminal as they were last painted."""
 
     def __init__(self) -> None:
-        self._lines: list[Strip] = []
+        self._lines: list[list[Cell]] = []
 
     def forget(self) -> None:
         """Know nothing of the terminal any more, such as when it has another size or was in other hands."""
         self._lines = []
 
-    def differences(self, update: ChopsUpdate | LayoutUpdate) -> Iterator[Piece]:
+    def differences(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> Iterator[Run]:
         """Give what an update changes, and remember it."""
         if isinstance(update, LayoutUpdate):
             pieces = [(y, 0, Strip.join(line)) for y, line in enumerate(update.strips)]
@@ -52,16 +61,16 @@ class Painted:
         else:
             pieces = list(_pieces(update))
             width, height = update.chop_ends[0][-1] if update.chop_ends else 0, len(update.chops)
-        if len(self._lines) != height or any(line.cell_length != width for line in self._lines[:1]):
-            self._lines = [Strip([Segment(_UNKNOWN * width)], width) for _ in range(height)]
+        if len(self._lines) != height or any(len(line) != width for line in self._lines[:1]):
+            self._lines = [[_UNKNOWN] * width for _ in range(height)]
+        system = COLOR_SYSTEMS[console.color_system or "truecolor"]
         for y, x, strip in pieces:
-            before = self._lines[y]
-            end = x + strip.cell_length
-            runs = list(_differing(before.crop(x, end), strip))
-            if runs:
-                self._lines[y] = Strip.join([before.crop(0, x), strip, before.crop(end)]).simplify()
-            for start, stop in runs:
-                yield y, x + start, strip.crop(start, stop)
+            line, end = self._lines[y], x + strip.cell_length
+            before, after = line[x:end], _cells(strip, system, console)
+            if before != after:
+                line[x:end] = after
+                for start, stop in _differing(before, after):
+                    yield from _runs(y, x + start, after[start:stop])
 
 
 class Repaint(CompositorUpdate):
@@ -79,16 +88,11 @@ class Repaint(CompositorUpdate):
         return sum(x2 - x1 for _, x1, x2 in self._update.spans)
 
     def render_segments(self, console: Console) -> str:
-        """Write the pieces, each after a move of the cursor."""
-        return "".join(
-            Control.move_to(x, y).segment.text + strip.render(console)
-            for y, x, strip in self._painted.differences(self._update)
-        )
+        """Write what differs."""
+        return written(list(self._painted.differences(self._update, console)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for y, x, strip in self._painted.differences(self._update):
-            yield Control.move_to(x, y).segment
-            yield from strip
+        yield Segment(self.render_segments(console), None, [(ControlType.CURSOR_MOVE_TO, 0, 0)])
 
 
 def _pieces(update: ChopsUpdate) -> Iterator[Piece]:
@@ -99,28 +103,74 @@ def _pieces(update: ChopsUpdate) -> Iterator[Piece]:
                 yield y, x, strip if end <= x2 else strip.crop(0, x2 - x)
 
 
-def _differing(before: Strip, after: Strip) -> Iterator[tuple[int, int]]:
-    """Find the runs of cells whose segments differ; of strips with wide or joined characters all cells, or none."""
-    if before == after:
+def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:
+    """List the cells of a strip; one with wide or joined characters, or with a link, is to be sent as it is."""
+    if not strip.cell_length:
+        return []
+    if not _NARROW(strip.text) or any(style is not None and style.link for _, style, _ in strip):
+        return [(strip.render(console), VERBATIM), *[_BEHIND] * (strip.cell_length - 1)]
+    cells: list[Cell] = []
+    for text, style, _ in strip:
+        letter, blank = looks(style, system)
+        cells += [(character, blank if character == " " else letter) for character in text]
+    return cells
+
+
+def _differing(before: list[Cell], after: list[Cell]) -> Iterator[tuple[int, int]]:
+    """Find the runs of cells that differ; where any is, or was, part of what is sent as it is, all are one run."""
+    if after[0][1] is VERBATIM or any(look is VERBATIM for _, look in before):
+        yield 0, len(after)
         return
-    if not (_NARROW(after.text) and _NARROW(before.text)):
-        yield 0, after.cell_length
-        return
-    old = _cells(before)
-    start = stop = place = 0
-    for text, style, _ in after:
-        end = place + len(text)
-        if old[place:end] != [(character, style) for character in text]:
-            if place - stop > GAP and stop > start:
-                yield start, stop
-                start = place
-            start = place if stop == start else start
-            stop = end
-        place = end
-    if stop > start:
+    start = stop = 0
+    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old == new or place < stop:
+            continue
+        first, last = (place, place + 1) if new[0] == " " else _word(after, place)
+        if 0 < stop < first and not _is_bridged(after, stop, first):
+            yield start, stop
+            stop = 0
+        start, stop = start if stop else first, last
+    if stop:
         yield start, stop
 
 
-def _cells(strip: Strip) -> list[tuple[str, Style | None]]:
-    """List the characters with the style of each."""
-    return [(character, style) for text, style, _ in strip for character in text]
+def _is_bridged(cells: list[Cell], stop: int, first: int) -> bool:
+    """Say whether cells that are as they should be are few and look as those before them."""
+    look = cells[stop - 1][1]
+    return first - stop <= GAP and all(_joined(look, other) is not None for _, other in cells[stop:first])
+
+
+def _word(cells: list[Cell], place: int) -> tuple[int, int]:
+    """Find where the word begins and ends that a cell is of; the cell alone if it is of none."""
+    start, stop = place, place + 1
+    if _IS_OF_A_WORD(cells[place][0]):
+        look = cells[place][1]
+        while start > 0 and cells[start - 1][1] == look and _IS_OF_A_WORD(cells[start - 1][0]):
+            start -= 1
+        while stop < len(cells) and cells[stop][1] == look and _IS_OF_A_WORD(cells[stop][0]):
+            stop += 1
+    return start, stop
+
+
+def _runs(row: int, column: int, cells: list[Cell]) -> Iterator[Run]:
+    """Join neighbours of one look."""
+    text, look = cells[0]
+    if look is VERBATIM:
+        yield Run(row, column, text, look)
+        return
+    for character, other in cells[1:]:
+        joined = look if other is look else _joined(look, other)
+        if joined is None:
+            yield Run(row, column, text, look)
+            column += len(text)
+            text, look = character, other
+        else:
+            text, look = text + character, joined
+    yield Run(row, column, text, look)
+
+
+def _joined(look: Look, other: Look) -> Look | None:
+    """Find a look that serves for both."""
+    if look == other or (look[:2] == other[:2] and other.ink is None):
+        return look
+    return other if look[:2] == other[:2] and look.ink is None else None

@@ -121,8 +121,9 @@ class HeatmapCanvas(Scrolled, can_focus=False):
     def move_cursor(self, cursor: tuple[int, int]) -> None:
         """Put the cursor on another cell, scroll until it is in view, and paint nothing but what shows it."""
         old, self.cursor = self.cursor, cursor
-        if regions := list(self._regions_of_cursor(old, cursor)):
-            self.refresh(*regions)
+        regions = list(self._regions_of_cursor(old, cursor))
+        if regions or old != cursor:
+            self.refresh(*regions)  # all, where none is in view: what is hidden comes back as it was painted last
         self.reveal_cursor()
 
     def reveal_cursor(self) -> None:
