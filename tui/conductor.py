@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from textual.worker import Worker
 
@@ -220,7 +220,12 @@ class Conductor:
             except Superseded:
                 return
 
-        self._workers.add(self._app.run_worker(quietly(), group=group, exclusive=True))
+        worker: Worker[None] = self._app.run_worker(quietly, group=group, exclusive=True)
+        if isinstance(work, Coroutine):
+            finalize(
+                worker, work.close
+            ).atexit = False  # one that is replaced before its turn has come has not begun it
+        self._workers.add(worker)
 
     def _report(self, progress: Progress) -> None:
         """Say how far something has come that was asked for."""
