@@ -20,7 +20,7 @@ Typed = events.Key | events.Paste
 PATIENCE = 0.5
 """Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
 
-SLOWEST = 0.5
+SLOWEST = 2.0
 """Seconds that a key has to be handled in before the next one follows."""
 
 HOPS = 8
