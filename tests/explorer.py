@@ -26,7 +26,7 @@ async def settle(pilot: Pilot[None]) -> None:
     assert isinstance(app, Explorer)
     for _ in range(600):
         await pilot.pause(0.05)
-        if app.failure or (app.is_ready and app.conductor.is_idle):
+        if app.failure or (app.is_ready and app.conductor.is_idle and not app.is_typed_to):
             break
     await pilot.pause()
 

@@ -28,7 +28,7 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions, log_file
 from tests.explorer import screen_text, settle
 from tests.invariants import compare, disagreements
-from tests.monkey_hands import OPENING, SENTENCES, SIZES, MonkeyError, has_ended, press, working_keys
+from tests.monkey_hands import OPENING, SENTENCES, SIZES, MonkeyError, has_ended, press, resize, working_keys
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.start import Start
@@ -87,7 +87,8 @@ class Monkey:
         """Say what is wrong, and how it came to that."""
         return MonkeyError(
             f"{what}\nseed {self._seed}, after {self.pressed} keys, on {self._model}; the last were\n"
-            f"{' '.join(self._done)}"
+            f"{' '.join(self._done)}\n"
+            f"again: python -m tests.monkey --seed {self._seed} --keys {self.pressed + 1} {' '.join(self._models)}"
         )
 
     async def _explore(self, until: int) -> None:
@@ -130,7 +131,7 @@ class Monkey:
                 if not has_ended(app):
                     await self._act(app, pilot)
             if not has_ended(app):
-                await pilot.pause(self._random.choice((0.0, 0.0, 0.0, 0.02, 0.1)))
+                await asyncio.sleep(self._random.choice((0.0, 0.0, 0.0, 0.01, 0.02)))
             if app.unforeseen is not None:
                 return
             if app.engine is not engine:
@@ -163,14 +164,14 @@ class Monkey:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             self.resized += 1
-            await pilot.resize_terminal(*size)
+            resize(app, *size)
         elif kind < 0.965:
             await self._switch(app, pilot)
         elif kind < 0.98:
             self._say(app, self._random.choice(SENTENCES))
         else:
             self._done.append("<wait>")
-            await pilot.pause(0.05)
+            await asyncio.sleep(0.05)
 
     async def _switch(self, app: Explorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if the key that does it works now."""
@@ -227,7 +228,7 @@ class Monkey:
     async def _rest(self, app: Explorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
-        while not has_ended(app) and not (app.is_ready and app.conductor.is_idle):
+        while not has_ended(app) and not (app.is_ready and app.conductor.is_idle and not app.is_typed_to):
             await pilot.pause(0.05)
             if time.monotonic() - began > PATIENCE:
                 raise self._report(

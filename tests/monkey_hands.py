@@ -7,6 +7,8 @@ from typing import Any
 
 from textual import events
 from textual.app import App
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.geometry import Size
 from textual.keys import REPLACED_KEYS, _character_to_key
 
 from tui.app import Explorer
@@ -49,11 +51,20 @@ class MonkeyError(AssertionError):
 
 def press(app: App[Any], key: str) -> None:
     """Send a key as a terminal's driver does, without waiting for what it does."""
+    character = _character(key)
     if len(key) == 1 and not key.isalnum():
         key = _character_to_key(key)
     driver = app._driver
     assert driver is not None
-    driver.send_message(events.Key(key, _character(key)))
+    driver.send_message(events.Key(key, character))
+
+
+def resize(app: App[Any], width: int, height: int) -> None:
+    """Give the terminal another size, without waiting until all is laid out anew."""
+    size = Size(width, height)
+    assert isinstance(app._driver, HeadlessDriver)
+    app._driver._size = size
+    app.post_message(events.Resize(size, size))
 
 
 def _character(key: str) -> str | None:

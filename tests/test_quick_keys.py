@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
+from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 from tests.invariants import disagreements
-from tests.monkey_hands import press
+from tests.monkey_hands import has_ended, press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
@@ -91,3 +93,46 @@ async def test_a_view_that_is_left_at_once_does_not_take_the_focus_back(view: st
         await settle(pilot)
         assert app.focused is app.views.spectra.graph
         assert not list(disagreements(app))
+
+
+async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        for keys, said in (
+            (("i", "home", *"it is qB"), "it is qBAnna"),
+            (("slash", *"/?q"), "/?q"),
+            (("g", *"L3q"), "L3q"),
+            (("colon", *":iq"), ":iq"),
+            (("ctrl+p", *"qBe"), "qBe"),
+            (("w", "w", "slash", *"qi"), "qi"),
+            (("S", "slash", *"qB"), "qB"),
+            (("question_mark", "slash", *"qz"), "qz"),
+            (("B", *"qi/B"), "qi/B"),
+        ):
+            burst(app, *keys)
+            await settle(pilot)
+            assert isinstance(app.focused, Input), keys
+            assert app.focused.value.startswith(said), keys
+            burst(app, *["escape"] * 4)
+            await settle(pilot)
+            assert app.focused is not None
+            assert app.focused.id == app.tree_widget.id, keys
+        assert app._driver is not None
+        app._driver.send_message(events.Paste("qBi"))
+        burst(app, "i", "ctrl+u")
+        app._driver.send_message(events.Paste("one\ntwo"))
+        burst(app, "enter", "t")
+        await settle(pilot)
+        assert app.conductor.text == "one two"
+        assert app.focused is app.tree_widget
+
+
+async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        folder = str(tiny_model("gpt2"))
+        before = app.engine
+        burst(app, "B", *folder, "enter")
+        while app.engine is before and not has_ended(app):
+            await pilot.pause(0.02)
+        await settle(pilot)
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.knowledge.outline.name == folder

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from textual.worker import Worker
 
@@ -146,7 +146,10 @@ class Conductor:
             except Superseded:
                 return
 
-        self._workers.add(self._app.run_worker(quietly(), group=group, exclusive=True))
+        worker: Worker[None] = self._app.run_worker(quietly, group=group, exclusive=True)
+        if isinstance(work, Coroutine):
+            finalize(worker, work.close).atexit = False  # replaced before its turn has come, it has not begun
+        self._workers.add(worker)
 
     def _switched_off(self, off: Off) -> None:
         """Show maps and predictions with other heads switched off."""

@@ -1,62 +1,142 @@
-"""What happens to every key before anything else does: it is counted, or kept until there is something it can do."""
+"""What happens to every key before anything else does: it is counted, and waits until the one before it is done."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import deque
+from itertools import takewhile
 
 from textual import events
+from textual.app import ScreenStackError
+from textual.message_pump import MessagePump
+from textual.widgets import Input
 
 from tui.parts import Parts
+
+Typed = events.Key | events.Paste
+"""What comes of a keyboard."""
 
 PATIENCE = 0.5
 """Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
 
-SLOWEST = 0.5
-"""Seconds that a kept key has to be handled in before the next one follows."""
+SLOWEST = 2.0
+"""Seconds that a key has to be handled in before the next one follows."""
+
+HOPS = 8
+"""Times that what a key set off is followed up to the application, as a message may set off others."""
 
 
 class KeyWatch(Parts):
-    """An application that keeps what is typed before its views are there, and then does it in order."""
+    """An application that does one key after the other; what comes before its views are there waits for them.
+
+    The toolkit hands a key from widget to widget through their queues. Where it moves the focus in the end, or opens a
+    screen, keys typed fast would long be on their way to what had the focus before, which takes letters for commands.
+    What is pasted is held like a key. Letters for a field, and the same key again and again, go on together: what they
+    do is drawn once.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._kept: list[events.Key] | None = []
+        self._held: deque[Typed] = deque()
+        self._passing: deque[Typed] = deque()
+        self._is_early = True
+        self._following: asyncio.Task[None] | None = None
+
+    @property
+    def is_typed_to(self) -> bool:
+        """Whether keys have been typed that are not done yet."""
+        return self._following is not None or bool(self._passing) or bool(self._held)
 
     async def on_event(self, event: events.Event) -> None:
-        """Count a key, and take away what was said since the last one; keep it where it comes too early."""
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            if self._kept is not None and not self._leaves(event.key):
-                self._kept.append(event)
-                return
-            self._take_notice()
-        await super().on_event(event)
+        """Do a key, or hold it where it comes too early."""
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif self._passing and event is self._passing[0]:
+            await self._do(event)
+        elif not self._is_early and not self.is_typed_to:
+            self._passing.append(event)
+            await self._do(event)
+        elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
+            await super().on_event(event)
+        else:
+            self._held.append(event)
 
-    def _take_notice(self) -> None:
-        """Count a key."""
+    async def _do(self, event: Typed) -> None:
+        """Count a key, take away what was said since the last one, and hand it on."""
+        receiver = self.focused or self.screen
         self.keys_pressed += 1
         self.key_line.hush()
+        await super().on_event(event)
+        self._passing.popleft()
+        if not self._passing:
+            self._following = asyncio.create_task(self._follow(event, receiver))
 
     def _leaves(self, key: str) -> bool:
         """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
         active = self.screen.active_bindings.get(key)
-        return active is not None and active.binding.action == "quit" and (not self._kept or len(key) > 1)
+        return active is not None and active.binding.action == "quit" and (not self._held or len(key) > 1)
 
     def do_kept_keys(self) -> None:
         """Do what was typed too early, if that has not begun yet."""
-        if self._kept is not None and not any(worker.group == "kept keys" for worker in self.workers):
-            self.run_worker(self._do_kept_keys(), group="kept keys")
+        if self._is_early:
+            self._is_early = False
+            self._hand_on(1)
 
-    async def _do_kept_keys(self) -> None:
-        """Do one key after the other; what is typed meanwhile comes after them."""
-        while self._kept:
-            event = self._kept.pop(0)
-            receiver = self.focused or self.screen
-            self._take_notice()
-            await super().on_event(event)
-            handled = asyncio.Event()
-            receiver.call_later(handled.set)  # which a widget does after what it was sent before
-            try:
-                await asyncio.wait_for(handled.wait(), SLOWEST)
-            except TimeoutError:
-                continue
-        self._kept = None
+    def _hand_on(self, count: int) -> None:
+        """Have the next keys done, in their turn among the application's other messages."""
+        self._following = None
+        for _ in range(min(count, len(self._held))):
+            self._passing.append(self._held.popleft())
+        for event in self._passing:
+            self.post_message(event)
+
+    async def _follow(self, event: Typed, receiver: MessagePump) -> None:
+        """Wait until a key is done, and hand on those that may follow it."""
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SLOWEST):
+                    await self._await_done(receiver)
+            is_where_it_was = receiver is (self.focused or self.screen)
+        except ScreenStackError:
+            return  # the program is being left
+        together = takewhile(lambda each: is_where_it_was and _go_together(event, each, receiver), self._held)
+        self._hand_on(max(len(list(together)), 1))
+
+    async def _await_done(self, receiver: MessagePump) -> None:
+        """Wait until the part that a key went to and all above it have handled it, then those that have the focus now.
+
+        What they told each other meanwhile has been handled, too.
+        """
+        known: MessagePump | None = None
+        for _ in range(HOPS):
+            parts = [each for each in _upwards(receiver) if receiver is not known or each.message_queue_size]
+            if not parts:
+                return
+            for part in parts:
+                await _reach(part)
+            if self.is_ready:
+                await self.views.has_opened.wait()
+            known, receiver = receiver, self.focused or self.screen
+
+
+def _go_together(one: Typed, other: Typed, receiver: MessagePump) -> bool:
+    """Say whether a key can follow another, which left the focus where it was, before that is done."""
+    if not isinstance(one, events.Key) or not isinstance(other, events.Key):
+        return False
+    return one.key == other.key or (isinstance(receiver, Input) and one.is_printable and other.is_printable)
+
+
+def _upwards(part: MessagePump) -> list[MessagePump]:
+    """List a part and those that it is in, up to the application."""
+    parts = [part]
+    while parts[-1]._parent is not None:
+        parts.append(parts[-1]._parent)
+    return parts
+
+
+async def _reach(part: MessagePump) -> None:
+    """Wait until a part has handled what it was sent before, unless it is going away."""
+    reached = asyncio.Event()
+    if part.call_later(reached.set):
+        await reached.wait()

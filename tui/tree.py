@@ -59,6 +59,7 @@ class HeadTree(Tree["Head | None"]):
         """Show a model's layers."""
         self.clear()
         self._layers.clear()
+        self.found = frozenset()  # of the model before
         self._highlighted = None
         self.root.set_label(Text(short_name(outline)))
         self.root.data = None

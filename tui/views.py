@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TypeVar
 
 from textual.app import ComposeResult
@@ -39,6 +40,7 @@ class Views(Container):
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
+    has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
     def __init__(self, *, ascii_only: bool, first: str = "spectra") -> None:
@@ -52,7 +54,8 @@ class Views(Container):
         self.before: Pane = self.spectra
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
-        self._is_opening = False
+        self.has_opened = asyncio.Event()
+        self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
         self.activate(next(each for each in self.panes if each.view == first))
 
@@ -106,7 +109,7 @@ class Views(Container):
         self.mount(made)
         self.activate(made)
         if takes_focus:
-            self._is_opening = True
+            self.has_opened.clear()
             self.call_after_refresh(self._focus_active)
 
     def await_row(self, view: str, row: int | None) -> None:
@@ -130,14 +133,14 @@ class Views(Container):
 
     def _focus_active(self) -> None:
         """Put the focus on the active view, which may be another one by now."""
-        self._is_opening = False
+        self.has_opened.set()
         self.active.focus_view()
 
     def on_descendant_focus(self) -> None:
         """Make the view with the focus the active one; by now that may be another one than was said."""
         focused = self.screen.focused
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
-        if pane is not None and pane is not self.active and pane.display and not self._is_opening:
+        if pane is not None and pane is not self.active and pane.display and self.has_opened.is_set():
             self.activate(pane)
 
     def zoom(self) -> None:

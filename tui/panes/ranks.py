@@ -117,7 +117,7 @@ class RanksPane(Pane):
     @on(DataTable.RowHighlighted)
     def _moved(self, event: DataTable.RowHighlighted) -> None:
         """Select what the cursor is on, when a person moved it."""
-        if self.table.has_focus and event.cursor_row < len(self._names):
+        if self.table.has_focus and 0 <= event.cursor_row < len(self._names):
             self.post_message(HeadPicked(self._names[event.cursor_row]))
 
 
