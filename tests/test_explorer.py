@@ -22,29 +22,35 @@ async def test_a_head_that_is_named_opens_with_its_spectra(tiny_model: TinyModel
         assert "σ" in shown(app.views.spectra.readout_line)
 
 
-@pytest.mark.parametrize(
-    ("keys", "selected"),
-    [
-        (("down",), Head("decoder", 0, 1)),
-        (("j", "j", "k"), Head("decoder", 0, 1)),
-        (("h",), Head("decoder", 0)),
-        (("left", "left", "left"), None),
-        (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
-        (("G", "l", "l", "l"), Head("decoder", 1, 0)),
-        (("g", "g"), None),
-        (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
-        (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
-        (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
-        (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
-    ],
-)
-async def test_keys_walk_the_tree(tiny_model: TinyModel, keys: tuple[str, ...], selected: Head | None) -> None:
+WALKS: list[tuple[tuple[str, ...], Head | None]] = [
+    (("down",), Head("decoder", 0, 1)),
+    (("j", "j", "k"), Head("decoder", 0, 1)),
+    (("h",), Head("decoder", 0)),
+    (("left", "left", "left"), None),
+    (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
+    (("G", "l", "l", "l"), Head("decoder", 1, 0)),
+    (("g", "g"), None),
+    (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
+    (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
+    (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
+    (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
+]
+"""Keys, and where they lead from the first head."""
+
+
+async def test_keys_walk_the_tree(tiny_model: TinyModel) -> None:
+    first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-        await settle(pilot)
-        assert app.conductor.selected == selected
+        for keys, selected in WALKS:
+            app.tree_widget.go_to(first)
+            app.tree_widget.close_layer(second_layer)  # as it is at the beginning
+            await settle(pilot)
+            assert app.conductor.selected == first
+            assert not app.tree_widget.is_open(Head("decoder", 1, 0))
+            for key in keys:
+                await pilot.press(key)
+            await settle(pilot)
+            assert app.conductor.selected == selected, keys
 
 
 async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_model: TinyModel) -> None:
