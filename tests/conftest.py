@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -48,6 +49,12 @@ for _name in [_name for _name in os.environ if _name.startswith("ATTN_TUI_")]:  
 _wait.process_time = thread_time  # type: ignore[attr-defined]  # the toolkit has no setting for it
 
 TinyModel = Callable[..., Path]
+
+
+def pytest_collection_finish() -> None:
+    """Keep what is imported by now out of the garbage collector's rounds: it lives as long as the tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import monotonic
 
 from textual.events import Key
 from textual.keys import _character_to_key
@@ -16,6 +18,12 @@ from tui.app import Explorer
 from tui.panes.line import Line
 from tui.start import Start
 
+LOOK = 0.01
+"""Seconds between two looks at whether the engine has answered."""
+
+PATIENCE = 60.0
+"""Seconds after which an answer is no longer waited for, and the test finds that it is missing."""
+
 HOPS = 4
 """Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
 
@@ -24,11 +32,19 @@ async def settle(pilot: Pilot[None]) -> None:
     """Wait until everything that was asked of the engine has been drawn."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(600):
-        await pilot.pause(0.05)
-        if app.failure or (app.is_ready and app.conductor.is_idle and not app.is_typed_to):
-            break
-    await pilot.pause()
+    end = monotonic() + PATIENCE
+    await pilot.pause(LOOK)
+    while monotonic() < end:
+        if _rests(app):
+            await pilot.pause()  # until it is drawn, which may ask for more
+            if _rests(app):
+                break
+        await asyncio.sleep(LOOK)
+
+
+def _rests(app: Explorer) -> bool:
+    """Say whether nothing is awaited from the engine, or the explorer has ended."""
+    return bool(app.failure) or (app.is_ready and app.conductor.is_idle and not app.is_typed_to)
 
 
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:

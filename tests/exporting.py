@@ -1,14 +1,32 @@
-"""``attn-tui export`` in the tests' own process, where libraries are imported once."""
+"""The command line in the tests' own process, where libraries are imported once, and in a process of its own."""
 
 from __future__ import annotations
 
 import csv
 import io
+import subprocess
+from contextlib import chdir
 from pathlib import Path
+from subprocess import CompletedProcess
 
 from click.testing import CliRunner, Result
 
+from tests.terminal import COMMAND
 from tui.command_line import command
+
+
+def attn_tui(*arguments: str | Path, folder: Path | None = None) -> CompletedProcess[str]:
+    """Run the command in a folder; give what a process would."""
+    with chdir(folder or "."):
+        done = CliRunner().invoke(command, [*map(str, arguments)], prog_name="attn-tui")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+def attn_tui_apart(*arguments: str | Path) -> CompletedProcess[str]:
+    """Run the installed command without a terminal, in a process that imports everything anew: a second or more."""
+    return subprocess.run([COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
 
 
 def run(*arguments: str | Path) -> Result:

@@ -22,7 +22,7 @@ from engine.service.sources import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.test_wrong_input import attn_tui
+from tests.exporting import attn_tui
 
 RANK = 3
 PREFIX = "base_model.model."

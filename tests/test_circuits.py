@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import Factors, Frame, Numbers, exact_chance, measure, of_heads, of_layer
-from engine.mathematics.factored import product, thin
+from engine.mathematics.circuit_measures import Factors, Frame, Numbers, measure, of_heads, of_layer
 
 TOLERANCE = 1e-12
 BOTH = frozenset({"QK", "OV"})
@@ -256,80 +255,3 @@ def test_every_measure_of_whole_layers_is_that_of_dense_matrices(shape: str) -> 
             assert found[name] == pytest.approx(value, rel=1e-6, abs=2e-5 if "angle" in name else 1e-9), name
     of_eigenvalues = {"qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"}
     assert found.keys() - measured(factors, None, token_map, eigenvalues=False).keys() == of_eigenvalues
-
-
-def test_the_rank_of_a_product_is_the_rank_of_a_factor_less_what_is_lost() -> None:
-    query, key, _, _ = (factor[0].clone() for factor in draw(1, 1, 5, 12))
-    query[3:] = 0.0  # what W_Qᵀ drops are the last two of the head's dimensions
-    key[[0, 1, 4]] = 0.0  # and of the two that W_K fills one is among them
-    turned = torch.linalg.qr(invertible(5, 3))[0]
-    found = with_qk((turned @ query)[None], (turned @ key)[None])
-    assert (found["rank_q"], found["rank_k"], found["rank_qk"]) == (3, 2, 1)
-    assert found["qk_factors_lost"] == 1
-
-
-def invertible(r: int, seed: int) -> Tensor:
-    """Draw a change of a head's inner basis."""
-    return torch.randn(r, r, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-@pytest.mark.parametrize("is_rotation", [True, False])
-def test_another_inner_basis_of_a_head_changes_nothing(is_rotation: bool) -> None:
-    query, key, value, output = draw(1, 1, 4, 12)
-    first, second = (torch.linalg.qr(each)[0] if is_rotation else each for each in (invertible(4, 5), invertible(4, 6)))
-    turned = (
-        (first @ query[0])[None],
-        (torch.linalg.inv(first).T @ key[0])[None],
-        (second @ value[0])[None],
-        (output[0] @ torch.linalg.inv(second))[None],
-    )
-    token_map = draw(1, 1, 12, 12, seed=2)[0][0]
-    before, after = (measured(each, 0, token_map) for each in ((query, key, value, output), turned))
-    assert after == pytest.approx(before, rel=1e-6, abs=2e-5)
-
-
-def test_scale_changes_nothing_but_norms() -> None:
-    factors = draw(1, 1, 4, 12)
-    scaled: Factors = tuple(scale * each for scale, each in zip((1e-6, 3.0, 20.0, 1e7), factors, strict=True))  # type: ignore[assignment]
-    token_map = draw(1, 1, 12, 12, seed=2)[0][0]
-    assert measured(scaled, 0, 7.0 * token_map) == pytest.approx(measured(factors, 0, token_map), rel=1e-7, abs=2e-5)
-
-
-def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
-    heads, r, d = 3000, 3, 8
-    factors = draw(heads, heads, r, d)
-    full = {"Q": r, "K": r, "V": r, "O": r, "QK": r, "OV": r}
-    ranks = {matrix: np.full(heads, rank) for matrix, rank in full.items()}
-    token_map = draw(1, 1, d, d, seed=2)[0][0]
-    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, True, token_map))
-    for name, exact in exact_chance(d, full).items():
-        values = np.array([each[name] for each in drawn])
-        error = values.std() / math.sqrt(heads)
-        assert abs(values.mean() - exact) <= 4 * error, (name, values.mean(), exact)
-
-
-def test_a_head_of_zeros_has_no_measures_and_does_not_fail() -> None:
-    zeros = torch.zeros(1, 3, 6, dtype=torch.float64)
-    found = with_qk(zeros, rows(axis(0), axis(1), axis(2)))
-    assert math.isnan(found["qk_symmetry"])
-    assert math.isnan(found["qk_positive_mass"])
-    assert found["rank_qk"] == 0
-    assert "qk_overlap" not in found
-
-
-@pytest.mark.parametrize("condition", [1e1, 1e7, 1e12, math.inf])
-def test_a_split_is_exact_and_orthonormal_however_ill_conditioned(condition: float) -> None:
-    generator = torch.Generator().manual_seed(0)
-    matrix = torch.randn(2, 5, 40, generator=generator, dtype=torch.float64)
-    matrix[1, 4] = matrix[1, 3] + matrix[1, 4] / condition
-    found = thin(matrix)
-    gram = found.basis.mT @ found.basis
-    torch.testing.assert_close(gram, torch.eye(5, dtype=torch.float64).expand(2, 5, 5), atol=1e-13, rtol=0)
-    torch.testing.assert_close(found.basis @ found.triangle, matrix.mT, atol=1e-13, rtol=0)
-
-
-def test_singular_triples_put_the_product_together_again() -> None:
-    query, key, _, _ = draw(2, 2, 3, 10)
-    left, sigma, right = product(thin(query), thin(key)).singular_triples()
-    torch.testing.assert_close((left * sigma[:, None]) @ right.mT, query.mT @ key, atol=1e-12, rtol=0)
-    torch.testing.assert_close(sigma, torch.linalg.svdvals(query.mT @ key)[:, :3], atol=1e-12, rtol=0)

@@ -11,16 +11,12 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.mathematics.tabulate import spectrum_table
-from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from engine.values.tables import SPECTRUM_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tui.app import Explorer
-from tui.drawing.curves import Curve, Line, Span
-from tui.drawing.levels import levels_of
-from tui.drawing.lines import LINE, MOST_LINES, draw_lines, line_colours
-from tui.drawing.plots import ASCII_PLOT, COLOUR_PLOT, Mark
+from tui.drawing.plots import ASCII_PLOT
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
 from tui.pins import MOST, how_to_pin
@@ -206,83 +202,6 @@ async def test_heads_of_other_stacks_are_compared_but_have_no_difference(tiny_mo
         assert "the maps of encoder L0H0 and cross L2H0 have other tokens along their sides" in screen_text(app)
 
 
-@pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
-async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: str, layer: str) -> None:
-    async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        await press(pilot, "A")
-        pane = heads_of(app)
-        assert app.views.active is pane
-        name = app.conductor.selected
-        assert name is not None
-        weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
-        maps = pane.maps
-        assert sorted(maps._maps) == list(range(len(weights)))
-        block, top = maps._tiles.block, float(weights.max())
-        assert maps.largest == top
-        for number, expected in enumerate(weights):
-            window = MapWindow(block, range(99), range(99))
-            asked = app.engine.pooled(TEXT, MapName(name.stack, name.layer, number), window).result()
-            np.testing.assert_array_equal(maps._maps[number].values, asked.values)
-            if block == 1:
-                np.testing.assert_array_equal(asked.values, expected)
-            zoom = maps._tiles.zoom
-            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
-            np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
-
-
-async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
-    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
-        await press(pilot, "P A", "l l h")
-        pane = heads_of(app)
-        assert app.conductor.selected == Head("decoder", 0, 1)
-        assert app.tree_widget.cursor_node is not None
-        assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
-        assert "H0*" in screen_text(app).split("heads layer")[1]
-        await press(pilot, "l l h l")
-        assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
-        assert pane.maps.cursor == 3
-        await press(pilot, "g g")
-        assert app.conductor.selected == Head("decoder", 0, 0)
-        await press(pilot, "G", "]")
-        assert app.conductor.selected == Head("decoder", 1, 0)
-        assert shown(pane.title_line) == "heads layer 1 · 4 heads"
-        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
-        await press(pilot, "E")
-        rows = written(tmp_path, "*-L1-heads-attention.csv")
-        assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
-        x, y = pane.maps._tiles.origin(2)
-        await pilot.hover(pane.maps, offset=(x + 1, y + 1))
-        await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 2)
-        await press(pilot, "enter")
-        assert app.views.active is app.views.attention
-        await press(pilot, "A t h")
-        assert app.conductor.selected == Head("decoder", 1)
-        assert heads_of(app).maps.cursor is None
-        await press(pilot, "g g")
-        assert "choose a layer or a head" in screen_text(app)
-
-
-async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small_maps(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
-        await press(pilot, "A", "l")
-        pane, attention = heads_of(app), app.views.attention
-        assert pane.region.width > 40
-        assert attention.region.width > 40
-        assert shown(attention.title_line) == "attention L0H1"
-        x, y = pane.maps._tiles.origin(3)
-        await pilot.click(pane.maps, offset=(x + 1, y + 1))
-        await settle(pilot)
-        assert shown(attention.title_line) == "attention L0H3"
-        assert app.views.active is attention
-        assert pane.region.width > 40, "the small maps stay beside the large one"
-        await press(pilot, "1")
-        assert pane.region.width == 0
-
-
 async def test_the_maps_of_a_long_sentence_come_pooled(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,43 +241,3 @@ async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[i
             lines = screen_text(app).splitlines()[region.y : region.bottom]
             assert any(line[region.x : region.right].strip() for line in lines)
             assert [line for line in lines if not line[region.x : region.right].isascii()] == []
-
-
-def test_every_line_is_drawn_at_its_height_and_none_hides_another() -> None:
-    random = np.random.default_rng(0)
-    rows, count = 12, 40
-    values = [np.sort(random.random(count))[::-1] for _ in range(4)]
-    values.append(values[0].copy())
-    lines = tuple(Line(str(number), each) for number, each in enumerate(values))
-    curve = Curve("Q", values[0], None, "", lines, has_bars=False)
-    for glyphs in (ASCII_PLOT, COLOUR_PLOT):
-        plot = draw_lines(curve, Span(1.0, 0.0), np.arange(count), rows, glyphs)
-        shown = dict.fromkeys(range(len(lines)), 0)
-        for (row, column), mark in np.ndenumerate(plot.marks):
-            if mark == Mark.BLANK:
-                assert plot.characters[row, column] == ""
-                continue
-            number, foot = int(mark) - LINE, (rows - 1 - row) / rows
-            assert foot <= values[number][column] <= foot + 1 / rows
-            shown[number] += plot.characters[row, column] == glyphs.signs[number]
-        assert all(shown.values()), "each has its sign somewhere, even one that runs along another"
-        every = {(row, column) for row, column in zip(*np.nonzero(plot.marks), strict=True)}
-        expected = {(rows - int(np.ceil(each[column] * rows)), column) for each in values for column in range(count)}
-        assert every == expected
-
-
-@pytest.mark.parametrize("background", [(18, 18, 18), (40, 42, 54), (224, 224, 224), (255, 255, 255)])
-def test_the_colours_of_lines_stand_out_from_the_background_and_are_as_many_as_signs(
-    background: tuple[int, int, int],
-) -> None:
-    def luminance(rgb: tuple[int, int, int]) -> float:
-        share = np.array(rgb) / 255
-        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-        return float(linear @ [0.2126, 0.7152, 0.0722])
-
-    colours = line_colours(background)
-    assert len(set(colours)) == MOST_LINES == len(COLOUR_PLOT.signs)
-    behind = luminance(background)
-    for colour in colours:
-        low, high = sorted((luminance(colour), behind))
-        assert (high + 0.05) / (low + 0.05) >= 3, "of what is no text, WCAG 2.1 asks for 3:1"

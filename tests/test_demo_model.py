@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import shutil
+import sysconfig
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch
 import transformers
 
 from engine.demo import MODEL_DIRECTORY
-from engine.demo.corpus import HELD_OUT_DISTANCES, repeated_row, written_documents
+from engine.demo.corpus import HELD_OUT_DISTANCES, python_prose, repeated_row, written_documents
 
 TESTED_DISTANCES = HELD_OUT_DISTANCES[:4]
 SIZE_LIMIT = 5_000_000
@@ -132,12 +134,23 @@ def test_the_corpus_is_the_same_for_the_same_seed() -> None:
     assert first != other
 
 
-def test_the_training_script_writes_a_model_that_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_training_script_writes_a_model_that_loads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from engine.demo.train import main
 
-    main(["--steps", "2", "--report-every", "1", "--output", str(tmp_path)])
+    some, made = tmp_path / "library", tmp_path / "model"
+    some.mkdir()
+    for module in ("this", "argparse", "logging/__init__", "statistics"):  # reading the whole library takes seconds
+        shutil.copy(Path(sysconfig.get_path("stdlib"), f"{module}.py"), some)
+    with monkeypatch.context() as reading:
+        reading.setattr("sysconfig.get_path", lambda name: str(some))
+        prose = python_prose()
+    assert len(prose) > 100
+    monkeypatch.setattr("engine.demo.train.python_prose", lambda: prose)
+    main(["--steps", "2", "--report-every", "1", "--output", str(made)])
     assert "2/2" in capsys.readouterr().out
-    model = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForCausalLM.from_pretrained(made)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(made)
     assert model.config.model_type == "llama"
     assert tokenizer("hello")["input_ids"]

@@ -22,38 +22,38 @@ async def test_a_head_that_is_named_opens_with_its_spectra(tiny_model: TinyModel
         assert "σ" in shown(app.views.spectra.readout_line)
 
 
-@pytest.mark.parametrize(
-    ("keys", "selected"),
-    [
-        (("down",), Head("decoder", 0, 1)),
-        (("j", "j", "k"), Head("decoder", 0, 1)),
-        (("h",), Head("decoder", 0)),
-        (("left", "left", "left"), None),
-        (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
-        (("G", "l", "l", "l"), Head("decoder", 1, 0)),
-        (("g", "g"), None),
-        (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
-        (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
-        (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
-        (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
-    ],
-)
-async def test_keys_walk_the_tree(tiny_model: TinyModel, keys: tuple[str, ...], selected: Head | None) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        for key in keys:
-            await pilot.press(key)
-            await pilot.pause()
-        await settle(pilot)
-        assert app.conductor.selected == selected
+WALKS: list[tuple[tuple[str, ...], Head | None]] = [
+    (("down",), Head("decoder", 0, 1)),
+    (("j", "j", "k"), Head("decoder", 0, 1)),
+    (("h",), Head("decoder", 0)),
+    (("left", "left", "left"), None),
+    (("h", "h", "l", "l", "j"), Head("decoder", 0, 1)),
+    (("G", "l", "l", "l"), Head("decoder", 1, 0)),
+    (("g", "g"), None),
+    (("right_square_bracket",) * 5, Head("decoder", 1, 1)),
+    (("right_square_bracket", "left_square_bracket"), Head("decoder", 0, 0)),
+    (("j", "right_curly_bracket"), Head("decoder", 1, 1)),
+    (("j", "right_curly_bracket", "left_curly_bracket"), Head("decoder", 0, 1)),
+]
+"""Keys, and where they lead from the first head."""
 
 
-async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count(tiny_model: TinyModel) -> None:
+async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all_count(tiny_model: TinyModel) -> None:
+    first, second_layer = Head("decoder", 0, 0), Head("decoder", 1)
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press(*["right_square_bracket"] * 6)
-        await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 1, 2)
-        assert app.tree_widget.cursor_node is not None
-        assert app.tree_widget.cursor_node.data == Head("decoder", 1, 2)
+        tree = app.tree_widget
+        for keys, selected in (*WALKS, (("right_square_bracket",) * 6, Head("decoder", 1, 2))):
+            tree.go_to(first)
+            tree.close_layer(second_layer)  # as it is at the beginning
+            await settle(pilot)
+            assert app.conductor.selected == first
+            assert not tree.is_open(Head("decoder", 1, 0))
+            for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
+                await pilot.press(*group)
+            await settle(pilot)
+            assert app.conductor.selected == selected, keys
+            assert tree.cursor_node is not None
+            assert tree.cursor_node.data == selected
 
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:

@@ -12,6 +12,7 @@ from engine.mathematics.measures import MEASURES
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import attn_tui
 from tui.panes.attention import Averaging
 
 TEXT = "the cat sat on the mat"
@@ -166,7 +167,6 @@ async def test_one_key_writes_the_same_table_as_the_export_command(
     file: str,
     options: tuple[str, ...],
 ) -> None:
-    from tests.test_wrong_input import attn_tui
 
     folder = tiny_model("gpt2")
     monkeypatch.chdir(tmp_path)

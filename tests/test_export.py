@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
-from tests.test_wrong_input import attn_tui
+from tests.exporting import attn_tui
 
 TEXT = "The cat sat on the mat, and Mary gave it a drink."
 Dense = dict[tuple[str, str], NDArray[np.float64]]

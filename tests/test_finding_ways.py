@@ -35,8 +35,7 @@ def outline(*stacks: tuple[str, int, int]) -> ModelOutline:
     return ModelOutline("made", "made", "made", layers, "float32", 0, 0, None)
 
 
-ONE = outline(("decoder", 12, 16))
-TWO = outline(("encoder", 3, 4), ("decoder", 3, 4))
+ONE, TWO = outline(("decoder", 12, 16)), outline(("encoder", 3, 4), ("decoder", 3, 4))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from engine.service.session import Session
 from engine.service.sources import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tests.test_wrong_input import attn_tui
+from tests.exporting import attn_tui
 
 HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
 

@@ -22,10 +22,6 @@ from tui.panes.overview import PAUSE
 from tui.panes.table import TablePane
 
 TEXT = "the cat sat on the mat and the cat sat"
-HYBRID = {
-    "num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 9,
-    "expert_layer_offset": 8, "mamba_d_state": 4, "mamba_dt_rank": 4,
-}  # fmt: skip
 
 
 def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, Cell]:
@@ -177,55 +173,6 @@ async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logar
         assert "log scale" not in shown(app.views.overview.title_line)
 
 
-async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
-    model = tiny_model("t5", with_head=True)
-    async with explorer(model) as (app, pilot):
-        text = screen_text(app)
-        assert text.index(" encoder ") < text.index(" decoder ") < text.index(" cross ")
-        await pilot.press("w", "G", "end")
-        await rest(pilot)
-        last = app.views.overview.map.head
-        assert last is not None
-        assert last.stack == "cross"
-        assert app.conductor.selected == last
-        assert readout(app).startswith("cross L2H3 = ")
-        await pilot.press("slash", *"qk_symmetry", "enter")
-        await settle(pilot)
-        expected = column(model, "qk_symmetry")
-        assert on_map(app) == expected
-        assert expected[last] == ""
-        assert "not defined" in readout(app)
-        assert "×" in screen_text(app)
-
-
-async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8)) as (app, pilot):
-        await pilot.press("w", "j", "end")
-        assert app.views.overview.map.head == Head("decoder", 1, 7)
-        await pilot.press("k")
-        assert app.views.overview.map.head == Head("decoder", 0, 3)
-        assert all(isinstance(cell, int) for cell in on_map(app).values())
-
-
-async def test_layers_that_have_no_attention_are_no_rows(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("jamba", **HYBRID)) as (app, pilot):
-        layers = [head.layer for head in on_map(app)]
-        assert set(layers) == {1, 3}
-        await pilot.press("w")
-        assert readout(app).startswith(f"L{layers[0]}H0 = ")
-
-
-async def test_what_cannot_be_had_says_why(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        (folder / name).unlink()
-    async with explorer(folder, text=TEXT) as (app, pilot):
-        await pilot.press("w", "slash", *"entropy", "enter")
-        await settle(pilot)
-        assert set(on_map(app).values()) == {""}
-        assert "tokenizer" in shown(app.views.overview.explanation_line)
-
-
 async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny_model: TinyModel) -> None:
     async with explorer("demo") as (app, pilot):
         await pilot.press("w", "w")
@@ -244,20 +191,6 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         assert app.views.active.view == "overview"
         assert app.views.overview.map.head == Head("decoder", 1, 0)
         assert "induction" in readout(app)
-
-
-async def test_on_a_large_terminal_it_stands_where_tables_do_and_the_weights_follow(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
-        views = app.views
-        assert views.overview.region.width > 40
-        assert views.spectra.region.width > 40
-        assert [views.overview.display, views.attention.display] == [True, False]
-        await pilot.press("w", "j", "l")
-        await rest(pilot)
-        assert "L1H1" in shown(views.spectra.title_line)
-        await pilot.press("3")
-        await settle(pilot)
-        assert [views.overview.display, views.attention.display] == [False, True]
 
 
 async def test_e_writes_the_measure_of_all_heads(
@@ -291,28 +224,6 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         assert app.views.active.view == "spectra"
 
 
-@pytest.mark.parametrize("size", [(40, 12), (200, 60)])
-async def test_ascii_alone_draws_with_ascii(tiny_model: TinyModel, size: tuple[int, int]) -> None:
-    async with explorer(tiny_model("llama"), size=size, ascii_only=True) as (app, pilot):
-        await pilot.press("w")
-        await settle(pilot)
-        pane = app.views.overview
-        for widget in (pane.map, pane.histogram):
-            region = widget.region
-            assert region.height > 0
-            lines = screen_text(app).splitlines()[region.y : region.bottom]
-            assert all(line[region.x : region.right].isascii() for line in lines)
-
-
-async def test_a_terminal_that_was_low_for_a_while_shows_the_same_again(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama")) as (app, pilot):
-        before = screen_text(app)
-        for height in (14, 24):
-            await pilot.resize_terminal(80, height)
-            await settle(pilot)
-        assert screen_text(app) == before
-
-
 async def test_enter_in_the_table_of_heads_goes_into_the_head_and_back_leads_to_its_row(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("w", "w")
@@ -342,15 +253,3 @@ async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_mo
         await pilot.press("s")
         await pilot.pause()
         assert "qk_symmetry has no log scale" in screen_text(app)
-
-
-async def test_on_the_smallest_terminal_the_measure_the_value_and_the_head_are_whole(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
-        value = on_map(app)[Head("encoder", 0, 0)]
-        screen = screen_text(app)
-        assert " ov.energy_rank " in screen
-        assert f" {value} encoder L0H0" in screen
-        for key in "13567":
-            await pilot.press(key)
-            await settle(pilot)
-            assert " encoder L0H0 " in screen_text(app).splitlines()[1], key

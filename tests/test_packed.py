@@ -16,8 +16,8 @@ from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
+from tests.exporting import attn_tui
 from tests.opening import open_folder, refusal, with_config
-from tests.test_wrong_input import attn_tui
 
 GROUP = 8
 """Inputs that share a scale, of GPTQ and AWQ."""

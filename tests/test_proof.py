@@ -20,8 +20,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding, LayerProof
 from tests.conftest import TinyModel
+from tests.exporting import attn_tui
 from tests.opening import open_folder, open_reader
-from tests.test_wrong_input import attn_tui, refusal
+from tests.test_wrong_input import refusal
 from tui.proofs import describe_finding, run_check, summarise
 
 LAYER = Head("decoder", 1)

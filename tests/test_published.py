@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PERSONS_HUB_CACHE
-from tests.test_wrong_input import attn_tui
+from tests.exporting import attn_tui
 
 BERT_LAYERS = {
     0: (531, 532, 553, 549, 345, 314),

@@ -13,8 +13,8 @@ from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
+from tests.exporting import attn_tui
 from tests.opening import open_folder, with_config
-from tests.test_wrong_input import attn_tui
 
 BLOCK = (12, 20)
 """Divides neither side of the projections, so that the last blocks are cut off."""

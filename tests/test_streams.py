@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.explorer import explorer, settle
-from tests.exporting import exported, refusal
-from tests.test_wrong_input import attn_tui
+from tests.exporting import attn_tui, exported, refusal
 from tui.pictures import picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.command_line import main; main()"]

@@ -20,10 +20,9 @@ from engine.values.heads import Head
 from engine.values.view import Query
 from engine.values.views import CIRCUITS, COMPOSITION, DIRECTIONS, VIEWS
 from tests.conftest import TinyModel
-from tests.exporting import exported, refusal, run
+from tests.exporting import attn_tui, exported, refusal, run
 from tests.test_circuits import by_definition
 from tests.test_export import dense_matrices
-from tests.test_wrong_input import attn_tui
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [("gpt2", {}), ("llama", {"num_key_value_heads": 2})]
 

@@ -1,4 +1,4 @@
-"""Every mistake a person can make has one clear line on standard error, through the real command."""
+"""Every mistake a person can make has one clear line on standard error."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from tests.conftest import TinyModel
+from tests.exporting import attn_tui, attn_tui_apart
 from tests.terminal import COMMAND, Terminal
 
 
-def attn_tui(*arguments: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the command without a terminal."""
-    return subprocess.run(
-        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=folder, check=False
-    )
-
-
-def refusal(*arguments: str | Path, code: int = 1) -> str:
+def refusal(*arguments: str | Path, code: int = 1, run: Callable[..., CompletedProcess[str]] = attn_tui) -> str:
     """Run the command, make sure that it refuses in one line and writes nothing else, and give the line."""
-    done = attn_tui(*arguments)
+    done = run(*arguments)
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     if code == 1:
@@ -35,7 +31,7 @@ def refusal(*arguments: str | Path, code: int = 1) -> str:
 
 def test_a_model_that_is_nowhere_is_refused_within_ten_seconds_naming_the_cache_and_the_demo(tmp_path: Path) -> None:
     start = time.monotonic()
-    line = refusal("export", "nobody/no-such-model", "ranks")
+    line = refusal("export", "nobody/no-such-model", "ranks", run=attn_tui_apart)
     assert time.monotonic() - start < 10
     assert "huggingface" in line
     assert "attn-tui demo" in line
@@ -51,11 +47,11 @@ def test_the_explorer_itself_refuses_it_too_and_gives_the_terminal_back() -> Non
 
 
 def test_without_a_terminal_the_explorer_says_what_to_use_instead(tiny_model: TinyModel) -> None:
-    assert "attn-tui export MODEL VIEW" in refusal(tiny_model("gpt2"))
+    assert "attn-tui export MODEL VIEW" in refusal(tiny_model("gpt2"), run=attn_tui_apart)
 
 
 def test_a_folder_that_is_not_there() -> None:
-    assert "there is no folder" in refusal("export", "./nowhere", "ranks")
+    assert "there is no folder" in refusal("export", "./nowhere", "ranks", run=attn_tui_apart)
     assert "File name too long" in refusal("export", "long" * 200, "ranks")
     assert "home folder of nobody" in refusal("export", "~nobody-is-called-so/model", "ranks")
 
@@ -150,7 +146,8 @@ def test_an_empty_sentence(tiny_model: TinyModel) -> None:
 
 def test_a_sentence_longer_than_the_context_is_shortened_and_said_so(tiny_model: TinyModel, tmp_path: Path) -> None:
     file = tmp_path / "maps.csv"
-    done = attn_tui("export", tiny_model("gpt2"), "attention", "--text", "the cat " * 200, "--head", "0.0", "-o", file)
+    asked = ("--text", "the cat " * 200, "--head", "0.0", "-o", file)
+    done = attn_tui_apart("export", tiny_model("gpt2"), "attention", *asked)
     assert done.returncode == 0
     assert "the model reads the first 64" in done.stderr
     assert file.read_text(encoding="utf-8").count("\n") == 1 + 64 * 64
@@ -191,12 +188,17 @@ def test_wrong_usage_exits_with_two(tiny_model: TinyModel, options: tuple[str, .
     assert said in refusal("export", tiny_model("llama"), *options, code=2)
 
 
+def test_the_process_exits_with_two_too(tiny_model: TinyModel) -> None:
+    line = refusal("export", tiny_model("llama"), "ranks", "--text", "x", code=2, run=attn_tui_apart)
+    assert "--text says nothing about ranks" in line
+
+
 def test_a_device_that_is_not_there(tiny_model: TinyModel) -> None:
     assert "cuda:99" in refusal("export", tiny_model("llama"), "ranks", "--device", "cuda:99", "--no-cache")
 
 
 def test_debug_shows_the_traceback(tiny_model: TinyModel) -> None:
-    done = attn_tui("export", tiny_model("llama"), "ranks", "--layer", "9", "--debug")
+    done = attn_tui_apart("export", tiny_model("llama"), "ranks", "--layer", "9", "--debug")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
 

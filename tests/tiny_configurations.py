@@ -11,7 +11,8 @@ import transformers
 from tests.tiny_models import OWN_SIZES
 
 SIZES: dict[str, Any] = {
-    **dict.fromkeys(("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size"), 320),
+    **dict.fromkeys(("vocab_size", "src_vocab_size", "tgt_vocab_size", "decoder_vocab_size",
+                     "vocab_size_per_layer_input"), 320),
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size", "attn_hidden_size",
                      "d_latents", "audio_hidden_size", "backbone_hidden_size", "adapter_in_dim", "adapter_out_dim",
                      "adapter_input_size", "condition_dim", "text_hidden_size",
@@ -118,6 +119,7 @@ OWN: dict[str, dict[str, Any]] = {
     "vibevoice_acoustic_tokenizer_decoder": {"num_filters": 4, "depths": [1] * 7},
     "vibevoice_acoustic_tokenizer_encoder": {"num_filters": 4, "depths": [1] * 7},
     "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
+    "whisper": {"max_source_positions": 12},
     "xlnet": {"d_head": 8},
     "xmod": {"default_language": "en_XX"},
     "zamba": {

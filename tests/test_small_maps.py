@@ -1,0 +1,92 @@
+"""All heads of a layer as small maps: the engine's own numbers, the tree beside them, one large map."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.values.attention import MapWindow
+from engine.values.heads import Head, MapName
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.test_comparing import TEXT, heads_of, press, written
+from tui.drawing.levels import levels_of
+
+
+@pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
+async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: str, layer: str) -> None:
+    async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
+        await press(pilot, "A")
+        pane = heads_of(app)
+        assert app.views.active is pane
+        name = app.conductor.selected
+        assert name is not None
+        weights = app.engine.attention(TEXT, name.stack, name.layer).result().weights
+        maps = pane.maps
+        assert sorted(maps._maps) == list(range(len(weights)))
+        block, top = maps._tiles.block, float(weights.max())
+        assert maps.largest == top
+        for number, expected in enumerate(weights):
+            window = MapWindow(block, range(99), range(99))
+            asked = app.engine.pooled(TEXT, MapName(name.stack, name.layer, number), window).result()
+            np.testing.assert_array_equal(maps._maps[number].values, asked.values)
+            if block == 1:
+                np.testing.assert_array_equal(asked.values, expected)
+            zoom = maps._tiles.zoom
+            levels = levels_of(asked.values, "linear", top, maps.ink.levels)
+            np.testing.assert_array_equal(maps._levels[number][::zoom, ::zoom], levels)
+
+
+async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await press(pilot, "P A", "l l h")
+        pane = heads_of(app)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+        assert app.tree_widget.cursor_node is not None
+        assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
+        assert "H0*" in screen_text(app).split("heads layer")[1]
+        await press(pilot, "l l h l")
+        assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
+        assert pane.maps.cursor == 3
+        await press(pilot, "g g")
+        assert app.conductor.selected == Head("decoder", 0, 0)
+        await press(pilot, "G", "]")
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        assert shown(pane.title_line) == "heads layer 1 · 4 heads"
+        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
+        await press(pilot, "E")
+        rows = written(tmp_path, "*-L1-heads-attention.csv")
+        assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
+        x, y = pane.maps._tiles.origin(2)
+        await pilot.hover(pane.maps, offset=(x + 1, y + 1))
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await press(pilot, "enter")
+        assert app.views.active is app.views.attention
+        await press(pilot, "A t h")
+        assert app.conductor.selected == Head("decoder", 1)
+        assert heads_of(app).maps.cursor is None
+        await press(pilot, "g g")
+        assert "choose a layer or a head" in screen_text(app)
+
+
+async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small_maps(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, "A", "l")
+        pane, attention = heads_of(app), app.views.attention
+        assert pane.region.width > 40
+        assert attention.region.width > 40
+        assert shown(attention.title_line) == "attention L0H1"
+        x, y = pane.maps._tiles.origin(3)
+        await pilot.click(pane.maps, offset=(x + 1, y + 1))
+        await settle(pilot)
+        assert shown(attention.title_line) == "attention L0H3"
+        assert app.views.active is attention
+        assert pane.region.width > 40, "the small maps stay beside the large one"
+        await press(pilot, "1")
+        assert pane.region.width == 0
