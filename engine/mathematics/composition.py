@@ -46,7 +46,7 @@ def writing(value: Tensor, output: Tensor) -> Tensor:
     -------
     (heads, k, d_output) float64, k up to s.
     """
-    return _unit(root(value).mT.repeat_interleave(len(output) // len(value), 0) @ output.mT.double())
+    return _unit(_for_each(root(value), len(output) // len(value)).mT @ output.mT.double())
 
 
 def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
@@ -64,12 +64,16 @@ def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[s
     By kind (heads, k, d) float64, d the width of the stream that is read; a head of zeros becomes NaN.
     """
     group = len(query) // len(key)
-    key, value = key.double().repeat_interleave(group, 0), value.double().repeat_interleave(group, 0)
     return {
-        "Q": _unit(root(key).mT @ query.double()),
-        "K": _unit(root(query).mT @ key),
-        "V": _unit(root(output.mT).mT @ value),
+        "Q": _unit(_for_each(root(key), group).mT @ query.double()),
+        "K": _unit(root(query).mT @ _for_each(key.double(), group)),
+        "V": _unit(root(output.mT).mT @ _for_each(value.double(), group)),
     }
+
+
+def _for_each(shared: Tensor, group: int) -> Tensor:
+    """Let what heads share stand beside each of them."""
+    return shared if group == 1 else shared.repeat_interleave(group, 0)
 
 
 def _unit(rows: Tensor) -> Tensor:
@@ -102,12 +106,13 @@ class Squares:
 
     Parameters
     ----------
-    heads : how many there may be.
+    heads : how many there may be, the `room`.
     d : width of what they write or read.
     """
 
     def __init__(self, heads: int, d: int) -> None:
         self._strips = [torch.empty(heads, rows, columns, dtype=torch.float64) for rows, columns in _strips(d)]
+        self.room = heads
         self.heads = 0
 
     @staticmethod

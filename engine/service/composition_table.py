@@ -117,11 +117,12 @@ class _Squared:
 
     def __init__(self) -> None:
         self._of_stack: tuple[str, Squares] | None = None
+        self._read: Squares | None = None
         self.places: dict[Head, slice] = {}
 
     def forget(self) -> None:
         """Give the memory back."""
-        self._of_stack = None
+        self._of_stack = self._read = None
         self.places.clear()
 
     def add(self, layer: LayerOutline, heads: int, written: Tensor) -> None:
@@ -136,10 +137,12 @@ class _Squared:
         """Compare all heads that have been squared with those of a layer that reads, by kind."""
         assert self._of_stack is not None
         rows = torch.cat(list(read.values()))
-        heads = len(rows) // len(read)
-        other = Squares(len(rows), rows.shape[-1])
-        other.add(rows)
-        return dict(zip(read, self._of_stack[1].composition(other).split(heads, 1), strict=True))
+        if self._read is None or self._read.room < len(rows):  # memory that is new takes time to come by
+            self._read = Squares(len(rows), rows.shape[-1])
+        self._read.heads = 0
+        self._read.add(rows)
+        found = self._of_stack[1].composition(self._read)
+        return dict(zip(read, found.split(len(rows) // len(read), 1), strict=True))
 
 
 def _is_squared(stack: tuple[LayerOutline, ...]) -> bool:

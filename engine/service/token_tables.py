@@ -52,9 +52,11 @@ class TokenTables:
         ------
         EngineError : when it holds something that cannot be computed with.
         """
+        from engine.models.heads import all_finite
+
         table = self._session.source.tensors.read(name)
         if name not in self._sound:
-            if not table.is_floating_point() or not _is_finite(table):
+            if not table.is_floating_point() or not all_finite(table):
                 raise EngineError(f"{name} holds NaN, infinite or packed numbers; tokens cannot be compared with heads")
             self._sound.add(name)
         return table
@@ -81,10 +83,3 @@ class TokenTables:
         if self._words is None:
             self._words = self._session.source.words()
         return self._words
-
-
-def _is_finite(table: Tensor) -> bool:
-    """Say whether all numbers are finite, by the smallest and the largest, which are NaN where any number is."""
-    import torch
-
-    return bool(torch.stack(torch.aminmax(table)).isfinite().all())
