@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.painted import TerminalPicture, good_terminal
-from tests.terminal import Terminal
+from tests.terminal import ESCAPE, Terminal
 
 STARTED = "from tui.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
-SHOWN = re.compile(r"\x1b\[\d+;\d+H|\x1b\[[\d;]*m|[^\x00-\x1f]")
-"""Of what a terminal is sent: moves of the cursor, styles and characters."""
+DRAWN = re.compile(rb"\x1b\[(\d+;\d+H|\d*C|[\d;]*m)")
+"""The control sequences that draw: moves of the cursor and styles."""
 
 NAMED = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 """Codes of the sixteen colours that have names."""
@@ -61,14 +61,15 @@ class Shown:
         self._picture, self._seen = TerminalPicture(), len(self._terminal.output)
         self._terminal.resize(columns, rows)
         os.kill(self._terminal.process, signal.SIGWINCH)
-        self._terminal.settle(0.5)
+        self._terminal.settle()
 
     def lines(self) -> list[str]:
         """Give the lines that it shows now."""
-        self._terminal.settle()
-        output = self._terminal.output[self._seen :].decode()
+        self._terminal.settle(0.1)
+        output = self._terminal.output[self._seen :]
         self._seen = len(self._terminal.output)
-        self._picture.write("".join(SHOWN.findall(re.sub(r"\x1b\][^\x07]*\x07", "", output))))
+        drawn = ESCAPE.sub(lambda each: each[0] if DRAWN.fullmatch(each[0]) else b"", output)
+        self._picture.write(re.sub(r"[\x00-\x1a\x1c-\x1f]", "", drawn.decode()))
         rows = {row for row, _ in self._picture.cells}
         return [self._picture.line(row) for row in sorted(rows)]
 
@@ -92,10 +93,10 @@ def test_every_size_shows_the_head_in_the_colours_that_there_are(mode: str, monk
     environment, expected = MODES[mode]
     command = (sys.executable, "-c", STARTED, "demo", "--head", "L1H2", "--text", "the cat sat on the mat")
     with Terminal(*command, columns=100, rows=30, environment=environment) as terminal:
-        terminal.wait_for("32 ind")  # the model has been swept
-        terminal.send("3")
-        terminal.wait_for("query 0")
         shown = Shown(terminal)
+        assert shown.comes_to(" ind")  # the model has been swept
+        terminal.send("3")
+        assert shown.comes_to("query 0")
         for columns, rows in ((160, 50), (40, 12), (80, 24)):
             shown.resize(columns, rows)
             assert shown.comes_to("L1H2"), (columns, rows, shown.lines())
