@@ -103,6 +103,14 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("5")
         await settle(pilot)
         assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
+        await pilot.press("P", "[", "C", "shift+right")
+        await settle(pilot)
+        assert "Δ = 3" in shown(app.views.active.title_line)
+        await pilot.press("E")
+        await settle(pilot)
+        compared = written(tmp_path, "*L1H3-L1H2-distance3-spectrum.csv")
+        pair = [exported(model, "spectrum", "--head", head, "--distance", "3") for head in ("L1H3", "L1H2")]
+        assert compared == [*pair[0], *pair[1]]
         await pilot.press("1", *["left"] * 5)
         await settle(pilot)
         assert "Δ = 0" in shown(app.views.spectra.title_line), "a key is never after the query"

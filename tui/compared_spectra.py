@@ -12,9 +12,10 @@ from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
-from engine.values.spectra import FloatArray, Spectrum
+from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
 from tui.drawing.curves import Curve, Line
+from tui.facts import at_distance
 from tui.panes.compare import ComparePane
 from tui.weights import Weights
 
@@ -48,7 +49,7 @@ class ComparedSpectra:
         front = selected if selected in heads else heads[-1]
         assert front is not None
         knowledge = self._weights.knowledge
-        unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not knowledge.has(head, False)))
+        unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not self._has(head)))
         wants_baseline = knowledge.baseline(front) is None and front.whole_layer not in self._has_baseline
         if unknown or wants_baseline:
             self._run(self._fetch(unknown, front.whole_layer if wants_baseline else None), "compare spectra")
@@ -56,14 +57,19 @@ class ComparedSpectra:
         if not any(found):
             pane.show_message("", self._why_not(heads))
             return
-        chance = f"  chance of {names[list(heads).index(front)]}"
+        chance = f"{at_distance(self._weights.distance)}  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
         pane.show_spectra(f"{len(heads)} heads{chance}", names, curves)
+
+    def _has(self, head: Head) -> bool:
+        """Say whether the spectra of a head's layer are known, with QK at the distance if it is shown at one."""
+        knowledge, distance = self._weights.knowledge, self._weights.distance
+        return knowledge.has(head, False) if distance is None else knowledge.has_turned(head, False, distance)
 
     def _of(self, head: Head) -> Mapping[str, Spectrum]:
         """Give a head's spectra; none where they are not known, or cannot be had."""
         try:
-            return self._weights.knowledge.spectra(head) or {}
+            return self._weights.knowledge.spectra(head, self._weights.distance) or {}
         except EngineError:
             return {}
 
@@ -71,7 +77,7 @@ class ComparedSpectra:
         """Say why there is nothing to draw."""
         try:
             for head in heads:
-                self._weights.knowledge.spectra(head)
+                self._weights.knowledge.spectra(head, self._weights.distance)
         except EngineError as error:
             return str(error)
         return "computing …"
@@ -95,15 +101,19 @@ class ComparedSpectra:
 
     async def _fetch(self, layers: Sequence[Head], of_chance: Head | None) -> None:
         """Learn the spectra of layers' heads, and what chance gives in one layer."""
+        distance = self._weights.distance
         for layer in layers:
+            answer: SpectraGroup | EngineError
             try:
-                answer = await asyncio.wrap_future(self._engine.spectra(layer, False, "compare spectra"))
+                answer = await asyncio.wrap_future(self._engine.spectra(layer, False, "compare spectra", distance))
             except Superseded:
                 raise
             except EngineError as error:
-                self._weights.learn(layer, False, error)
-            else:
+                answer = error
+            if distance is None:
                 self._weights.learn(layer, False, answer)
+            else:
+                self._weights.knowledge.learn_turned(layer, False, distance, answer)
             self._draw()
         if of_chance is not None:
             await self._fetch_chance(of_chance)

@@ -167,8 +167,11 @@ class Comparing:
             return None
         if pane.side is Side.DIFFERENCE:
             return "difference", self._subject(reversed(self.pins.pair(self._selected) or ()), "-less-")
-        name = "spectrum" if pane.side is Side.SPECTRA else "attention"
-        return name, self._subject(self.pins.beside(self._selected))
+        heads = self._subject(self.pins.beside(self._selected))
+        if pane.side is Side.MAPS:
+            return "attention", heads
+        distance = self._weights.distance
+        return "spectrum", heads if distance is None else f"{heads}-distance{distance}"
 
     async def table(self) -> Table | None:
         """Give the table that the active view draws; None where it is not of several heads.

@@ -10,6 +10,7 @@ from engine.values.errors import EngineError, Superseded
 
 if TYPE_CHECKING:
     from tui.app import Explorer
+    from tui.comparing import Comparing
     from tui.tables import Tables
     from tui.weights import Weights
 
@@ -20,16 +21,22 @@ class Distance:
     Parameters
     ----------
     app : whose spectra these are.
-    weights, tables : what follows the distance.
+    weights, tables, comparing : what follows the distance.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
 
     def __init__(
-        self, app: Explorer, weights: Weights, tables: Tables, run: Callable[[Awaitable[None], str], None]
+        self,
+        app: Explorer,
+        weights: Weights,
+        tables: Tables,
+        comparing: Comparing,
+        run: Callable[[Awaitable[None], str], None],
     ) -> None:
         self._app = app
         self._weights = weights
         self._tables = tables
+        self._comparing = comparing
         self._run = run
         self._is_turning = False
 
@@ -70,3 +77,4 @@ class Distance:
         self._app.views.spectra.graph.is_at_distance = distance is not None
         self._weights.turn(distance)
         self._tables.turn(distance)
+        self._comparing.draw()

@@ -66,7 +66,7 @@ class ShownModel:
         self.ways = Ways(app, outline, self.weights)
         self.asking = Asking(outline, engine.options, views, self.weights, self.reading, self.tables)
         self.comparing = Comparing(app, self.weights, outline, run)
-        self.distance = Distance(app, self.weights, self.tables, run)
+        self.distance = Distance(app, self.weights, self.tables, self.comparing, run)
         self.learning = Learning(app, self.weights, self.reading, overview, self.comparing, run)
         self._views = views
         self._overview = overview
