@@ -174,7 +174,7 @@ def test_without_colour_and_in_ascii_neither_is_sent_and_where_one_is_still_show
         terminal.send("jljy")
         terminal.wait_for("copied")
         terminal.send("i")
-        terminal.settle(1.5)
+        terminal.settle(3.5)  # longer than the message stays
         assert terminal.read(1.2) == b""  # the cursor that waits for a sentence does not blink
         assert terminal.output.isascii()  # with the frame of the message that says what was copied
         assert COLOUR.findall(terminal.output) == []
