@@ -23,7 +23,7 @@ from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.service.sources import find_source
 from engine.values.memory import size
-from engine.values.views import CHANGES
+from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal, run
 from tests.test_adapters import low_rank, product, write_adapter
@@ -32,6 +32,7 @@ from tests.test_circuits import dense
 SENTENCE = "The cat sat on the mat."
 LLAMA = "layers.{}.self_attn.{}_proj.weight"
 HEADS, SHARED, WIDTH = 4, 2, 8
+OF_CIRCUITS = {f"{name}_change" for name in CIRCUIT_MEASURES}
 Edit = Callable[[dict[str, Tensor]], None]
 
 
@@ -152,6 +153,8 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
         for matrix, old in before.items():
             new, name = now[matrix], matrix.lower()
             assert float(row[f"{name}_distance"]) == pytest.approx(float((new - old).norm() / old.norm()), rel=1e-9)
+            chance = math.sqrt(1 + float(new.norm() / old.norm()) ** 2)
+            assert float(row[f"{name}_distance_chance"]) == pytest.approx(chance, rel=1e-9)
             sigma = [
                 torch.linalg.svdvals(each).numpy()[: WIDTH * (HEADS if head is None else 1)] for each in (old, new)
             ]
@@ -168,7 +171,31 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
                 assert float(row[f"{name}_overlap_chance"]) == min(1.0, new.shape[matrix == "O"] / 32)
         assert float(row["change"]) == max(float(row["qk_distance"]), float(row["ov_distance"]))
     alone = exported(first, "changes", "--vs", other, "--head", "L1H2")
-    assert alone == [table[0]]
+    assert {name: cell for name, cell in alone[0].items() if name not in OF_CIRCUITS} == {
+        name: cell for name, cell in table[0].items() if name not in OF_CIRCUITS
+    }
+
+
+def test_every_measure_of_circuits_has_its_change(edited: Callable[[Edit], tuple[Path, Path]]) -> None:
+    """A head that comes to copy, in the other model, what it writes for each token."""
+
+    def edit(tensors: dict[str, Tensor]) -> None:
+        value, output = (tensors[LLAMA.format(1, name)] for name in "vo")
+        output[:, :WIDTH] = value[:WIDTH].T
+
+    pair = edited(edit)
+    table = exported(pair[0], "changes", "--vs", pair[1])
+    circuits = [{(row["layer"], row["head"]): row for row in exported(each, "circuits")} for each in pair]
+    for place, row in zip(names(table), table, strict=True):
+        for name in CIRCUIT_MEASURES:
+            cells = [each[place][name] for each in circuits]
+            if "" in cells:
+                assert row[f"{name}_change"] == "", name
+            else:
+                expected = float(cells[1]) - float(cells[0])
+                assert float(row[f"{name}_change"]) == pytest.approx(expected, abs=1e-9), name
+    copying = dict(zip(names(table), table, strict=True))["1", "0"]["ov_copying_residual_change"]
+    assert float(copying) == pytest.approx(1.0 - float(circuits[0]["1", "0"]["ov_copying_residual"]))
 
 
 def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_alone(

@@ -55,6 +55,18 @@ def distance(first: Tensor, second: Tensor) -> Tensor:
     return relative(norm(second.double() - first.double()), norm(first.double()))
 
 
+def unrelated(first: Tensor, second: Tensor) -> Tensor:
+    """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it.
+
+    If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
+
+    Parameters
+    ----------
+    first, second : (batch,) norms of A and of B.
+    """
+    return torch.where(first > 0, torch.hypot(first, second) / first, torch.nan)
+
+
 def circuit_distance(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:
     """Compute ``‖M_B − M_A‖_F / ‖M_A‖_F`` of circuits ``M = leftᵀ right``, from their factors.
 

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.mathematics.changes import Apart, circuit_distance, distance, images_apart, random_apart
+from engine.mathematics.changes import (
+    Apart,
+    circuit_distance,
+    distance,
+    images_apart,
+    product_norm,
+    random_apart,
+    unrelated,
+)
 from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.mathematics.tabulate import rank_rows
 from engine.service.assembly import BASELINE_DRAWS
+from engine.service.circuits_table import CircuitsTable
 from engine.service.crew import Crew
+from engine.service.token_tables import TokenTables
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
@@ -22,7 +32,7 @@ from engine.values.model import LayerOutline
 from engine.values.spectra import Spectrum
 from engine.values.tables import RANK_COLUMNS, Cell
 from engine.values.view import Query
-from engine.values.views import CHANGES
+from engine.values.views import CHANGES, CIRCUIT_MEASURES, CIRCUITS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +44,11 @@ if TYPE_CHECKING:
 HEADS_AT_ONCE = 4
 """Heads in a piece of the work."""
 
-COUNTS = tuple(f"{measure.name}_change" for measure in MEASURES if measure.is_count)
+COUNTS = (
+    *(f"{measure.name}_change" for measure in MEASURES if measure.is_count),
+    "_image_in_kernel_change",
+    "_factors_lost_change",
+)
 """What the columns of whole numbers end with."""
 
 Numbers = dict[str, float]
@@ -47,11 +61,15 @@ class ChangesTable:
     ----------
     session : the model that was opened.
     models : this model and the one beside it, or None where there is none.
+    circuits : measures this model's circuits.
     """
 
-    def __init__(self, session: Session, models: TwoModels | None) -> None:
+    def __init__(self, session: Session, models: TwoModels | None, circuits: CircuitsTable) -> None:
         self._session = session
         self._models = models
+        self._circuits: tuple[CircuitsTable, ...] = (circuits,)
+        if models is not None:
+            self._circuits = circuits, CircuitsTable(models.other, TokenTables(models.other))
         self._crew = Crew(torch.get_num_threads())
         self._chance: dict[tuple[int, int, int], Apart] = {}
 
@@ -91,9 +109,23 @@ class ChangesTable:
             pieces.append(partial(_measured, weights, numbers[some], before[some], now[some]))
         measured = [row for rows in self._crew.run(pieces, breathe) for row in rows]
         chance = self._of_chance(layer, whole_layer)
-        for number, row, own, theirs in zip(numbers, measured, before, now, strict=True):
+        circuits = self._of_circuits(layer, whole_layer, query, breathe)
+        for number, row, own, theirs, change in zip(numbers, measured, before, now, circuits, strict=True):
             place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
-            yield (*place, *_cells(row | _differences(own, theirs), chance))
+            yield (*place, *_cells(row | _differences(own, theirs) | change, chance))
+
+    def _of_circuits(self, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe) -> list[Numbers]:
+        """Subtract the measures of the first model's circuits from the second's; what either lacks is left out."""
+        both: list[list[Numbers]] = []
+        for circuits in self._circuits:
+            rows = (circuits.of_layer if whole_layer else circuits.of_heads)(layer, query, breathe)
+            named = (zip(CIRCUITS.columns, row, strict=True) for row in rows)
+            both.append([{name: float(cell) for name, cell in row if name in CIRCUIT_MEASURES and cell != ""}
+                         for row in named])  # fmt: skip
+        return [
+            {f"{name}_change": theirs[name] - own[name] for name in own.keys() & theirs.keys()}
+            for own, theirs in zip(*both, strict=True)
+        ]
 
     def _of_chance(self, layer: LayerOutline, whole_layer: bool) -> Numbers:
         """Give the angles between random subspaces of the sizes of a layer's projections."""
@@ -164,9 +196,11 @@ def _measured(
         else distance(first.projections[matrix], second.projections[matrix])
         for matrix in MATRICES
     }
+    chances = {matrix: unrelated(*(_norms(each, matrix) for each in (first, second))) for matrix in MATRICES}
     rows: list[Numbers] = [{} for _ in numbers]
     for place, row in enumerate(rows):
         row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
+        row |= {f"{matrix.lower()}_distance_chance": float(values[place]) for matrix, values in chances.items()}
         row["change"] = max(row["qk_distance"], row["ov_distance"])
     for matrix in first.projections:
         ranks = ([_rank(each[matrix]) for each in spectra] for spectra in (before, now))
@@ -174,6 +208,15 @@ def _measured(
         for row, each in zip(rows, found, strict=True):
             row |= {} if each is None else _of_angles(matrix, each)
     return rows
+
+
+def _norms(parts: _Parts, matrix: str) -> Tensor:
+    """Compute the Frobenius norms of a matrix of heads, or of their circuit."""
+    if matrix in parts.circuits:
+        left, right = parts.circuits[matrix]
+        return product_norm(left.double(), right.double())
+    norms: Tensor = torch.linalg.matrix_norm(parts.projections[matrix].double())
+    return norms
 
 
 def _rank(spectrum: Spectrum) -> int:
@@ -207,7 +250,7 @@ def _cells(numbers: Numbers, chance: Numbers) -> Iterator[Cell]:
     """Lay numbers out in the table's columns; a cell is empty where nothing is defined, and counts are whole."""
     for column in CHANGES.columns[3:]:
         name = column.removesuffix("_chance")
-        value = numbers.get(name) if name == column else (chance.get(name) if name in numbers else None)
+        value = numbers.get(column, chance.get(name) if name != column and name in numbers else None)
         if value is None or math.isnan(value):
             yield ""
         else:

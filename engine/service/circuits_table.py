@@ -66,6 +66,10 @@ class CircuitsTable:
         """Yield the rows of one layer's heads, and not that of the layer as a whole."""
         yield from self._measured(layer, False, self._factors(layer, query), query, breathe)
 
+    def of_layer(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
+        """Yield the row of one layer as a whole."""
+        yield from self._measured(layer, True, self._factors(layer, query), query, breathe)
+
     def _factors(self, layer: LayerOutline, query: Query) -> Factors:
         """Read what a layer's circuits are products of, keys turned where a distance is asked for."""
         weights = self._session.layer_weights(layer.name)

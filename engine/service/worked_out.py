@@ -59,7 +59,7 @@ class WorkedOut:
         predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
         circuits = CircuitsTable(session, tables)
         self._of_layers: Mapping[str, OfLayer] = {
-            "changes": ChangesTable(session, models).rows,
+            "changes": ChangesTable(session, models, circuits).rows,
             "circuits": circuits.rows,
             "composition": CompositionTable(session).rows,
             "directions": DirectionsTable(session, tables).rows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.values.heads import MATRICES
 from engine.values.tables import RANK_COLUMNS
+from engine.values.views import CIRCUIT_MEASURES
 
 CHANCE = "_chance"
 """What the name of a column ends with that holds what chance gives."""
@@ -140,6 +141,7 @@ OF_TWO_MODELS = {
         for name in RANK_COLUMNS[6:]
         for matrix in MATRICES
     },
+    **{f"{name}_change": f"{name} of the other model, less that of this" for name in CIRCUIT_MEASURES},
 }
 """The columns of the table of changes, by name."""
 
@@ -150,7 +152,8 @@ def explain(column: str, view: str = "") -> str:
         return own
     if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
         said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
-        return f"chance, random subspaces of the same sizes: {said}" if column.endswith(CHANCE) else said
+        chance = "weights" if "_distance" in column else "subspaces of the same sizes"
+        return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
     matrix, dot, measure = column.partition(".")
     if dot:
         return f"{measure.replace('_', ' ')} of {matrix.upper()}: {OF_SPECTRA[measure]}"

@@ -213,14 +213,20 @@ def view_after(active: str, wanted: str) -> str:
 _CIRCUITS_FIRST = ("qk", "ov", "q", "k", "v", "o")
 _ANGLES = ("angle_smallest", "angle_mean", "angle_largest", "overlap")
 
+CIRCUIT_MEASURES = tuple(
+    name for name in CIRCUITS.columns[3:] if not name.startswith("rank_") and not name.endswith(("_chance", "_floor"))
+)
+"""What is measured of circuits; their ranks are measures of the matrices, too, and floors follow from those."""
+
 CHANGES = View(
     "changes",
     "v",
     "Changes in the other model",
     "what is different in the model --vs, most changed heads first",
     (
-        *_HEAD, "change", *(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST),
+        *_HEAD, "change", *_with_chance(*(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST)),
         *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES)),
+        *(f"{name}_change" for name in CIRCUIT_MEASURES),
         *(f"{matrix}_{name}_change" for name in RANK_COLUMNS[6:] for matrix in _CIRCUITS_FIRST),
     ),
     has_whole_layers=True,
