@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -25,7 +24,7 @@ from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
 from tui.numbers import short
 from tui.panes.line import Line
 from tui.panes.pane import Pane
-from tui.widgets.table_grid import Row, TableGrid
+from tui.widgets.table_grid import TableGrid
 
 
 class TablePane(Pane):
@@ -62,7 +61,6 @@ class TablePane(Pane):
         self.shown: Table | None = None
         self._places = view.places
         self._title = ""
-        self._rows: tuple[Row, ...] = ()
         self._filter = parse_filter("", ())
         self._applied = self._filter
         self._said = ""
@@ -86,20 +84,18 @@ class TablePane(Pane):
         """Draw a table, with the cursor on the selected head's row where it has one."""
         is_new = table is not self.shown
         if is_new:
-            self.shown, self._rows = table, tuple(table.rows)
+            self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
             said = VIEWS[self.view].said
             agreeing = {
                 name for place, name in enumerate(table.columns)
-                if name in (*self._places, *said) and len({row[place] for row in self._rows}) < 2
+                if name in (*self._places, *said) and all(row[place] == rows[0][place] for row in rows)
             }  # fmt: skip
-            kept = [place for place, name in enumerate(table.columns) if name not in agreeing]
-            columns = tuple(table.columns[place] for place in kept)
-            frozen = sum(name in self._places for name in columns)
-            rows = self._rows if not agreeing else [tuple(row[place] for place in kept) for row in self._rows]
-            self.grid.show(columns, rows, frozen, self._kept())
+            kept = tuple(place for place, name in enumerate(table.columns) if name not in agreeing)
+            frozen = sum(table.columns[place] in self._places for place in kept)
+            self.grid.show(table.columns, rows, frozen, self._narrowing, kept)
             self._said = "".join(
-                f"  {name.replace('_', ' ')} {_said(self._rows[0][table.columns.index(name)])}"
-                for name in said if self._rows and name in agreeing and self._rows[0][table.columns.index(name)] != ""
+                f"  {name.replace('_', ' ')} {_said(rows[0][table.columns.index(name)])}"
+                for name in said if rows and name in agreeing and rows[0][table.columns.index(name)] != ""
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
@@ -108,14 +104,14 @@ class TablePane(Pane):
         follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
         if selected is not None and "head" in self._places and "head" in table.columns and follows:
             place = (selected.stack, selected.layer, selected.label)
-            self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
+            self.grid.go_to(next((n for n, row in enumerate(table) if tuple(row[:3]) == place), None))
         self.grid.go_to(self.awaited_row)
         self.awaited_row = None
         self._read_out()
 
     def show_message(self, title: str, message: str) -> None:
         """Say why there is no table."""
-        self.shown, self._rows = None, ()
+        self.shown = None
         self._set_title(title)
         self.grid.show_message(message)
         self.explanation_line.show("")
@@ -130,7 +126,8 @@ class TablePane(Pane):
         """
         if self.shown is None:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
-        return Table(self.shown.view, self.shown.columns, tuple(self._rows[place] for place in self.grid.order))
+        grid = self.grid
+        return Table(self.shown.view, grid.all_columns, tuple(grid.rows[place] for place in grid.order))
 
     def _set_title(self, title: str) -> None:
         """Say what is shown, and of a filter how much it leaves."""
@@ -138,19 +135,27 @@ class TablePane(Pane):
         line = Text.assemble((f"{self.view} ", "bold"), title)
         if self._filter.text.strip() and self.shown is not None:
             gap = "  " if title else ""
-            line.append(f"{gap}{len(self.grid.order)} of {len(self._rows)}  {harmless(self._filter.text.strip())}")
+            line.append(f"{gap}{len(self.grid.order)} of {len(self.grid.rows)}  {harmless(self._filter.text.strip())}")
         self.title_line.show(line)
 
-    def _kept(self) -> Sequence[int] | None:
-        """Give the numbers of the rows that the filter leaves; None for all."""
-        return list(self._filter.kept(self._rows)) if self._filter.text.strip() else None
+    @property
+    def _narrowing(self) -> Filter | None:
+        """The filter, if it has words."""
+        return self._filter if self._filter.text.strip() else None
 
     def _use(self, wanted: Filter) -> None:
         """Show the rows that a filter leaves."""
         self._filter = wanted
         if self.shown is not None:
-            self.grid.narrow(self._kept())
+            self.grid.narrow(self._narrowing)
         self._set_title(self._title)
+
+    @on(TableGrid.Arranged)
+    def _count(self) -> None:
+        """Say how many rows there are now, where that is said."""
+        self._set_title(self._title)
+        if self.filter_input.display and self.filter_input.value == self._filter.text:
+            self._say_count()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the filter line have its own key and the table its own."""
@@ -190,13 +195,18 @@ class TablePane(Pane):
             )
             return error
         self._use(wanted)
-        count = f"{len(self.grid.order)} of {len(self._rows)} rows"
+        self._say_count()
+        return None
+
+    def _say_count(self) -> None:
+        """Say how many rows the filter leaves; while there is none, what can be typed."""
+        count = f"{len(self.grid.order)} of {len(self.grid.rows)} rows"
         if not self.grid.order:
             self.readout_line.show("")
         self.explanation_line.show(
-            count if text else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
-        )
-        return None
+            count if self.filter_input.value
+            else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
+        )  # fmt: skip
 
     @on(FilterInput.Finished)
     def _finished(self) -> None:
@@ -251,9 +261,10 @@ class TablePane(Pane):
 
         The table of all heads leads into the head, as their map does.
         """
-        if self.shown is None or self.grid.place is None:
+        whole = self.grid.whole_row
+        if self.shown is None or whole is None:
             return
-        row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
+        row = dict(zip(self.grid.all_columns, whole, strict=True))
         layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
         if isinstance(layer, int) and head is not None:
             name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))
