@@ -271,7 +271,11 @@ class Weights:
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
-        self._measure = next_measure(self._measure, step)
+        self.show_measure(next_measure(self._measure, step))
+
+    def show_measure(self, measure: Measure) -> None:
+        """Show a measure."""
+        self._measure = measure
         self._draw_ranks()
         self._tree.refresh_notes()
 
