@@ -61,6 +61,41 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
         assert app.conductor.selected == Head("decoder", 0)
 
 
+async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_exported(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        pane, whole = app.views.ranks, list(app.conductor.table()[0])
+        await pilot.press("slash", *"matrix = OV and head != ")
+        assert "it ends at 24: expected what comes after !=" in shown(pane.readout_line)
+        await pilot.press(*"all", "enter")
+        await settle(pilot)
+        left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
+        assert 0 < len(left) < len(whole)
+        assert f"{len(left)} of {len(whole)}  matrix = OV and head != all" in shown(pane.title_line)
+        lines = [[str(cell) for cell in pane.table.get_row_at(n)] for n in range(pane.table.row_count)]
+        assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
+        assert list(app.conductor.table()[0]) == left
+        await pilot.press("E")
+        await settle(pilot)
+        (file,) = tmp_path.glob("*.csv")
+        assert len(file.read_text().splitlines()) == 1 + len(left)
+        await pilot.press("slash", *"stable_rank", "enter")
+        await settle(pilot)
+        assert "stable rank" in shown(pane.title_line)
+        assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
+        await pilot.press("j")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, int(left[1][2]))
+        await pilot.press("slash", "escape")
+        await settle(pilot)
+        assert list(app.conductor.table()[0]) == whole
+        assert app.focused is pane.table
+
+
 async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("g", "g", "2")

@@ -65,7 +65,7 @@ FIRST = {
         "app.averaging": "Mean",
         "app.explain": "Explain",
     },
-    "ranks": {"app.next_measure": "Measure", "app.more": "ε"},
+    "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},

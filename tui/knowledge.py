@@ -30,7 +30,7 @@ class Knowledge:
         self._baselines: dict[GroupKey, Baseline] = {}
         self._turned: dict[tuple[GroupKey, int], SpectraGroup | EngineError] = {}
         self._turned_heads: dict[tuple[Head, int], Mapping[str, Spectrum]] = {}
-        self._rows: dict[tuple[GroupKey, float], list[tuple[Cell, ...]]] = {}
+        self._rows: dict[tuple[GroupKey, float], dict[str, list[tuple[Cell, ...]]]] = {}
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep spectra, or why there are none."""
@@ -136,16 +136,31 @@ class Knowledge:
         for key in dict.fromkeys((name.whole_layer, name.is_layer) for name in names):
             group = self._groups.get(key)
             if isinstance(group, SpectraGroup):
-                if (key, epsilon) not in self._rows:
-                    spectra = [spectrum for number in group.spectra for spectrum in group.of(number)]
-                    self._rows[key, epsilon] = rank_rows(spectra, epsilon)
-                rows += self._rows[key, epsilon]
+                for of_head in self._measured(key, group, epsilon).values():
+                    rows += of_head
             elif group is None:
                 alone = [
                     self._heads[name] for name in names if name in self._heads and (name.whole_layer, False) == key
                 ]
                 rows += rank_rows([spectrum for spectra in alone for spectrum in spectra.values()], epsilon)
         return rows
+
+    def rows_of(self, head: Head, epsilon: float) -> Sequence[tuple[Cell, ...]]:
+        """Measure the spectra that are known of one head: its rows of the ``ranks`` table."""
+        key = (head.whole_layer, head.is_layer)
+        group = self._groups.get(key)
+        if isinstance(group, SpectraGroup):
+            return self._measured(key, group, epsilon).get(head.label, ())
+        return self.rows([head], epsilon)
+
+    def _measured(self, key: GroupKey, group: SpectraGroup, epsilon: float) -> Mapping[str, list[tuple[Cell, ...]]]:
+        """Measure a layer's spectra once; the rows are by what the head's column says, in their order."""
+        if (key, epsilon) not in self._rows:
+            of_heads: dict[str, list[tuple[Cell, ...]]] = {}
+            for row in rank_rows([spectrum for number in group.spectra for spectrum in group.of(number)], epsilon):
+                of_heads.setdefault(str(row[2]), []).append(row)
+            self._rows[key, epsilon] = of_heads
+        return self._rows[key, epsilon]
 
     def chance(self, name: Head, measure: Measure, epsilon: float) -> Mapping[str, float]:
         """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""

@@ -124,6 +124,13 @@ class MeasureWanted(Message):
 
 
 @dataclass
+class RankMeasureWanted(Message):
+    """A person wants another measure in the ranks view, by its name."""
+
+    measure: str
+
+
+@dataclass
 class HeadEntered(Message):
     """A person wants to go from the overview, or the table of all heads, into a head."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.tabulate import rank_cells
@@ -35,6 +35,9 @@ EVERY = 0.1
 PLACES = {name: place for place, name in enumerate(HEADS.columns)}
 """Where a column stands in the table of all heads."""
 
+NO_RANKS = ("",) * len(HEAD_PARTS["ranks"])
+"""What there is of a head whose spectra cannot be had."""
+
 
 @dataclass(frozen=True)
 class Grown:
@@ -43,25 +46,25 @@ class Grown:
     Attributes
     ----------
     query : what was asked for.
-    rows : by head.
+    rows : of all heads, in their order; none before the first has come.
     trouble : why no more will come; empty otherwise.
     is_complete : whether all has come that will.
     """
 
     query: Query
-    rows: Mapping[Head, Sequence[Cell]] = field(default_factory=dict)
+    rows: Sequence[Sequence[Cell]] = ()
     trouble: str = ""
     is_complete: bool = False
 
-    def cell(self, head: Head, column: str) -> Cell | None:
-        """Give a head's cell; one that is empty may still come until all has."""
-        row = self.rows.get(head)
-        cell = "" if row is None else row[PLACES[column]]
-        return None if cell == "" and not self.is_complete else cell
+    def cells(self, column: str, heads: int) -> tuple[Cell | None, ...]:
+        """Give a column of so many heads; a cell that is empty may still come until all has."""
+        place, missing = PLACES[column], "" if self.is_complete else None
+        found = [missing if row[place] == "" else row[place] for row in self.rows]
+        return tuple(found) or (missing,) * heads
 
     def note(self) -> str:
         """Give the first note that any head has."""
-        return next((str(row[-1]) for row in self.rows.values() if row[-1]), "")
+        return next((str(row[-1]) for row in self.rows if row[-1]), "")
 
 
 class Overview:
@@ -98,7 +101,8 @@ class Overview:
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
         self._scales: dict[str, Scale] = {name: "log" for name in HEAD_PARTS["ranks"] if "condition" in name}
-        self._ranks: dict[Head, tuple[Cell, ...]] = {}
+        self._places: dict[Head, int] = {}
+        self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
         self._is_measuring = False
         self._grown: dict[str, Grown] = {}
@@ -116,6 +120,8 @@ class Overview:
         weights.noticed = self.learn
         self._heads = tuple(head for layer in outline.layers for head in layer.head_names())
         self._layers = tuple(layer.name for layer in outline.layers)
+        self._places = {head: place for place, head in enumerate(self._heads)}
+        self._ranks = [None] * len(self._heads)
         self._pane.open(outline.layers, self._said)
         self._draw()
 
@@ -169,9 +175,14 @@ class Overview:
                 here = self._pane.map.head
                 layer = here.whole_layer if here and here.whole_layer in self._dirty else next(iter(self._dirty))
                 del self._dirty[layer]
-                spectra = self._weights.knowledge.spectra_of_heads(layer)
+                knowledge = self._weights.knowledge
+                spectra = knowledge.spectra_of_heads(layer)
                 cells = await asyncio.to_thread(rank_cells, spectra, self._weights.epsilon)
-                self._ranks |= {Head(layer.stack, layer.layer, head): row for head, row in cells.items()}
+                if knowledge.trouble(layer):
+                    cells = dict.fromkeys(range(knowledge.outline.layer(layer).heads), NO_RANKS)
+                first = self._places[Head(layer.stack, layer.layer, 0)]
+                for head, row in cells.items():
+                    self._ranks[first + head] = row
                 if time.monotonic() - drawn > EVERY:
                     self._draw()
                     drawn = time.monotonic()
@@ -200,7 +211,7 @@ class Overview:
         known = self._grown[part]
         if known.query == query:
             trouble = str(state) if isinstance(state, EngineError) else known.trouble
-            rows = known.rows if isinstance(state, EngineError) else _by_head(state)
+            rows = known.rows if isinstance(state, EngineError) else tuple(state)
             self._grown[part] = Grown(query, rows, trouble)
 
     def show_measure(self, measure: str) -> None:
@@ -248,10 +259,10 @@ class Overview:
         part, trouble = part_of(self.measure), ""
         if part == "ranks":
             place = HEAD_PARTS["ranks"].index(self.measure)
-            cells = tuple(self._rank(head, place) for head in self._heads)
+            cells = tuple([None if row is None else row[place] for row in self._ranks])
         else:
             known = self._grown.get(part, Grown(Query()))
-            cells = tuple(known.cell(head, self.measure) for head in self._heads)
+            cells = known.cells(self.measure, len(self._heads))
             if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
                 trouble = known.trouble or known.note()
         shown = MeasureMap(self.measure, self._heads, cells)
@@ -263,13 +274,6 @@ class Overview:
             said.append("log scale")
         count = f"{shown.known} of {len(self._heads)}" if shown.known < len(self._heads) else f"{len(self._heads)}"
         self._pane.show("  ".join((*said, f"{count} heads")), shown, scale, trouble)
-
-    def _rank(self, head: Head, place: int) -> Cell | None:
-        """Give a measure of a head's spectra; it is empty where there will be none."""
-        row = self._ranks.get(head)
-        if row is not None:
-            return row[place]
-        return "" if self._weights is not None and self._weights.knowledge.trouble(head.whole_layer) else None
 
     def _said(self, head: Head) -> Said:
         """Name a head, with its label, and give what chance makes of the measure for it."""
@@ -284,12 +288,9 @@ class Overview:
         matrix, dot, name = self.measure.partition(".")
         if not dot:
             known, column = self._grown.get(part_of(self.measure)), f"{self.measure}{CHANCE}"
-            cell = None if known is None or column not in PLACES else known.cell(head, column)
-            return None if cell is None or isinstance(cell, str) else float(cell)
+            if known is None or not known.rows or column not in PLACES:
+                return None
+            cell = known.rows[self._places[head]][PLACES[column]]
+            return None if isinstance(cell, str) else float(cell)
         measure = next(each for each in OF_SPECTRA if each.name == name)
         return weights.knowledge.chance(head, measure, weights.epsilon).get(matrix.upper())
-
-
-def _by_head(table: Table) -> dict[Head, Sequence[Cell]]:
-    """Take a table of all heads apart."""
-    return {Head(str(row[0]), int(row[1]), int(row[2])): row for row in table}

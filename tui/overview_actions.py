@@ -7,9 +7,10 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
+from engine.mathematics.measures import MEASURES
 from engine.values.views import OVERVIEW
 from tui.key_groups import VIEWS
-from tui.messages import HeadEntered, MeasureWanted, OverviewSeen
+from tui.messages import HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
 from tui.parts import Parts
 
 
@@ -42,6 +43,12 @@ class OverviewActions(Parts):
             self.conductor.overview.show_measure(event.measure)
         else:
             self.conductor.overview.change_group(event.groups)
+
+    @on(RankMeasureWanted)
+    def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
+        """Show the measure that was named in the ranks view."""
+        if self.conductor.weights is not None:
+            self.conductor.weights.show_measure(next(each for each in MEASURES if each.name == event.measure))
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:

@@ -10,6 +10,7 @@ from engine.values.view import Scope
 from engine.values.views import VIEWS
 from tui.export_view import subject_of, table_on_screen
 from tui.panes.cell import CellPane
+from tui.panes.ranks import RanksPane
 from tui.panes.table import TablePane
 from tui.panes.text import TextPane
 
@@ -46,6 +47,7 @@ def shown_table(
     if overview.is_active:
         return overview.table()
     attention = attention or views.attention.shown
-    return table_on_screen(
+    table, subject = table_on_screen(
         pane.view, weights.knowledge, selected, weights.epsilon, attention, weights.distance, weights.other
     )
+    return pane.narrowed(table) if isinstance(pane, RanksPane) else table, subject

@@ -141,9 +141,8 @@ class Weights:
 
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head: the measure of QK and OV, and its label."""
-        rows = self.knowledge.rows([head], self.epsilon)
         place = RANK_COLUMNS.index(self._measure.name)
-        values = {row[3]: row[place] for row in rows if row[2] == head.label}
+        values = {row[3]: row[place] for row in self.knowledge.rows_of(head, self.epsilon)}
         numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
         return " ".join(filter(None, (*numbers, self.short_label(head))))
 
@@ -272,7 +271,11 @@ class Weights:
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
-        self._measure = next_measure(self._measure, step)
+        self.show_measure(next_measure(self._measure, step))
+
+    def show_measure(self, measure: Measure) -> None:
+        """Show a measure."""
+        self._measure = measure
         self._draw_ranks()
         self._tree.refresh_notes()
 

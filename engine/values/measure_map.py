@@ -58,7 +58,7 @@ class MeasureMap:
     @property
     def known(self) -> int:
         """How many heads' cells are known."""
-        return sum(cell is not None for cell in self.cells)
+        return len(self.cells) - self.cells.count(None)
 
     def cell(self, head: Head) -> Cell | None:
         """Give one head's cell."""

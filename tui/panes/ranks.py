@@ -14,14 +14,20 @@ from textual.widgets import DataTable
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import MATRICES, Head
-from engine.values.tables import RANK_COLUMNS, Cell
-from tui.messages import HeadPicked
+from engine.values.tables import RANK_COLUMNS, Cell, Table
+from tui.messages import HeadPicked, RankMeasureWanted
 from tui.numbers import rough, short
+from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
-from tui.panes.pane import Pane
 
 NAME_WIDTH, VALUE_WIDTH = 6, 8
 """Cells of a line's name and of each of its numbers; together they fit beside the tree on 80 columns."""
+
+PLACES = {
+    "stack": "encoder, decoder or cross", "layer": "from zero", "head": "from zero, or all for the whole layer",
+    "matrix": "Q, K, V, O, QK or OV", "rows": "of the matrix", "cols": "columns of the matrix",
+}  # fmt: skip
+"""What the columns hold that are no measures."""
 
 
 class RanksTable(DataTable[Text]):
@@ -37,21 +43,30 @@ class RanksTable(DataTable[Text]):
     ]
 
 
-class RanksPane(Pane):
-    """Heads × matrices of a layer, or layers × matrices of the model; below them what chance gives."""
+class RanksPane(FilteredPane):
+    """Heads × matrices of a layer, or layers × matrices of the model; below them what chance gives.
+
+    A filter is of the rows of the ``ranks`` table, each a line's number for one matrix: the others are left blank.
+    """
 
     view = "ranks"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(RANK_COLUMNS)
         self.table = RanksTable(name="ranks", cursor_type="row", zebra_stripes=False, cell_padding=0)
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
         self._cells: list[list[str]] = []
+        self._all_names: tuple[Head, ...] = ()
+        self._rows: Sequence[Sequence[Cell]] = ()
+        self._counted = (0, 0)
+        self._measure = MEASURES[0]
+        self._selected: Head | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title, the table, the line of chance and the line that explains the measure."""
         yield self.title_line
+        yield self.filter_input
         yield self.table
         yield self.chance_line
         yield self.readout_line
@@ -82,23 +97,62 @@ class RanksPane(Pane):
         chance : by matrix, what chance gives for the line of the cursor.
         selected : the line of the cursor.
         """
-        place = RANK_COLUMNS.index(measure.name)
+        self._all_names, self._rows, self._measure, self._selected = tuple(names), rows, measure, selected
+        self.narrow()
+        shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
+        self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
+        numbers = "".join(f"{rough(chance[matrix]) if matrix in chance else '…':>{VALUE_WIDTH}}" for matrix in MATRICES)
+        self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
+        self.read_out()
+
+    def read_out(self) -> None:
+        """Say what the measure is."""
+        if not self.filter_input.display:
+            self.readout_line.show(self._measure.formula)
+
+    def focus_view(self) -> None:
+        """Put the focus on the table."""
+        self.screen.set_focus(self.table)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows the filter leaves, and of how many."""
+        return self._counted
+
+    def narrowed(self, table: Table) -> Table:
+        """Give the rows of a ``ranks`` table that the filter leaves."""
+        return Table(table.view, table.columns, tuple(self._filter.rows(table)))
+
+    def narrow(self) -> None:
+        """Show the numbers of the rows that the filter leaves, in the lines that have any."""
+        place, names, rows = RANK_COLUMNS.index(self._measure.name), self._all_names, self._rows
+        is_narrowed = self.narrowing is not None
+        if is_narrowed:
+            rows = list(self._filter.rows(rows))
+            left = {(row[0], row[1], row[2]) for row in rows}
+            names = tuple(name for name in names if (name.stack, name.layer, name.label) in left)
+        self._counted = len(rows), len(self._rows)
         values = {(row[0], row[1], row[2], row[3]): row[place] for row in rows}
+        missing = "" if is_narrowed else "…"
         cells = [
             [
-                _label(name, names),
-                *(_number(values.get((name.stack, name.layer, name.label, matrix))) for matrix in MATRICES),
+                _label(name, self._all_names),
+                *(_number(values.get((name.stack, name.layer, name.label, matrix)), missing) for matrix in MATRICES),
             ]
             for name in names
         ]
-        self._fill(tuple(names), cells)
-        if selected in self._names:
-            self.table.move_cursor(row=self._names.index(selected), animate=False)
-        shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
-        self.title_line.show(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
-        numbers = "".join(f"{rough(chance[matrix]) if matrix in chance else '…':>{VALUE_WIDTH}}" for matrix in MATRICES)
-        self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
-        self.readout_line.show(measure.formula)
+        self._fill(names, cells)
+        if self._selected in self._names:
+            self.table.move_cursor(row=self._names.index(self._selected), animate=False)
+
+    def go_to_column(self, column: str) -> None:
+        """Have the measure shown that was named by itself."""
+        if any(measure.name == column for measure in MEASURES):
+            self.post_message(RankMeasureWanted(column))
+
+    def explained(self, column: str) -> str:
+        """Say what a column holds."""
+        return next((f"{each.title}: {each.formula}" for each in MEASURES if each.name == column), PLACES[column])
 
     def _fill(self, names: tuple[Head, ...], cells: list[list[str]]) -> None:
         """Change the cells that differ; make the lines anew only when their number changes."""
@@ -135,9 +189,9 @@ def _label(name: Head, names: Sequence[Head]) -> str:
     return str(name) if len({each.stack for each in names}) == 1 else f"{name.stack[0]}{name}"
 
 
-def _number(value: Cell | None) -> str:
-    """Write a value, or that it is still being computed."""
-    return "…" if value is None or isinstance(value, str) else short(value)
+def _number(value: Cell | None, missing: str) -> str:
+    """Write a value, or what stands where there is none."""
+    return missing if value is None or isinstance(value, str) else short(value)
 
 
 def _right(cell: str) -> Text:

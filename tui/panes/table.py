@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import Input
 
 from engine.values.columns import explain
 from engine.values.errors import EngineError
-from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
 from engine.values.tables import Cell, Table
 from engine.values.view import View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
-from tui.filter_input import FilterInput
-from tui.key_names import key_of
 from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
 from tui.numbers import short
+from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
-from tui.panes.pane import Pane
-from tui.widgets.table_grid import Row, TableGrid
+from tui.widgets.table_grid import TableGrid
 
 
-class TablePane(Pane):
+class TablePane(FilteredPane):
     """Shows one view's table, and explains the column under the cursor.
 
     The cursor is on the selected head's row; of a table that is sorted it begins at the top.
@@ -43,28 +38,17 @@ class TablePane(Pane):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
-        Binding("slash", "filter", "Filter", id="table.filter", priority=True),
-        Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
         Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Predict at the token before", show=False, id="table.token_before"),
     ]
 
     def __init__(self, view: View, *, ascii_only: bool) -> None:
         self.view = view.name
-        super().__init__()
+        super().__init__(view.columns, Line(classes="pane-legend"))
         self.add_class("-table")
         self.grid = TableGrid(ascii_only=ascii_only)
-        self.filter_input = FilterInput()
-        self._columns = self.filter_input.columns = view.columns
-        self.filter_input.display = False
-        self.explanation_line = Line(classes="pane-legend")
         self.shown: Table | None = None
         self._places = view.places
-        self._title = ""
-        self._rows: tuple[Row, ...] = ()
-        self._filter = parse_filter("", ())
-        self._applied = self._filter
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
@@ -86,20 +70,18 @@ class TablePane(Pane):
         """Draw a table, with the cursor on the selected head's row where it has one."""
         is_new = table is not self.shown
         if is_new:
-            self.shown, self._rows = table, tuple(table.rows)
+            self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
             said = VIEWS[self.view].said
             agreeing = {
                 name for place, name in enumerate(table.columns)
-                if name in (*self._places, *said) and len({row[place] for row in self._rows}) < 2
+                if name in (*self._places, *said) and all(row[place] == rows[0][place] for row in rows)
             }  # fmt: skip
-            kept = [place for place, name in enumerate(table.columns) if name not in agreeing]
-            columns = tuple(table.columns[place] for place in kept)
-            frozen = sum(name in self._places for name in columns)
-            rows = self._rows if not agreeing else [tuple(row[place] for place in kept) for row in self._rows]
-            self.grid.show(columns, rows, frozen, self._kept())
+            kept = tuple(place for place, name in enumerate(table.columns) if name not in agreeing)
+            frozen = sum(table.columns[place] in self._places for place in kept)
+            self.grid.show(table.columns, rows, frozen, self.narrowing, kept)
             self._said = "".join(
-                f"  {name.replace('_', ' ')} {_said(self._rows[0][table.columns.index(name)])}"
-                for name in said if self._rows and name in agreeing and self._rows[0][table.columns.index(name)] != ""
+                f"  {name.replace('_', ' ')} {_said(rows[0][table.columns.index(name)])}"
+                for name in said if rows and name in agreeing and rows[0][table.columns.index(name)] != ""
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
@@ -108,14 +90,14 @@ class TablePane(Pane):
         follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
         if selected is not None and "head" in self._places and "head" in table.columns and follows:
             place = (selected.stack, selected.layer, selected.label)
-            self.grid.go_to(next((n for n, row in enumerate(self._rows) if tuple(row[:3]) == place), None))
+            self.grid.go_to(next((n for n, row in enumerate(table) if tuple(row[:3]) == place), None))
         self.grid.go_to(self.awaited_row)
         self.awaited_row = None
-        self._read_out()
+        self.read_out()
 
     def show_message(self, title: str, message: str) -> None:
         """Say why there is no table."""
-        self.shown, self._rows = None, ()
+        self.shown = None
         self._set_title(title)
         self.grid.show_message(message)
         self.explanation_line.show("")
@@ -130,101 +112,38 @@ class TablePane(Pane):
         """
         if self.shown is None:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
-        return Table(self.shown.view, self.shown.columns, tuple(self._rows[place] for place in self.grid.order))
+        grid = self.grid
+        return Table(self.shown.view, grid.all_columns, tuple(grid.rows[place] for place in grid.order))
 
     def _set_title(self, title: str) -> None:
-        """Say what is shown, and of a filter how much it leaves."""
-        self._title = title
-        line = Text.assemble((f"{self.view} ", "bold"), title)
-        if self._filter.text.strip() and self.shown is not None:
-            gap = "  " if title else ""
-            line.append(f"{gap}{len(self.grid.order)} of {len(self._rows)}  {harmless(self._filter.text.strip())}")
-        self.title_line.show(line)
+        """Say what is shown."""
+        self.set_title(Text.assemble((f"{self.view} ", "bold"), title))
 
-    def _kept(self) -> Sequence[int] | None:
-        """Give the numbers of the rows that the filter leaves; None for all."""
-        return list(self._filter.kept(self._rows)) if self._filter.text.strip() else None
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows the filter leaves, and of how many."""
+        return (0, 0) if self.shown is None else (len(self.grid.order), len(self.grid.rows))
 
-    def _use(self, wanted: Filter) -> None:
-        """Show the rows that a filter leaves."""
-        self._filter = wanted
+    def narrow(self) -> None:
+        """Show the rows that the filter leaves, if there is a table."""
         if self.shown is not None:
-            self.grid.narrow(self._kept())
-        self._set_title(self._title)
+            self.grid.narrow(self.narrowing)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the filter line have its own key and the table its own."""
-        is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
-        return action not in ("filter", "apply") or (action == "apply") == is_typing
+    def go_to_column(self, column: str) -> None:
+        """Put the cursor on a column that was named by itself."""
+        self.grid.go_to_column(column)
 
-    def action_filter(self) -> None:
-        """Open the filter line."""
-        self._applied = self._filter
-        self.filter_input.display = True
-        self.screen.set_focus(self.filter_input)
-        self.filter_input.action_select_all()
-        self._explain_filter()
+    def explained(self, column: str) -> str:
+        """Say what a column holds."""
+        return explain(column, self.view)
 
-    def action_apply(self) -> None:
-        """Go back to the table, and filter by what has been typed by now once it is in the line."""
-        self.screen.set_focus(self.grid)
-        self.filter_input.finish()
-
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        """Filter while it is typed; what cannot be read yet leaves the rows as they are."""
-        event.stop()
-        if self.filter_input.display:
-            self._explain_filter()
-
-    def _explain_filter(self) -> FilterError | None:
-        """Filter by what is typed, and say how far it goes or what is wrong with it."""
-        text = self.filter_input.value
-        try:
-            wanted = parse_filter(text, self._columns)
-        except FilterError as error:
-            column = self.filter_input.completed
-            meaning = f"{column}: {explain(column, self.view)}" if column else str(error)
-            self.explanation_line.show(
-                f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if text.strip() in self._columns else meaning
-            )
-            return error
-        self._use(wanted)
-        count = f"{len(self.grid.order)} of {len(self._rows)} rows"
-        if not self.grid.order:
-            self.readout_line.show("")
-        self.explanation_line.show(
-            count if text else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
-        )
-        return None
-
-    @on(FilterInput.Finished)
-    def _finished(self) -> None:
-        """Keep the filter, or go to the column that is named; with what cannot be read go back to the line."""
-        column = self.filter_input.value.strip()
-        if column in self._columns:
-            self._use(self._applied)
-            self.grid.go_to_column(column)
-        elif self._explain_filter() is not None:
-            self.screen.set_focus(self.filter_input)
-            return
-        self._close()
-
-    @on(FilterInput.Cleared)
-    def _clear(self) -> None:
-        """Show all rows again and go back to the table."""
-        self._use(parse_filter("", ()))
-        self._close()
-        self.screen.set_focus(self.grid)
-
-    def _close(self) -> None:
-        """Put the filter line away."""
-        self.filter_input.display = False
-        self.filter_input.value = self._filter.text
-        self._read_out()
+    @on(TableGrid.Arranged)
+    def _arranged(self) -> None:
+        """Say how many rows there are by now."""
+        self.say_counts()
 
     @on(TableGrid.Moved)
-    def _read_out(self) -> None:
+    def read_out(self) -> None:
         """Explain the column under the cursor, and write its cell in full."""
         if self.filter_input.display:
             return
@@ -251,9 +170,10 @@ class TablePane(Pane):
 
         The table of all heads leads into the head, as their map does.
         """
-        if self.shown is None or self.grid.place is None:
+        whole = self.grid.whole_row
+        if self.shown is None or whole is None:
             return
-        row = dict(zip(self.shown.columns, self._rows[self.grid.place], strict=True))
+        row = dict(zip(self.grid.all_columns, whole, strict=True))
         layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
         if isinstance(layer, int) and head is not None:
             name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -49,26 +49,24 @@ class Columns:
 
     @classmethod
     def of(
-        cls, names: tuple[str, ...], rows: Sequence[Sequence[Cell]], frozen: int, write: Callable[[Cell], str]
+        cls, names: tuple[str, ...], by_column: Iterable[Sequence[Cell]], frozen: int, write: Callable[[Cell], str]
     ) -> Columns:
         """Make columns as wide as their names and cells want to be.
 
         Parameters
         ----------
         names : of the columns.
-        rows : each as long as ``names``.
+        by_column : the cells of each.
         frozen : how many columns stay at the left.
         write : turns a cell into what is shown.
         """
-        by_column = list(zip(*rows, strict=True)) or [()] * len(names)
         over = titles(names)
-        widths = tuple(
-            min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower) + 1))
-            for cells, (upper, lower) in zip(by_column, over, strict=True)
-        )
-        numeric = tuple(any(not isinstance(cell, str) for cell in cells) for cells in by_column)
+        widths, numeric = list[int](), list[bool]()
+        for cells, (upper, lower) in zip(by_column, over, strict=True):
+            widths.append(min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower) + 1)))
+            numeric.append(any(not isinstance(cell, str) for cell in cells))
         starts = tuple(accumulate((width + GAP for width in widths), initial=0))
-        return cls(names, frozen, numeric, over, widths, starts)
+        return cls(names, frozen, tuple(numeric), over, tuple(widths), starts)
 
     @property
     def head(self) -> int:

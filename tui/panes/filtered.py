@@ -1,0 +1,168 @@
+"""A pane whose rows a filter narrows that is typed into a line above them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widgets import Input
+
+from engine.values.filters import Filter, FilterError, parse_filter
+from tui.drawing.text import harmless
+from tui.filter_input import FilterInput
+from tui.key_names import key_of
+from tui.panes.line import Line
+from tui.panes.pane import Pane
+
+
+class FilteredPane(Pane):
+    """Opens a line for a filter, filters while it is typed, and says what is wrong with it.
+
+    Parameters
+    ----------
+    columns : that a filter can name.
+    explanation_line : where it is said how far the filter goes.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
+        Binding("slash", "filter", "Filter", id="table.filter", priority=True),
+        Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
+    ]
+
+    def __init__(self, columns: Sequence[str], explanation_line: Line | None = None) -> None:
+        super().__init__()
+        self.filter_input = FilterInput()
+        self._columns = self.filter_input.columns = tuple(columns)
+        self.filter_input.display = False
+        self.explanation_line = explanation_line or self.readout_line
+        self._filter = parse_filter("", ())
+        self._applied = self._filter
+        self._title = Text()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many rows the filter leaves, and of how many."""
+        raise NotImplementedError
+
+    def narrow(self) -> None:
+        """Show the rows that the filter leaves, if there is a table."""
+        raise NotImplementedError
+
+    def go_to_column(self, column: str) -> None:
+        """Show a column that was named by itself."""
+        raise NotImplementedError
+
+    def explained(self, column: str) -> str:
+        """Say what a column holds."""
+        raise NotImplementedError
+
+    def read_out(self) -> None:
+        """Say below the table what is under the cursor."""
+        raise NotImplementedError
+
+    def set_title(self, title: Text) -> None:
+        """Say what is shown, and of a filter how much it leaves."""
+        self._title = title
+        line = title.copy()
+        left, rows = self.counts
+        if self.narrowing is not None and rows:
+            gap = "" if line.plain.endswith(" ") else "  "
+            line.append(f"{gap}{left} of {rows}  {harmless(self._filter.text.strip())}")
+        self.title_line.show(line)
+
+    @property
+    def narrowing(self) -> Filter | None:
+        """The filter, if it has words."""
+        return self._filter if self._filter.text.strip() else None
+
+    def _use(self, wanted: Filter) -> None:
+        """Show the rows that a filter leaves."""
+        self._filter = wanted
+        self.narrow()
+        self.set_title(self._title)
+
+    def say_counts(self) -> None:
+        """Say how many rows there are now, where that is said."""
+        self.set_title(self._title)
+        if self.filter_input.display and self.filter_input.value == self._filter.text:
+            self._say_count()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let the filter line have its own key and the table its own."""
+        is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
+        return action not in ("filter", "apply") or (action == "apply") == is_typing
+
+    def action_filter(self) -> None:
+        """Open the filter line."""
+        self._applied = self._filter
+        self.filter_input.display = True
+        self.screen.set_focus(self.filter_input)
+        self.filter_input.action_select_all()
+        self._explain_filter()
+
+    def action_apply(self) -> None:
+        """Go back to the table, and filter by what has been typed by now once it is in the line."""
+        self.focus_view()
+        self.filter_input.finish()
+
+    @on(Input.Changed)
+    def _typed(self, event: Input.Changed) -> None:
+        """Filter while it is typed; what cannot be read yet leaves the rows as they are."""
+        event.stop()
+        if self.filter_input.display:
+            self._explain_filter()
+
+    def _explain_filter(self) -> FilterError | None:
+        """Filter by what is typed, and say how far it goes or what is wrong with it."""
+        text = self.filter_input.value
+        try:
+            wanted = parse_filter(text, self._columns)
+        except FilterError as error:
+            column = self.filter_input.completed
+            meaning = f"{column}: {self.explained(column)}" if column else str(error)
+            self.explanation_line.show(
+                f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if text.strip() in self._columns else meaning
+            )
+            return error
+        self._use(wanted)
+        self._say_count()
+        return None
+
+    def _say_count(self) -> None:
+        """Say how many rows the filter leaves; while there is none, what can be typed."""
+        left, rows = self.counts
+        if not left:
+            self.readout_line.show("")
+        self.explanation_line.show(
+            f"{left} of {rows} rows" if self.filter_input.value
+            else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
+        )  # fmt: skip
+
+    @on(FilterInput.Finished)
+    def _finished(self) -> None:
+        """Keep the filter, or go to the column that is named; with what cannot be read go back to the line."""
+        column = self.filter_input.value.strip()
+        if column in self._columns:
+            self._use(self._applied)
+            self.go_to_column(column)
+        elif self._explain_filter() is not None:
+            self.screen.set_focus(self.filter_input)
+            return
+        self._close()
+
+    @on(FilterInput.Cleared)
+    def _clear(self) -> None:
+        """Show all rows again and go back to the table."""
+        self._use(parse_filter("", ()))
+        self._close()
+        self.focus_view()
+
+    def _close(self) -> None:
+        """Put the filter line away."""
+        self.filter_input.display = False
+        self.filter_input.value = self._filter.text
+        self.read_out()

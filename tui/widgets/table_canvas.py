@@ -1,0 +1,295 @@
+"""The part of a table that paints: rows and columns only where they are in view, with names that stay at the left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.strip import Strip
+
+from engine.values.filters import Filter
+from engine.values.tables import Cell
+from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
+from tui.numbers import short
+from tui.widgets.scrolled import Scrolled
+from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
+from tui.widgets.table_columns import Columns
+
+
+class TableCanvas(Scrolled, can_focus=False):
+    """Paints rows under named columns; knows on which cell its cursor is, but not which keys move it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
+    DEFAULT_CSS = """
+    TableCanvas {
+        width: 100%; height: 1fr; background: $surface; scrollbar-size: 1 1;
+        & > .table--head { color: $text-muted; text-style: bold; }
+        & > .table--cell { color: $text; }
+        & > .table--row { background: $boost; color: $text; }
+        & > .table--cursor { color: $success; text-style: bold reverse; }
+    }
+    """
+
+    class Moved(Message):
+        """The cursor is on another cell, or on another table's."""
+
+    class Arranged(Message):
+        """Other rows are shown, or the same in another order."""
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__(ascii_only=ascii_only)
+        self.message = ""
+        self._arranger = Arranger(self._text, self._use)
+        self.cursor = (0, 0)
+        self._drawn: tuple[str, ...] = ()
+        self._awaited: int | None = None
+
+    @property
+    def _shown(self) -> Arrangement:
+        """The table as it stands on the screen."""
+        return self._arranger.done
+
+    @property
+    def _columns(self) -> Columns:
+        """The columns that are shown."""
+        return self._shown.columns
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self._columns.names
+
+    @property
+    def all_columns(self) -> tuple[str, ...]:
+        """The names of all columns, also of those that are left out."""
+        return self._shown.wanted.names
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """All rows with all columns, as they came."""
+        return self._shown.wanted.rows
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Which of the rows stand on the screen, from the first line to the last."""
+        return self._shown.order
+
+    @property
+    def is_arranged(self) -> bool:
+        """Whether the rows stand as they were asked for last; many take a moment."""
+        return self._arranger.is_done
+
+    @property
+    def place(self) -> int | None:
+        """Which of the rows, in the order in which they came, is under the cursor."""
+        return self.order[self.cursor[0]] if self.order else None
+
+    @property
+    def whole_row(self) -> Row | None:
+        """The row under the cursor with all columns."""
+        return None if self.place is None else self.rows[self.place]
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor, of the columns that are shown."""
+        row = self.whole_row
+        return None if row is None else tuple(row[place] for place in self._shown.wanted.places)
+
+    @property
+    def column(self) -> str:
+        """The name of the column under the cursor."""
+        return self.columns[self.cursor[1]] if self.columns else ""
+
+    def show(
+        self,
+        names: tuple[str, ...],
+        rows: Sequence[Row],
+        frozen: int,
+        kept_by: Filter | None = None,
+        places: tuple[int, ...] | None = None,
+    ) -> None:
+        """Show rows, sorted as before where the column is still there.
+
+        Parameters
+        ----------
+        names : of the columns.
+        rows : each as long as ``names``.
+        frozen : how many of the columns that are shown stay at the left.
+        kept_by : the filter whose rows are shown; all unless given.
+        places : the columns that are shown; all unless given.
+        """
+        self.message = ""
+        wanted = Wanted(names, rows, tuple(range(len(names))) if places is None else places, frozen, kept_by)
+        before = self._arranger.wanted
+        sort = before.sort if before.shown == wanted.shown else None
+        self._arranger.want(replace(wanted, sort=sort))
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column, largest first; again: smallest first; again: as the rows came; the cursor keeps its row."""
+        wanted = self._arranger.wanted
+        if column not in wanted.shown:
+            return
+        descending_next = {None: True, (column, True): False, (column, False): None}
+        is_descending = descending_next.get(wanted.sort, True)
+        self._awaited = self.place
+        self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
+
+    def narrow(self, kept_by: Filter | None) -> None:
+        """Show the rows that a filter leaves, or all of them; the cursor stays on its row if that is shown."""
+        self._awaited = self.place
+        self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
+
+    def show_message(self, message: str) -> None:
+        """Say why there are no rows."""
+        self._awaited = None
+        self._arranger.want(replace(self._arranger.wanted, rows=(), kept_by=None))
+        self.message = message
+        self.virtual_size = Size(0, 0)
+        self.refresh()
+
+    def _text(self, cell: Cell) -> str:
+        """Write one cell."""
+        text = short(cell) if isinstance(cell, int | float) else harmless(cell)
+        return in_ascii(text) if self.ascii_only else text
+
+    def _use(self, made: Arrangement) -> None:
+        """Show a table as it has been arranged, with the cursor on the row that waits for it, or where it was."""
+        if made.columns.names != self._drawn:
+            self._drawn = made.columns.names
+            self.cursor = (0, min(made.wanted.frozen, max(len(self._drawn) - 1, 0)))
+            self.scroll_to(0, 0, animate=False, immediate=True)
+        self.cursor = (min(self.cursor[0], max(len(made.order) - 1, 0)), self.cursor[1])
+        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self.head)
+        self.refresh()
+        if self._arranger.is_done:
+            place, self._awaited = self._awaited, None
+            self.go_to(place)
+            self._reveal()
+        self.post_message(self.Arranged())
+        self.post_message(self.Moved())
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the names of the columns, or a row."""
+        width, height = self.size
+        plain = self.get_component_rich_style("table--cell")
+        if self.message:
+            return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
+        if y < self.head:
+            return self._line(
+                lambda column: self._title(column, y - self.head), self.get_component_rich_style("table--head"), -1
+            )
+        place = y - self.head + self.scroll_offset.y
+        if place >= len(self.order):
+            return Strip.blank(width, Style(bgcolor=plain.bgcolor))
+        is_current = place == self.cursor[0]
+        style = self.get_component_rich_style("table--row") if is_current else plain
+        row, places = self.rows[self.order[place]], self._shown.wanted.places
+        return self._line(lambda column: self._text(row[places[column]]), style, self.cursor[1] if is_current else -1)
+
+    def _title(self, place: int, line: int) -> str:
+        """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
+        text = self._columns.titles[place][line]
+        shown = in_ascii(text) if self.ascii_only else text
+        sort = self._shown.wanted.sort
+        if line < -1 or sort is None or sort[0] != self.columns[place]:
+            return shown
+        down, up = ("v", "^") if self.ascii_only else ("▾", "▴")
+        return f"{shown}{down if sort[1] else up}"
+
+    def _line(self, write: Callable[[int], str], style: Style, marked: int) -> Strip:
+        """Paint cells: the frozen ones, then those in view of the others."""
+        segments, painted = [], 0
+        for column, shown in self._columns.in_view(self.scroll_offset.x, self._room):
+            own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
+            segments += [
+                Segment(" " * (shown.start - painted), style),
+                Segment(self._cell(column, write(column), len(shown)), own),
+            ]
+            painted = shown.stop
+        return Strip(segments).adjust_cell_length(self.size.width, style)
+
+    def _cell(self, column: int, text: str, room: int) -> str:
+        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
+        is_number = self._columns.numeric[column]
+        if is_number and text[-1:].isdigit() and room < self._columns.widths[column] and cell_len(text) > room:
+            text = "~" if self.ascii_only else "…"
+        if column < self._columns.frozen and not is_number:  # what tells long names apart is at their end
+            return fit_end(text, room, ascii_only=self.ascii_only)
+        return fit(text, room, align="right" if is_number else "left", ascii_only=self.ascii_only)
+
+    @property
+    def head(self) -> int:
+        """Lines that the names of the columns take."""
+        return self._columns.head
+
+    @property
+    def frozen(self) -> int:
+        """How many columns stay at the left."""
+        return self._columns.frozen
+
+    def column_at(self, x: int) -> int:
+        """Find the column at a cell of a line."""
+        return self._columns.at(x, self.scroll_offset.x)
+
+    @property
+    def _room(self) -> int:
+        """Cells of a line, without the scrollbar, which would cover a number's last digit."""
+        return self.scrollable_content_region.width
+
+    def put(self, row: int, column: int) -> None:
+        """Put the cursor on a cell within the table, and show it."""
+        if not self.order:
+            return
+        old = self.cursor
+        row, column = max(0, min(row, len(self.order) - 1)), max(0, min(column, len(self.columns) - 1))
+        self.cursor = (row, column)
+        for place in {old[0], row}:
+            y = place - self.scroll_offset.y + self.head
+            if self.head <= y < self.size.height:
+                self.refresh(Region(0, y, self.size.width, 1))
+        self._reveal()
+        if self._awaited is not None:
+            self._awaited = self.place  # what is being arranged leaves the cursor where it has been put since
+        if old != self.cursor:
+            self.post_message(self.Moved())
+
+    @property
+    def rows_in_view(self) -> int:
+        """How many rows there is room for."""
+        return max(1, self.scrollable_content_region.height - self.head)
+
+    def _reveal(self) -> None:
+        """Scroll as little as brings the cursor into view."""
+        if not self.order:
+            return
+        row, column = self.cursor
+        height = self.rows_in_view
+        top, left = self.scroll_offset.y, self.scroll_offset.x
+        new_top = min(max(top, row - height + 1), row)
+        new_left = self._columns.revealed(column, left, self._room)
+        if (new_top, new_left) != (top, left):
+            self.scroll_to(new_left, new_top, animate=False, immediate=True)
+
+    def go_to(self, place: int | None) -> None:
+        """Put the cursor on one of the rows, counted as they came, once it is shown; None leaves it where it is."""
+        if place is None:
+            return
+        if not self._arranger.is_done:
+            self._awaited = place
+        elif place in self.order:
+            self.put(self.order.index(place), self.cursor[1])
+
+    def go_to_column(self, name: str) -> None:
+        """Put the cursor on a column, if it is shown."""
+        if name in self.columns:
+            self.put(self.cursor[0], self.columns.index(name))
+
+    def on_unmount(self) -> None:
+        """Leave no work behind that the end of the program would wait for."""
+        self._arranger.stop()
