@@ -39,18 +39,24 @@ from tests.monkey_hands import (
     resize,
     working_keys,
 )
-from tui.app import Explorer
+from tests.painted_explorer import PaintedExplorer, stale, styled_otherwise
 from tui.chooser import ChooserScreen
 from tui.start import Start
 
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""
 
+GLANCE = 20
+"""After so many keys all that is on screen is compared with the whole painted at once."""
+
 PATIENCE = 60.0
 """Seconds after which what has not come is taken for lost."""
 
 LOOK = 0.01
 """Seconds between two looks at whether something has come."""
+
+LOOKS = 4
+"""How often in a row all is found at rest before it is: what was the last may have set off more."""
 
 FRAMES = (1 / 60, 1 / 10, 1 / 10)
 """Seconds between two frames: as on a person's screen, or with several keys in each, which takes half the processor."""
@@ -80,6 +86,7 @@ class Monkey:
         self.opened = 0
         self.switched = 0
         self._due = EVERY
+        self._seen = 0
         self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
@@ -115,7 +122,7 @@ class Monkey:
         )
         engine = Engine(EngineOptions(use_cache=self._random.random() < 0.5))
         text = self._random.choice((None, None, *SENTENCES[:3]))
-        app = Explorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
+        app = PaintedExplorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
         wrong: MonkeyError | None = None
         frames = self._random.choice(FRAMES)
         size = self._random.choice(SIZES)
@@ -140,7 +147,7 @@ class Monkey:
         if log_file().exists():
             raise self._report(log_file().read_text(encoding="utf-8"))
 
-    async def _play_with(self, app: Explorer, pilot: Pilot[None], until: int) -> None:
+    async def _play_with(self, app: PaintedExplorer, pilot: Pilot[None], until: int) -> None:
         """Press keys, and find that it still answers."""
         if self._random.random() < 0.7:
             await settle(pilot)
@@ -156,6 +163,10 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
+            if self.pressed >= self._seen + GLANCE and not has_ended(app):
+                self._seen = self.pressed
+                for wrong in stale(app):
+                    raise self._report(wrong)
             if self.pressed >= self._due:
                 self._due = self.pressed + EVERY
                 await self._type(app, "escape", "escape", "escape")
@@ -167,7 +178,7 @@ class Monkey:
         if not has_ended(app):
             await self._still_answers(app, pilot)
 
-    async def _act(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Do one thing."""
         self.pressed += 1
         kind = self._random.random()
@@ -192,7 +203,7 @@ class Monkey:
             self._done.append("<wait>")
             await asyncio.sleep(0.05)
 
-    async def _switch(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if the key that does it works now."""
         keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
         if not keys or isinstance(app.focused, Input):
@@ -205,7 +216,7 @@ class Monkey:
             await pilot.pause(0)
             self._press(app, "enter")
 
-    async def _await_model(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
         for _ in range(1000):
             if not isinstance(app.screen, ChooserScreen):
@@ -218,7 +229,7 @@ class Monkey:
         self._done.append(key)
         press(app, key)
 
-    async def _type(self, app: Explorer, *keys: str) -> None:
+    async def _type(self, app: PaintedExplorer, *keys: str) -> None:
         """Press keys, and wait until all that was typed is done."""
         for key in keys:
             self._press(app, key)
@@ -227,7 +238,7 @@ class Monkey:
         while app.is_typed_to and not has_ended(app) and time.monotonic() < end:
             await asyncio.sleep(LOOK)
 
-    def _say(self, app: Explorer, sentence: str) -> None:
+    def _say(self, app: PaintedExplorer, sentence: str) -> None:
         """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's."""
         if not isinstance(app.focused, Input):
             self._press(app, "i")
@@ -238,7 +249,7 @@ class Monkey:
             app.post_message(events.Paste(sentence[60:]))
             self._press(app, "enter")
 
-    def _point(self, app: Explorer) -> None:
+    def _point(self, app: PaintedExplorer) -> None:
         """Click, turn the wheel, or move the mouse somewhere."""
         width, height = app.size
         x, y = self._random.randrange(max(width, 1)), self._random.randrange(max(height, 1))
@@ -251,23 +262,24 @@ class Monkey:
         for kind in kinds:
             app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
-    async def _rest(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
-        while not has_ended(app) and not (app.is_ready and app.conductor.is_idle and not app.is_typed_to):
-            await asyncio.sleep(LOOK)
+        looks = 0
+        while not has_ended(app) and looks < LOOKS:
+            is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to
+            looks = looks + 1 if is_at_rest else 0
+            await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
             if time.monotonic() - began > PATIENCE:
                 raise self._report(
                     f"still waiting for {[worker.group for worker in app.workers if not worker.is_finished]}"
                 )
         if has_ended(app):
             return
-        await pilot.pause(0)
-        await pilot.pause(0)
-        for wrong in disagreements(app):
+        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app)):
             raise self._report(wrong)
 
-    async def _still_answers(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Find that heads are shown, keys help, and the engine computes what a new one does."""
         self._done.append("<does it still answer?>")
         resize(app, 100, 30)

@@ -1,0 +1,51 @@
+"""The explorer with a picture of what it has sent, and what is found when a screen is painted and styled anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual.screen import Screen
+
+from tests.painted import TerminalPicture
+from tui.app import Explorer
+from tui.painting import Repaint
+
+
+class PaintedExplorer(Explorer):
+    """Keeps the picture that its output makes."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.picture = TerminalPicture()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:
+            self.picture.write(Repaint(self._painted, renderable).render_segments(self.console))
+
+
+def stale(app: PaintedExplorer) -> Iterator[str]:
+    """Say which rows are not what they would be if all were painted at once, now that what is due has been painted."""
+    screen = app.screen
+    screen._on_timer_update()
+    if app._batch_count or screen._layout_required or not app._painted._lines:
+        return  # nothing was painted
+    update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
+    assert isinstance(update, LayoutUpdate)
+    whole = TerminalPicture()
+    whole.write(update.render_segments(app.console))
+    for row in sorted({row for row, _ in whole.cells}):
+        columns = sorted(column for y, column in whole.cells if y == row)
+        if any(whole.cells[row, column] != app.picture.cells.get((row, column)) for column in columns):
+            yield f"row {row} is painted as {app.picture.line(row)!r}, and is {whole.line(row)!r}"
+
+
+def styled_otherwise(app: Explorer) -> Iterator[str]:
+    """Say which widgets look otherwise when all are styled anew."""
+    for node in app.screen.walk_children(with_self=True):
+        before = node.styles.base.get_rules()
+        app.stylesheet.update_nodes([node])
+        if before != node.styles.base.get_rules():
+            yield f"{node!r} of {node.parent!r} was not styled for its classes, or those above it"
