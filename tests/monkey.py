@@ -165,6 +165,8 @@ class Monkey:
                 self.switched += 1
             if self.pressed >= self._seen + GLANCE and not has_ended(app):
                 self._seen = self.pressed
+                await self._type(app)
+                await pilot.pause(0)
                 for wrong in stale(app):
                     raise self._report(wrong)
             if self.pressed >= self._due:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.screen import Screen
+from textual.widget import Widget
 
 from tests.painted import TerminalPicture
 from tui.app import Explorer
@@ -27,11 +28,14 @@ class PaintedExplorer(Explorer):
 
 
 def stale(app: PaintedExplorer) -> Iterator[str]:
-    """Say which rows are not what they would be if all were painted at once, now that what is due has been painted."""
+    """Say which rows are not what they would be if all were painted at once; nothing while more is to be painted."""
     screen = app.screen
+    widgets = [each for each in screen.walk_children(Widget, with_self=True) if each.display]
+    if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
+        return
     screen._on_timer_update()
     if app._batch_count or screen._layout_required or not app._painted._lines:
-        return  # nothing was painted
+        return
     update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     assert isinstance(update, LayoutUpdate)
     whole = TerminalPicture()
