@@ -28,7 +28,7 @@ class PaintedExplorer(Explorer):
 
 
 def stale(app: PaintedExplorer) -> Iterator[str]:
-    """Say which rows are not what they would be if all were painted at once; nothing while more is to be painted."""
+    """Say which cells are not what they would be if all were painted at once; nothing while more is to be painted."""
     screen = app.screen
     widgets = [each for each in screen.walk_children(Widget, with_self=True) if each.display]
     if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
@@ -40,10 +40,9 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
     assert isinstance(update, LayoutUpdate)
     whole = TerminalPicture()
     whole.write(update.render_segments(app.console))
-    for row in sorted({row for row, _ in whole.cells}):
-        columns = sorted(column for y, column in whole.cells if y == row)
-        if any(whole.cells[row, column] != app.picture.cells.get((row, column)) for column in columns):
-            yield f"row {row} is painted as {app.picture.line(row)!r}, and is {whole.line(row)!r}"
+    for cell in sorted(whole.cells):
+        if whole.cells[cell] != (shown := app.picture.cells.get(cell)):
+            yield f"{cell} shows {shown}, and is {whole.cells[cell]}, in {whole.line(cell[0])!r}"
 
 
 def styled_otherwise(app: Explorer) -> Iterator[str]:
