@@ -28,16 +28,38 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions, log_file
 from tests.explorer import screen_text, settle
 from tests.invariants import compare, disagreements
-from tests.monkey_hands import OPENING, SENTENCES, SIZES, MonkeyError, has_ended, press, resize, working_keys
-from tui.app import Explorer
+from tests.monkey_hands import (
+    OPENING,
+    SENTENCES,
+    SIZES,
+    MonkeyError,
+    drawn_every,
+    has_ended,
+    press,
+    resize,
+    working_keys,
+)
+from tests.painted_explorer import PaintedExplorer, stale, styled_otherwise
 from tui.chooser import ChooserScreen
 from tui.start import Start
 
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""
 
+GLANCE = 20
+"""After so many keys all that is on screen is compared with the whole painted at once."""
+
 PATIENCE = 60.0
 """Seconds after which what has not come is taken for lost."""
+
+LOOK = 0.01
+"""Seconds between two looks at whether something has come."""
+
+LOOKS = 4
+"""How often in a row all is found at rest before it is: what was the last may have set off more."""
+
+FRAMES = (1 / 60, 1 / 10, 1 / 10)
+"""Seconds between two frames: as on a person's screen, or with several keys in each, which takes half the processor."""
 
 LAST = 50
 """How many of the last keys a report names."""
@@ -64,6 +86,7 @@ class Monkey:
         self.opened = 0
         self.switched = 0
         self._due = EVERY
+        self._seen = 0
         self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
@@ -99,19 +122,22 @@ class Monkey:
         )
         engine = Engine(EngineOptions(use_cache=self._random.random() < 0.5))
         text = self._random.choice((None, None, *SENTENCES[:3]))
-        app = Explorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
+        app = PaintedExplorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
         wrong: MonkeyError | None = None
-        async with app.run_test(size=self._random.choice(SIZES), notifications=True) as pilot:
-            try:
-                await self._play_with(app, pilot, until)
-            except MonkeyError as error:
-                wrong = error
-            except Exception as error:
-                wrong = self._report("".join(traceback.format_exception(error)))
-            app.engine.stop()
-            app.exit()  # as a person leaves; else what is under way would go on while all is taken apart
-            assert app._task is not None
-            await asyncio.wait({app._task}, timeout=10)
+        frames = self._random.choice(FRAMES)
+        size = self._random.choice(SIZES)
+        with drawn_every(frames):
+            async with app.run_test(size=size, notifications=True) as pilot:
+                try:
+                    await self._play_with(app, pilot, until)
+                except MonkeyError as error:
+                    wrong = error
+                except Exception as error:
+                    wrong = self._report("".join(traceback.format_exception(error)))
+                app.engine.stop()
+                app.exit()  # as a person leaves; else what is under way would go on while all is taken apart
+                assert app._task is not None
+                await asyncio.wait({app._task}, timeout=10)
         if wrong is not None:
             raise wrong
         if app.failure:
@@ -121,7 +147,7 @@ class Monkey:
         if log_file().exists():
             raise self._report(log_file().read_text(encoding="utf-8"))
 
-    async def _play_with(self, app: Explorer, pilot: Pilot[None], until: int) -> None:
+    async def _play_with(self, app: PaintedExplorer, pilot: Pilot[None], until: int) -> None:
         """Press keys, and find that it still answers."""
         if self._random.random() < 0.7:
             await settle(pilot)
@@ -137,9 +163,15 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
+            if self.pressed >= self._seen + GLANCE and not has_ended(app):
+                self._seen = self.pressed
+                await self._type(app)
+                await pilot.pause(0)
+                for wrong in stale(app):
+                    raise self._report(wrong)
             if self.pressed >= self._due:
                 self._due = self.pressed + EVERY
-                await pilot.press("escape", "escape", "escape")
+                await self._type(app, "escape", "escape", "escape")
                 await self._switch(app, pilot)
                 await self._await_model(app, pilot)
                 await self._rest(app, pilot)
@@ -148,7 +180,7 @@ class Monkey:
         if not has_ended(app):
             await self._still_answers(app, pilot)
 
-    async def _act(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Do one thing."""
         self.pressed += 1
         kind = self._random.random()
@@ -173,34 +205,42 @@ class Monkey:
             self._done.append("<wait>")
             await asyncio.sleep(0.05)
 
-    async def _switch(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if the key that does it works now."""
         keys = [key for key, active in app.screen.active_bindings.items() if active.binding.id == OPENING]
         if not keys or isinstance(app.focused, Input):
             return
-        self._press(app, keys[0])
-        await pilot.pause()
+        await self._type(app, keys[0])
         if isinstance(app.screen, ChooserScreen):
             model = self._random.choice(self._models)
             self._done.append(f"<choose {model}>")
             app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
-            await pilot.pause(0.1)
+            await pilot.pause(0)
             self._press(app, "enter")
 
-    async def _await_model(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
-        for _ in range(200):
+        for _ in range(1000):
             if not isinstance(app.screen, ChooserScreen):
                 return
-            await pilot.pause(0.05)
-        await pilot.press("escape")
+            await asyncio.sleep(LOOK)
+        await self._type(app, "escape")
 
     def _press(self, app: App[Any], key: str) -> None:
         """Press a key, without waiting for what it does."""
         self._done.append(key)
         press(app, key)
 
-    def _say(self, app: Explorer, sentence: str) -> None:
+    async def _type(self, app: PaintedExplorer, *keys: str) -> None:
+        """Press keys, and wait until all that was typed is done."""
+        for key in keys:
+            self._press(app, key)
+        end = time.monotonic() + PATIENCE
+        await asyncio.sleep(LOOK)
+        while app.is_typed_to and not has_ended(app) and time.monotonic() < end:
+            await asyncio.sleep(LOOK)
+
+    def _say(self, app: PaintedExplorer, sentence: str) -> None:
         """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's."""
         if not isinstance(app.focused, Input):
             self._press(app, "i")
@@ -211,51 +251,50 @@ class Monkey:
             app.post_message(events.Paste(sentence[60:]))
             self._press(app, "enter")
 
-    def _point(self, app: Explorer) -> None:
+    def _point(self, app: PaintedExplorer) -> None:
         """Click, turn the wheel, or move the mouse somewhere."""
         width, height = app.size
         x, y = self._random.randrange(max(width, 1)), self._random.randrange(max(height, 1))
         kinds = self._random.choice(
-            ((events.MouseDown, events.MouseUp, events.Click),) * 3
+            ((events.MouseDown, events.MouseUp),) * 3
             + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
             + ((events.MouseDown, events.MouseMove, events.MouseUp),)
         )
-        self._done.append(f"<{kinds[-1].__name__} {x},{y}>")
+        self._done.append(f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>")
         for kind in kinds:
-            app.mouse_position = type(app.mouse_position)(x, y)
-            app.screen._forward_event(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+            app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
-    async def _rest(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
-        while not has_ended(app) and not (app.is_ready and app.conductor.is_idle and not app.is_typed_to):
-            await pilot.pause(0.05)
+        looks = 0
+        while not has_ended(app) and looks < LOOKS:
+            is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to
+            looks = looks + 1 if is_at_rest else 0
+            await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
             if time.monotonic() - began > PATIENCE:
                 raise self._report(
                     f"still waiting for {[worker.group for worker in app.workers if not worker.is_finished]}"
                 )
         if has_ended(app):
             return
-        await pilot.pause()
-        await pilot.pause()
-        for wrong in disagreements(app):
+        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app)):
             raise self._report(wrong)
 
-    async def _still_answers(self, app: Explorer, pilot: Pilot[None]) -> None:
+    async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Find that heads are shown, keys help, and the engine computes what a new one does."""
         self._done.append("<does it still answer?>")
-        await pilot.resize_terminal(100, 30)
-        for _ in range(4):
-            await pilot.press("escape")
+        resize(app, 100, 30)
+        await self._type(app, *["escape"] * 4)
         await self._rest(app, pilot)
         if has_ended(app):
             return
         if len(app.screen_stack) > 1:
             raise self._report(f"{app.screen!r} does not close")
-        await pilot.press("t", "1", "right_square_bracket", "left_square_bracket")
+        await self._type(app, "t", "1", "right_square_bracket", "left_square_bracket")
         head = app.conductor.selected
         if head is None or head.is_layer:
-            await pilot.press("right_square_bracket")
+            await self._type(app, "right_square_bracket")
             head = app.conductor.selected
         await self._rest(app, pilot)
         assert head is not None
@@ -264,11 +303,11 @@ class Monkey:
             or " = " not in app.views.spectra.readout_line.shown.plain
         ):
             raise self._report(f"{head} is not shown:\n{screen_text(app)}")
-        await pilot.press("question_mark")
-        await pilot.pause()
+        await self._type(app, "question_mark")
+        await pilot.pause(0)
         if "anywhere" not in screen_text(app) and "Next" not in screen_text(app):
             raise self._report(f"? shows no keys:\n{screen_text(app)}")
-        await pilot.press("escape")
+        await self._type(app, "escape")
         await compare(app, head)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
-from textual import events
+from textual import events, screen
 from textual.app import App
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
@@ -75,6 +78,13 @@ def _character(key: str) -> str | None:
         return unicodedata.lookup(REPLACED_KEYS.get(key, key).replace("_", " ").upper())
     except KeyError:
         return None
+
+
+@contextmanager
+def drawn_every(seconds: float) -> Iterator[None]:
+    """Have screens drawn so often; the toolkit takes it from the environment when it is imported."""
+    with patch.object(screen, "UPDATE_PERIOD", seconds):
+        yield
 
 
 def working_keys(app: Explorer) -> list[str]:

@@ -11,12 +11,14 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.monkey import Monkey
+from tests.painted import good_terminal
 
 
 @pytest.mark.parametrize("seed", [1])
 async def test_keys_at_random_do_no_harm(
     seed: int, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    good_terminal(monkeypatch)
     monkeypatch.chdir(tmp_path)  # where exports go
     models = ["demo", *(str(tiny_model(kind, with_head=True)) for kind in ("llama", "gpt2", "t5", "bert"))]
     monkey = Monkey(seed=seed, models=models)

@@ -21,6 +21,7 @@ from textual.containers import Horizontal
 from textual.widgets import Input, Label, Static, Tree
 
 from tui.actions import Actions
+from tui.beside import begin
 from tui.key_line import KeyLine
 from tui.key_watch import PATIENCE
 from tui.messages import (
@@ -133,7 +134,7 @@ class Explorer(Actions):
         if self.start.config is not None:
             self.use_config(self.start.config)
         if self.start.is_restoring:
-            self.run_worker(self.tell_what_is_not_kept(), group="state")
+            begin(self, self.tell_what_is_not_kept, "state")
         if opening is not None and named is not None:
             self.conductor.open(opening)
             self.engine.remember(named)

@@ -12,6 +12,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
+from tui.beside import begin
 from tui.list_screen import ListScreen
 from tui.proofs import describe_proof, summarise
 from tui.status_line import describe
@@ -41,7 +42,7 @@ class CheckScreen(ListScreen):
     def on_mount(self) -> None:
         """Begin."""
         self._show("the model reads a few tokens …")
-        self.run_worker(self._check(), exclusive=True)
+        begin(self, self._check, "check")
 
     def on_check_screen_found(self, message: Found) -> None:
         """List another layer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -19,6 +20,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.found import FoundModel, Place
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
+from tui.beside import begin
 from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
@@ -100,7 +102,7 @@ class ChooserScreen(Modal[Opened | None]):
     def on_mount(self) -> None:
         """Look for models."""
         self.set_focus(self.field)
-        self.run_worker(self._look(), group="models")
+        begin(self, self._look, "models")
 
     def on_resize(self) -> None:
         """Name the columns that there is room for."""
@@ -136,7 +138,7 @@ class ChooserScreen(Modal[Opened | None]):
         self.list.narrow(event.value)
         self._explain()
         if event.value.strip():
-            self.run_worker(self._look_up(event.value.strip()), group="path", exclusive=True)
+            begin(self, partial(self._look_up, event.value.strip()), "path")
 
     async def _look_up(self, text: str) -> None:
         """Learn what is at a path, while it is still the one that is typed."""
@@ -204,7 +206,7 @@ class ChooserScreen(Modal[Opened | None]):
         elif not text:
             self.set_focus(self.list)
         else:
-            self.run_worker(self._complete(text), group="complete", exclusive=True)
+            begin(self, partial(self._complete, text), "complete")
 
     async def _complete(self, text: str) -> None:
         """Put into the field what all completions have in common."""
@@ -228,7 +230,7 @@ class ChooserScreen(Modal[Opened | None]):
             self._opening = self._engine.another(name)
             self._wait_for_it(True)
             self._say(f"opening {harmless(name)} …")
-            self.run_worker(self._open(name, self._opening), group="open", exclusive=True)
+            begin(self, partial(self._open, name, self._opening), "open")
 
     async def _open(self, name: str, engine: Engine) -> None:
         """Open a model; where that fails, say why and stay."""

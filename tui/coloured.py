@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.lines import MapLines, is_of_one_text
+from tui.beside import begin
 from tui.patience import patiently
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ class Coloured:
         if attention.shown is not None:
             self._draw(MapLines.of(attention.shown, *place))
         else:
-            self._app.run_worker(self._fetch(reading, place), group="map lines", exclusive=True)
+            begin(self._app, partial(self._fetch, reading, place), "map lines")
 
     async def _fetch(self, reading: Reading, place: tuple[int, int]) -> None:
         """Learn a row and a column of a long sentence's map, which stays with the engine."""

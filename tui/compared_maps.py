@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.off import Off
 from engine.values.tables import Table
+from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.panes.compare import ComparePane
 from tui.patience import patiently
@@ -43,7 +45,7 @@ class ComparedMaps:
     def __init__(
         self,
         engine: Engine,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         draw: Callable[[], None],
         *,
         ascii_only: bool,
@@ -120,7 +122,7 @@ class ComparedMaps:
             return False
         if self._sentence is not None and all(head in self._maps for head in heads):
             return True
-        self._run(self._fetch(pane, heads, read), "compare maps")
+        self._run(partial(self._fetch, pane, heads, read), "compare maps")
         return False
 
     async def _fetch(self, pane: ComparePane, heads: Sequence[Head], read: Read) -> None:
@@ -152,7 +154,7 @@ class ComparedMaps:
         name = MapName(head.stack, head.layer, head.head)
 
         def ask(window: MapWindow) -> None:
-            self._run(self._fetch_window(pane, head, name, window, read), f"compare {head.stack} {head}")
+            self._run(partial(self._fetch_window, pane, head, name, window, read), f"compare {head.stack} {head}")
 
         return LargeMap(name, sentence.tokens, sentence.tokens, ask)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
+from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
 from tui.panes.compare import ComparePane
@@ -35,7 +37,7 @@ class ComparedSpectra:
         self,
         engine: Engine,
         weights: Weights,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         draw: Callable[[], None],
     ) -> None:
         self._engine = engine
@@ -52,7 +54,7 @@ class ComparedSpectra:
         unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not self._has(head)))
         wants_baseline = knowledge.baseline(front) is None and front.whole_layer not in self._has_baseline
         if unknown or wants_baseline:
-            self._run(self._fetch(unknown, front.whole_layer if wants_baseline else None), "compare spectra")
+            self._run(partial(self._fetch, unknown, front.whole_layer if wants_baseline else None), "compare spectra")
         found = [self._of(head) for head in heads]
         if not any(found):
             pane.show_message("", self._why_not(heads))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.tables import Table
+from tui.beside import Run
 from tui.compared_maps import ComparedMaps
 from tui.compared_spectra import ComparedSpectra
 from tui.heads_of_layer import HeadsOfLayer
@@ -46,7 +47,7 @@ class Comparing:
         app: Explorer,
         weights: Weights,
         outline: ModelOutline,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
     ) -> None:
         self.pins = Pins()
         self._app = app

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakSet, finalize
+from weakref import WeakSet
 
 from textual.worker import Worker
 
@@ -17,6 +17,7 @@ from engine.values.off import Off
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.views import VIEWS, view_after
+from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.exporting import Exporting
 from tui.first_look import FirstLook
@@ -126,7 +127,7 @@ class Conductor:
 
     def open(self, opening: Future[ModelOutline]) -> None:
         """Wait for a model that is being opened."""
-        self._run(self._first_look.wait(opening), "open")
+        self._run(partial(self._first_look.wait, opening), "open")
 
     def show(self, outline: ModelOutline) -> ShownModel:
         """Make what shows a model whose headers have been read."""
@@ -137,19 +138,16 @@ class Conductor:
         self.overview.open(outline, model.weights)
         return model
 
-    def _run(self, work: Awaitable[None], group: str) -> None:
+    def _run(self, work: Work, group: str) -> None:
         """Await an answer beside the event loop's other work; a newer one of the same group replaces it."""
 
         async def quietly() -> None:
             try:
-                await work
+                await work()
             except Superseded:
                 return
 
-        worker: Worker[None] = self._app.run_worker(quietly, group=group, exclusive=True)
-        if isinstance(work, Coroutine):
-            finalize(worker, work.close).atexit = False  # replaced before its turn has come, it has not begun
-        self._workers.add(worker)
+        self._workers.add(begin(self._app, quietly, group))
 
     def _switched_off(self, off: Off) -> None:
         """Show maps and predictions with other heads switched off."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
+from tui.beside import begin
 from tui.key_groups import TAKING_AWAY
 from tui.parts import Parts
 
@@ -42,25 +44,25 @@ class CopyActions(Parts):
 
     def action_copy_cell(self) -> None:
         """Copy the cell under the active view's cursor."""
-        self._copy(self._cell())
+        self._copy(self._cell)
 
     def action_copy_row(self) -> None:
         """Copy the row under the active view's cursor."""
-        self._copy(self._row())
+        self._copy(self._row)
 
     def action_copy_view(self) -> None:
         """Copy the table that the active view draws."""
-        self._copy(self._all())
+        self._copy(self._all)
 
-    def _copy(self, found: Awaitable[Copied]) -> None:
+    def _copy(self, find: Callable[[], Awaitable[Copied]]) -> None:
         """Copy what may have to be waited for."""
         self.clear_notifications()
-        self.run_worker(self._send(found), group="copy", exclusive=True)
+        begin(self, partial(self._send, find), "copy")
 
-    async def _send(self, found: Awaitable[Copied]) -> None:
+    async def _send(self, find: Callable[[], Awaitable[Copied]]) -> None:
         """Hand text to the terminal, and say what; whether the terminal took it nobody can know."""
         try:
-            copied = await found
+            copied = await find()
         except Superseded:
             return
         except EngineError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError, Superseded
+from tui.beside import Run
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -25,14 +25,7 @@ class Distance:
     run : awaits work beside the event loop; newer work under the same name replaces older.
     """
 
-    def __init__(
-        self,
-        app: Explorer,
-        weights: Weights,
-        tables: Tables,
-        comparing: Comparing,
-        run: Callable[[Awaitable[None], str], None],
-    ) -> None:
+    def __init__(self, app: Explorer, weights: Weights, tables: Tables, comparing: Comparing, run: Run) -> None:
         self._app = app
         self._weights = weights
         self._tables = tables
@@ -49,7 +42,7 @@ class Distance:
             self._app.key_line.say("QK at a distance is being worked out …")
         elif self._weights.distance is None:
             self._is_turning = True
-            self._run(self._begin(), "begin distance")
+            self._run(self._begin, "begin distance")
         else:
             self._turn(None)
 

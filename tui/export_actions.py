@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError, Superseded
+from tui.beside import begin
 from tui.key_groups import TAKING_AWAY
 from tui.parts import Parts
 
@@ -40,12 +42,12 @@ class ExportActions(Parts):
     def _export_chosen(self, chosen: tuple[Choice, Path] | None) -> None:
         """Write what was chosen."""
         if chosen is not None:
-            self.run_worker(self._export(*chosen), group="export")
+            begin(self, partial(self._export, *chosen), "export", is_alone=False)
 
     def action_export_again(self) -> None:
         """Write what was chosen last, under a new name."""
         self.clear_notifications()
-        self.run_worker(self._export(self.conductor.exporting.choice, None), group="export")
+        begin(self, partial(self._export, self.conductor.exporting.choice, None), "export", is_alone=False)
 
     async def _export(self, choice: Choice, path: Path | None) -> None:
         """Write a file and say what is in it and where it is."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError, Superseded
@@ -12,6 +12,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
+from tui.beside import Run
 from tui.facts import model_line
 from tui.messages import GroupReady
 from tui.start import Start
@@ -40,9 +41,7 @@ class FirstLook:
     text : the sentence that is to be read once the first head is on screen; None where none waits.
     """
 
-    def __init__(
-        self, app: Explorer, conductor: Conductor, start: Start, run: Callable[[Awaitable[None], str], None]
-    ) -> None:
+    def __init__(self, app: Explorer, conductor: Conductor, start: Start, run: Run) -> None:
         self.text: str | None = None
         self._app = app
         self._engine = app.engine
@@ -100,7 +99,7 @@ class FirstLook:
             self._app.sentence_input.value = self.text
         restoring.arrange()
         self._conductor.select(begin)
-        self._run(self._go_on(model), "begin")
+        self._run(partial(self._go_on, model), "begin")
 
     async def _go_on(self, model: ShownModel) -> None:
         """Wait until something of the model has been drawn."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import RenderableType
+from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
-from textual.app import App
+from textual.app import App, ScreenStackError
 from textual.binding import Binding
+from textual.errors import NoWidget
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
@@ -97,6 +99,18 @@ class Frame(App[None]):
     def on_resize(self) -> None:
         """Take nothing that was painted for granted."""
         self._painted.forget()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take no notice of a mouse button over what has gone and is on screen still; the toolkit fails over it."""
+        if not isinstance(event, events.MouseDown | events.MouseMove) or not self._has_gone(event.x, event.y):
+            await super().on_event(event)
+
+    def _has_gone(self, x: int, y: int) -> bool:
+        """Say whether what is on screen at a place has been taken away."""
+        try:
+            return self.screen.get_widget_at(x, y)[0].parent is None
+        except (NoWidget, ScreenStackError):
+            return False
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from what is on the terminal."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 
 from engine.mathematics.tabulate import attention_table, block_table
 from engine.service.engine import Engine
@@ -13,6 +14,7 @@ from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.tables import Table
+from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
 from tui.key_names import key_of
@@ -42,7 +44,7 @@ class HeadsOfLayer:
         self,
         engine: Engine,
         outline: ModelOutline,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         name_of: Callable[[Head], str],
         *,
         ascii_only: bool,
@@ -75,7 +77,7 @@ class HeadsOfLayer:
             pane.maps.rename(self._names(layer))
             pane.select(selected)
             return
-        self._run(self._fetch(pane, layer, title, text, off), "heads")
+        self._run(partial(self._fetch, pane, layer, title, text, off), "heads")
 
     def _is_drawn(self, pane: HeadsPane, layer: Head, text: str, off: Off) -> bool:
         """Say whether the pane shows the maps of a layer already, in the detail that it has room for."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
+from tui.beside import Run
 from tui.facts import line_of_two, short_name
 from tui.messages import Advanced
 
@@ -36,7 +36,7 @@ class Learning:
         reading: Reading,
         overview: Overview,
         comparing: Comparing,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
     ) -> None:
         self._app = app
         self._weights = weights
@@ -49,7 +49,7 @@ class Learning:
     def compare(self) -> None:
         """Open the second model, if one was named, and say what of it is compared."""
         if self._app.engine.is_comparing:
-            self._run(self._compare(), "compare")
+            self._run(self._compare, "compare")
 
     async def _compare(self) -> None:
         """Open the other model and say what of it is compared."""
@@ -69,7 +69,7 @@ class Learning:
         """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""
         if not self._is_labelled:
             self._is_labelled = True
-            self._run(self._fetch_labels(), "labels")
+            self._run(self._fetch_labels, "labels")
 
     async def _fetch_labels(self) -> None:
         """Learn what the heads are called; where that fails, the next sentence is another chance."""
@@ -89,7 +89,7 @@ class Learning:
 
     def measure_memory(self) -> None:
         """Learn what the model takes of memory and what is free now, which the model's page says."""
-        self._run(self._fetch_memory(), "memory")
+        self._run(self._fetch_memory, "memory")
 
     async def _fetch_memory(self) -> None:
         """Learn what there is of memory."""

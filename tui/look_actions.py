@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from tui.beside import begin
 from tui.key_groups import PROGRAM
 from tui.key_names import key_of
 from tui.parts import Parts
@@ -78,7 +80,7 @@ class LookActions(Parts):
         if config.keys:
             self.set_keymap(_everywhere(dict(config.keys)))
         if config.keys or config.problems:
-            self.call_after_refresh(self.run_worker, self._check(config), group="config")
+            self.call_after_refresh(begin, self, partial(self._check, config), "config")
 
     async def _check(self, config: Config) -> None:
         """Look at the file closely beside the event loop: it takes every module that has keys."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
 from engine.values.errors import EngineError
 from engine.values.views import VIEWS
+from tui.beside import begin
 from tui.key_groups import PROGRAM
 from tui.parts import Parts
 from tui.start import Start
@@ -46,7 +48,7 @@ class ModelActions(Parts):
         if self.start.model is not None:
             self.fail(why)
         else:
-            self.run_worker(self._choose_again(why), group="change model")
+            begin(self, partial(self._choose_again, why), "change model", is_alone=False)
 
     async def _choose_again(self, why: str) -> None:
         """Put the model away that was chosen, and go back to where it was."""
@@ -58,7 +60,7 @@ class ModelActions(Parts):
     def _chosen(self, opened: Opened | None) -> None:
         """Put the model that was opened in the place of the present one; without one, leave where there is none."""
         if opened is not None:
-            self.run_worker(self._change_to(opened), group="change model")
+            begin(self, partial(self._change_to, opened), "change model", is_alone=False)
         elif not self.conductor.is_open:
             self.exit()
 

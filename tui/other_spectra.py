@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import SpectraGroup, Spectrum
+from tui.beside import Run
 from tui.patience import patiently
 
 KEPT = 64
@@ -28,9 +30,7 @@ class OtherSpectra:
     draw : called when more has become known.
     """
 
-    def __init__(
-        self, engine: Engine, name: str, run: Callable[[Awaitable[None], str], None], draw: Callable[[], None]
-    ) -> None:
+    def __init__(self, engine: Engine, name: str, run: Run, draw: Callable[[], None]) -> None:
         self.name = name
         self._engine = engine
         self._run = run
@@ -41,7 +41,7 @@ class OtherSpectra:
         """Ask for the spectra of a head's layer, or of a whole layer, unless they are known."""
         key = (name.whole_layer, name.is_layer, distance)
         if key not in self._known:
-            self._run(self._fetch(key), "other spectra")
+            self._run(partial(self._fetch, key), "other spectra")
 
     async def _fetch(self, key: Key) -> None:
         """Learn them, or why there are none."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.tabulate import rank_cells
@@ -20,6 +21,7 @@ from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query
 from engine.values.views import HEAD_PARTS, HEADS, OVERVIEW
+from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import grown
@@ -86,7 +88,7 @@ class Overview:
         self,
         engine: Engine,
         views: Views,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         report: Callable[[Progress], None],
         go_to: Callable[[Head], None],
     ) -> None:
@@ -155,7 +157,7 @@ class Overview:
             return
         if self._dirty and not self._is_measuring:
             self._is_measuring = True
-            self._run(self._measure(), "overview ranks")
+            self._run(self._measure, "overview ranks")
         part = part_of(self.measure)
         if part == "ranks":
             return
@@ -165,7 +167,7 @@ class Overview:
             self._grown[part] = known = Grown(query)
         if not known.is_complete and query != self._following:
             self._following = query
-            self._run(self._follow(part, query), "overview")
+            self._run(partial(self._follow, part, query), "overview")
 
     async def _measure(self) -> None:
         """Measure heads layer by layer, the one with the cursor first, and draw what there is of them."""

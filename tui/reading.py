@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWindow, Sentence
@@ -15,6 +16,7 @@ from engine.values.lines import MapLines
 from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
+from tui.beside import Run
 from tui.facts import short_name
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane, Averaging
@@ -42,7 +44,7 @@ class Reading:
         engine: Engine,
         pane: AttentionPane,
         outline: ModelOutline,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         has_read: Callable[[], None],
     ) -> None:
         self._has_read = has_read
@@ -110,7 +112,7 @@ class Reading:
         self._text = text
         self._sentence = None
         self._maps.clear()
-        self._run(self._read(text), "sentence")
+        self._run(partial(self._read, text), "sentence")
 
     async def _read(self, text: str) -> None:
         """Run the model, then ask for the map on screen."""
@@ -187,14 +189,14 @@ class Reading:
             if wanted != self._pane.shown_name:
 
                 def ask(window: MapWindow) -> None:
-                    self._run(self._fetch_window(wanted, window, sentence, title), "maps")
+                    self._run(partial(self._fetch_window, wanted, window, sentence, title), "maps")
 
                 self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)
         if maps is None:
-            self._run(self._fetch(key, text, title), "maps")
+            self._run(partial(self._fetch, key, text, title), "maps")
         elif isinstance(maps, EngineError):
             self._pane.show_message(title, str(maps))
         else:

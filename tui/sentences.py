@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.timer import Timer
@@ -11,6 +12,7 @@ from textual.timer import Timer
 from engine.service.history import SentenceStore, history_file
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, Superseded
+from tui.beside import begin
 from tui.widgets.token_line import TokenLine
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Sentences:
         self._pause: Timer | None = None
         self._spelled: Sentence | EngineError | None = None
         app.mount(self._line)
-        app.run_worker(self._load(), group="history")
+        begin(app, self._load, "history", is_alone=False)
 
     async def _load(self) -> None:
         """Take the sentences of earlier runs."""
@@ -59,7 +61,7 @@ class Sentences:
         """Keep a sentence that a person typed, or chose."""
         if text.strip():
             self._app.sentence_input.history.add(text)
-            self._app.run_worker(self._change(text, is_kept=True), group="history")
+            begin(self._app, partial(self._change, text, is_kept=True), "history", is_alone=False)
 
     def forget(self, text: str) -> None:
         """Keep a sentence no longer, neither here nor in the file nor on the engine."""
@@ -67,7 +69,7 @@ class Sentences:
             self.read.remove(text)
         self._app.sentence_input.history.forget(text)
         self._app.engine.forget_sentence(text)
-        self._app.run_worker(self._change(text, is_kept=False), group="history")
+        begin(self._app, partial(self._change, text, is_kept=False), "history", is_alone=False)
 
     async def _change(self, text: str, *, is_kept: bool) -> None:
         """Write the file; where that fails say so once, and go on without."""
@@ -109,7 +111,7 @@ class Sentences:
 
     def _ask(self) -> None:
         """Have the engine cut what is typed now."""
-        self._app.run_worker(self._spell(self._app.sentence_input.value), group="spelling", exclusive=True)
+        begin(self._app, partial(self._spell, self._app.sentence_input.value), "spelling")
 
     async def _spell(self, text: str) -> None:
         """Learn the tokens."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
@@ -10,6 +9,7 @@ from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.views import CONTRIBUTIONS
 from tui.asking import Asking
+from tui.beside import Run
 from tui.comparing import Comparing
 from tui.distance import Distance
 from tui.learning import Learning
@@ -56,7 +56,7 @@ class ShownModel:
         epsilon: float,
         overview: Overview,
         sentences: Sentences,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
     ) -> None:
         engine, views = app.engine, app.views
         self.outline = outline

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
@@ -15,6 +16,7 @@ from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, Scope, View
 from engine.values.views import PREDICTIONS, VIEWS
+from tui.beside import Run
 from tui.facts import at_distance
 from tui.growing import grown
 from tui.key_names import key_of
@@ -48,7 +50,7 @@ class Tables:
         engine: Engine,
         views: Views,
         outline: ModelOutline,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         report: Callable[[Progress], None],
     ) -> None:
         self._engine = engine
@@ -150,17 +152,17 @@ class Tables:
         found = self._known.get(key)
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
-            self._run(self._follow(key, pane), f"growing {view.name}")
+            self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
                 pane.show(*self._partial[1:], None)
             if key not in (self._sweeping, self._stopped):
                 self._sweeping, self._stopped = key, None
-                self._run(self._sweep(key, pane), "sweep of heads")
+                self._run(partial(self._sweep, key, pane), "sweep of heads")
         elif found is None and view.grows:
             pane.show_message(title, "reading …")
         elif found is None:
-            self._run(self._fetch(key, pane, title), "table")
+            self._run(partial(self._fetch, key, pane, title), "table")
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:

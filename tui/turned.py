@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
+from tui.beside import Run
 from tui.knowledge import Knowledge
 
 PAUSE = 0.3
@@ -29,7 +31,7 @@ class Turned:
         self,
         engine: Engine,
         knowledge: Knowledge,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
         draw: Callable[[Head], None],
     ) -> None:
         self._engine = engine
@@ -44,7 +46,7 @@ class Turned:
         knowledge = self._knowledge
         beside = [] if knowledge.outline.layer(name).is_large else [not name.is_layer]
         kinds = [kind for kind in (name.is_layer, *beside) if not knowledge.has_turned(name, kind, distance)]
-        self._run(self._fetch(name, kinds, distance), "distance")
+        self._run(partial(self._fetch, name, kinds, distance), "distance")
 
     async def _fetch(self, name: Head, kinds: list[bool], distance: int) -> None:
         """Learn spectra at a distance: the head's first, then those of its layer's heads, then the whole layer's.

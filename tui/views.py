@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
+from textual.widget import Widget
 
 from engine.values.view import Scope
 from engine.values.views import HEADS, OVERVIEW, VIEWS
@@ -72,19 +73,23 @@ class Views(Container):
         if self.active.view not in (OVERVIEW, HEADS.name):
             self.before = self.active
         self.active = pane
-        styled = (self, self._left, *self.panes)
-        before = [each.classes for each in styled]
-        for each in self.panes:
-            each.set_class(each is pane, "-active")
-        self._left.set_class(pane not in (self.spectra, self.ranks), "-empty")
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
-        for each in self.panes:
-            each.set_class(each is self._beside, "-beside")
-        self.set_class(self._beside is not None, "-map")
-        self.set_class(pane.has_class("-table") and pane is not self._beside, "-tables")
-        self.set_class(isinstance(pane, ComparePane), "-whole")
-        if self.is_attached and before != [each.classes for each in styled]:
-            self.app.stylesheet.update(self)  # at once: a widget that is not displayed yet would refuse the focus
+        changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]
+        changed.append(_marked(self._left, {"-empty": pane not in (self.spectra, self.ranks)}))
+        is_table = pane.has_class("-table") and pane is not self._beside
+        marks = {"-map": self._beside is not None, "-tables": is_table, "-whole": isinstance(pane, ComparePane)}
+        changed.append(_marked(self, marks))
+        if any(changed):
+            self._restyle()
+
+    def _restyle(self, *others: Widget) -> None:
+        """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
+
+        At once: a widget that is not displayed yet would refuse the focus.
+        """
+        if self.is_attached:
+            titles = (each.title_line for each in self.panes if each.title_line.is_attached)
+            self.app.stylesheet.update_nodes((self, self._left, *self.panes, *titles, *others))
 
     @property
     def table(self) -> TablePane | None:
@@ -148,8 +153,9 @@ class Views(Container):
         is_zoomed = not self.has_class("-zoomed")
         if is_zoomed and self.screen.focused is not None and self not in self.screen.focused.ancestors:
             self.active.focus_view()  # before the tree goes, which else would take the keys with it
-        self.set_class(is_zoomed, "-zoomed")
-        self.screen.set_class(is_zoomed, "-zoomed")
+        tree = self.screen.query_one("#tree")
+        if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
+            self._restyle(tree)
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""
@@ -165,3 +171,11 @@ class Views(Container):
     def toggle_baseline(self) -> None:
         """Show or hide the baseline of chance, in the spectra that are looked at."""
         (self.active if isinstance(self.active, ComparePane) else self.spectra).graph.toggle_baseline()
+
+
+def _marked(widget: Widget, classes: dict[str, bool]) -> bool:
+    """Give a widget classes or take them away, without styling it yet; say whether that changes any."""
+    before = widget.classes
+    for name, is_marked in classes.items():
+        widget.set_class(is_marked, name, update=False)
+    return widget.classes != before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.service.engine import Engine
@@ -13,6 +14,7 @@ from engine.values.memory import MemoryReport
 from engine.values.model import ModelOutline
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS
+from tui.beside import Run
 from tui.facts import at_distance, model_facts
 from tui.knowledge import Knowledge
 from tui.numbers import short
@@ -57,7 +59,7 @@ class Weights:
         tree: HeadTree,
         outline: ModelOutline,
         epsilon: float,
-        run: Callable[[Awaitable[None], str], None],
+        run: Run,
     ) -> None:
         self.knowledge = Knowledge(outline)
         self.epsilon = epsilon
@@ -169,7 +171,7 @@ class Weights:
         if is_left_to_sweep or (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
             return
         first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
-        self._run(self._fetch_spectra(name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
+        self._run(partial(self._fetch_spectra, name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
 
     async def _fetch_spectra(self, layer: Head, whole_layer: bool, first: Head | None) -> None:
         """Learn a layer's spectra, one head's before the others' where that is wanted, then what chance gives."""
