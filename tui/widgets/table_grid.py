@@ -64,7 +64,7 @@ class TableGrid(Scrolled, can_focus=True):
         self._kept: Sequence[int] | None = None
         self._order: list[int] = []
         self._sorted: tuple[str, bool] | None = None
-        self._columns = Columns()
+        self._measured = self._columns = Columns()
         self._cursor = (0, 0)
 
     @property
@@ -106,7 +106,7 @@ class TableGrid(Scrolled, can_focus=True):
         """
         same_columns = columns == self.columns
         self.rows, self._kept, self.message = rows, kept, ""
-        self._columns = Columns.of(columns, rows, frozen, self._text)
+        self._measured = self._columns = Columns.of(columns, rows, frozen, self._text)
         if not same_columns:
             self._sorted = None
             self._cursor = (0, min(frozen, max(len(columns) - 1, 0)))
@@ -139,9 +139,20 @@ class TableGrid(Scrolled, can_focus=True):
             place, is_descending = self.columns.index(self._sorted[0]), self._sorted[1]
             self._order = ordered(self._order, [row[place] for row in self.rows], is_descending)
         self._cursor = (min(self._cursor[0], max(len(self._order) - 1, 0)), self._cursor[1])
+        self._lay_out()
+        self.post_message(self.Moved())
+
+    def on_resize(self) -> None:
+        """Give the columns the room that there is now."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Fit the columns into the room; a message has none."""
+        if self.message:
+            return
+        self._columns = self._measured.fitted(self._room, self._sorted[0] if self._sorted else "")
         self.virtual_size = Size(self._columns.scrolled_width(self._room), len(self._order) + self._head)
         self.refresh()
-        self.post_message(self.Moved())
 
     def render_line(self, y: int) -> Strip:
         """Paint the names of the columns, or a row."""
