@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
-from engine.mathematics.directions import NEAR, groups, projections, with_signs
+from engine.mathematics import directions
+from engine.mathematics.directions import DRAWS, NEAR, chance_projections, groups, projections, with_signs
 
 
 def test_equal_singular_values_are_one_group_and_others_stand_alone() -> None:
@@ -41,3 +44,34 @@ def test_projections_are_products_with_the_gain_between(tokens: int) -> None:
     vectors = torch.randn(4, 2, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(projections(table, vectors, gain).T, (table.double() * gain.double()) @ vectors)
     torch.testing.assert_close(projections(table, vectors).T, table.double() @ vectors)
+
+
+def test_chance_is_what_random_directions_give() -> None:
+    random = np.random.default_rng(0)
+    table = random.standard_normal((300, 24)) * random.uniform(0.1, 3, (300, 1)) + random.standard_normal(24)
+    gain = random.uniform(0.5, 2, 24)
+    drawn = random.standard_normal((24, 20_000))
+    drawn /= np.linalg.norm(drawn, axis=0)
+    for fold in (None, gain):
+        met = np.sort((table if fold is None else table * fold) @ drawn, axis=0)  # (tokens, directions)
+        both = (met[:-6:-1] - met[:5]) / 2  # each direction with its opposite
+        for draws in (DRAWS, 16_384):
+            folded = None if fold is None else torch.from_numpy(fold)
+            found = chance_projections(torch.from_numpy(table), 5, lambda: None, folded, draws).numpy()
+            error = both.std(axis=1) * math.sqrt(1 / draws + 1 / drawn.shape[1])
+            assert np.all(np.abs(found - both.mean(axis=1)) < 4 * error)  # twenty numbers: one in a thousand tries
+            assert np.all(error < (0.02 if draws == DRAWS else 0.002) * found)
+
+
+def test_chance_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = chance_projections(torch.tensor([[3.0, 4.0]]), 10, lambda: None)
+    assert one.tolist() == pytest.approx([0], abs=1e-12)  # as often along a direction as against it
+    opposite = torch.tensor([[2.0], [-2.0], [0.0]])  # on a line there are two directions, and no chance
+    monkeypatch.setattr(directions, "CHANCE_PIECE", 1)
+    blocks: list[int] = []
+    found = chance_projections(opposite, 3, lambda: blocks.append(1), torch.tensor([0.5]))
+    assert found.tolist() == pytest.approx([1, 0, -1])
+    assert len(blocks) == 3  # looks up between blocks of rows
+    # Of two orthonormal rows the larger is max(cos φ, sin φ), whose mean over all angles is √2/π.
+    plane = chance_projections(torch.eye(2), 2, lambda: None, draws=20_000)
+    assert plane.tolist() == pytest.approx([math.sqrt(2) / math.pi, -math.sqrt(2) / math.pi], abs=0.01)

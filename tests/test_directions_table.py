@@ -26,6 +26,14 @@ def expected_ends(table: Tensor, vector: Tensor, known: int, top: int) -> dict[s
     return {end: (ids.tolist(), met[ids].tolist()) for end, ids in ends.items()}
 
 
+def by_chance(tokens: Tensor, end: str, top: int = 4) -> list[float]:
+    """Simulate the projections at an end of random directions."""
+    drawn = np.random.default_rng(0).standard_normal((tokens.shape[1], 2000))
+    met = np.sort(tokens.detach().double().numpy() @ (drawn / np.linalg.norm(drawn, axis=0)), axis=0).mean(1)
+    found: list[float] = (met[::-1] if end == "largest" else met)[:top].tolist()
+    return found
+
+
 @pytest.mark.parametrize(("model_type", "settings"), FAMILIES)
 @pytest.mark.parametrize("matrix", ["QK", "OV"])
 def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
@@ -53,6 +61,8 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
                 assert [int(row["token_id"]) for row in of] == ids
                 assert [int(row["place"]) for row in of] == [1, 2, 3, 4]
                 np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
+                chance = by_chance(tokens[:known], end)
+                assert [float(row["projection_chance"]) for row in of] == pytest.approx(chance, rel=0.1)
                 assert all(float(row["singular_value"]) == pytest.approx(sigma[index], rel=1e-6) for row in of)
                 assert {row["note"] for row in of} == {""}
     texts = {row["token"]: tokenizer.decode([int(row["token_id"])]) for row in table}
@@ -82,6 +92,8 @@ def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, mod
             of = [row for row in table if (row["side"], row["end"]) == (side, end)]
             assert [int(row["token_id"]) for row in of] == ids
             np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
+            chance = by_chance(tokens[:known], end, 10)
+            assert [float(row["projection_chance"]) for row in of] == pytest.approx(chance, rel=0.1)
 
 
 def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_space(tiny_copy: TinyModel) -> None:

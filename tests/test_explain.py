@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.mathematics.score_terms import Side, score_terms
+from engine.service.explain_table import joined
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -133,7 +135,25 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
         for side, projection in along.items():
             end = "largest" if projection >= 0 else "smallest"
             tokens = [each["token"] for each in same if (each["side"], each["end"]) == (side, end)]
-            assert row[f"{side}_tokens"] == "|".join(tokens)
+            assert taken_apart(row[f"{side}_tokens"]) == tokens
+
+
+def taken_apart(cell: str) -> list[str]:
+    """Read a cell of tokens: a backslash says that the next character belongs to the token."""
+    tokens = [""]
+    for escaped, plain in re.findall(r"\\(.)|([^\\])", cell, re.DOTALL):
+        if plain == "|":
+            tokens.append("")
+        else:
+            tokens[-1] += escaped or plain
+    return tokens
+
+
+@pytest.mark.parametrize(
+    "tokens", [["|"], ["||", "a"], ["\\", "|", "b"], ["a\\", "|b"], ["", "\\|", "\n"], [" \\\\", ""]]
+)
+def test_tokens_of_a_cell_can_be_taken_apart_whatever_is_in_them(tokens: list[str]) -> None:
+    assert taken_apart(joined(tokens)) == tokens
 
 
 def test_terms_of_a_pair_known_by_hand() -> None:

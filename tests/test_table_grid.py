@@ -14,6 +14,7 @@ from engine.values.tables import Cell
 from tests.painted import PaintedApp, good_terminal
 from tui.numbers import short
 from tui.widgets import table_arrangement
+from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 COLUMNS = ("head", "first", "second", "third", "fourth", "name")
@@ -320,3 +321,10 @@ async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
             assert all(cell in whole for cell in cells[1:]), line
             await pilot.press("l")
             await pilot.pause()
+
+
+def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit_and_a_sign_has_a_cell() -> None:
+    made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
+    assert made.fitted(27, "").widths == (13, 10)
+    assert made.fitted(26, "").widths == (8, 10)
+    assert made.fitted(40, "projection").widths == (13, 11)

@@ -8,6 +8,8 @@ Highly Interpretable").
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,6 +22,12 @@ would turn their directions into each other, so no single one of them means anyt
 
 PIECE = 2**18
 """Numbers of an embedding that are made float64 at once: two mebibytes, about what a core's cache holds."""
+
+CHANCE_PIECE = 2**21
+"""Numbers of an embedding that are compared with random directions at once: some hundredths of a second."""
+
+DRAWS = 64
+"""Random directions that stand for chance, each with its opposite."""
 
 
 def with_signs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,3 +74,37 @@ def projections(table: Tensor, vectors: Tensor, gain: Tensor | None = None) -> T
     wanted = vectors if gain is None else gain.double()[:, None] * vectors
     rows_at_once = max(1, PIECE // table.shape[1])
     return torch.cat([wanted.mT @ rows.double().mT for rows in table.split(rows_at_once)], 1)
+
+
+def chance_projections(
+    table: Tensor, top: int, breathe: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
+) -> Tensor:
+    """Average over random directions the largest projections of an embedding's rows.
+
+    ``c_k = mean over u of (the k-th largest of t·u over the rows t)``, u uniform on the unit sphere: a normal vector
+    over its length (Muller 1959). Large rows, or rows that share a part, are far along any direction, so a projection
+    alone says little. No direction is told from its opposite: each is taken with it, so that −c_k is the mean of
+    the k-th smallest exactly, and of one row both are 0.
+
+    Parameters
+    ----------
+    table : (tokens, d), any real dtype.
+    top : how many of the largest.
+    breathe : called between blocks of rows; it may raise to give up.
+    gain : (d,) of a norm between the rows and the directions, if it is folded.
+    draws : how many directions, from a fixed seed.
+
+    Returns
+    -------
+    (min(top, tokens),) float64
+    """
+    generator = torch.Generator().manual_seed(0)
+    vectors = torch.randn(table.shape[1], draws, generator=generator, dtype=torch.float64)
+    vectors /= vectors.norm(dim=0)
+    best = vectors.new_empty(2, draws, 0)
+    for rows in table.split(max(1, CHANCE_PIECE // table.shape[1])):
+        breathe()
+        met = projections(rows, vectors, gain)
+        met = torch.cat([best, torch.stack([met, -met])], -1)  # (way, directions, tokens)
+        best = met.topk(min(top, met.shape[-1])).values
+    return best.mean((0, 1))

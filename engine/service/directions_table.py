@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from engine.mathematics.circuit_measures import of_heads
-from engine.mathematics.directions import groups, projections, with_signs
+from engine.mathematics.directions import chance_projections, groups, projections, with_signs
 from engine.mathematics.factored import Product
 from engine.mathematics.measures import rank_tolerance
-from engine.models.vocabulary import final_gain, gain_before, read_gain
+from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.service.assembly import COMPUTE_EPSILON
 from engine.service.positions import keys_at
 from engine.service.token_tables import TokenTable, TokenTables
@@ -30,8 +30,11 @@ NUMBERS_AT_ONCE = 2**24
 ENDS = ("largest", "smallest")
 """The ends of a direction, in the order of the rows."""
 
-Tokens = tuple[str, int, int, str, float]
-"""The cells ``end, place, token_id, token, projection``."""
+Tokens = tuple[str, int, int, str, float, float]
+"""The cells ``end, place, token_id, token, projection, projection_chance``."""
+
+NO_TOKEN = ("",) * 5
+"""The cells from ``end`` to ``projection_chance`` of a row that names no token."""
 
 NO_TABLE = "no table of tokens of this width is known by name"
 
@@ -45,11 +48,13 @@ class Side:
     name : ``query``, ``key``, ``input`` or ``output``.
     table : the tokens, or None where there are none to meet.
     gain : (d,) that the table's rows are multiplied by, or None.
+    chance : what the largest projections are along random directions, as many as are listed.
     """
 
     name: str
     table: TokenTable | None
     gain: Tensor | None = None
+    chance: Sequence[float] = ()
 
 
 class DirectionsTable:
@@ -58,6 +63,7 @@ class DirectionsTable:
     def __init__(self, session: Session, tables: TokenTables) -> None:
         self._session = session
         self._tables = tables
+        self._chance: dict[tuple[str, Gain | None, int], Sequence[float]] = {}
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads."""
@@ -89,7 +95,7 @@ class DirectionsTable:
         left, right = with_signs(left, right)
         count = min(query.first, sigma.shape[-1])
         notes = [_notes(values[:count], values, tolerance) for values in sigma.numpy()]
-        sides = self._sides(layer, matrix, query.fold_norm)
+        sides = self._sides(layer, matrix, query, breathe)
         breathe()
         found = [
             self._tokens(side, vectors[..., :count], query.top, breathe)
@@ -99,33 +105,46 @@ class DirectionsTable:
             for index, note in enumerate(own_notes):
                 value = float(sigma[place, index])
                 if note:
-                    yield (place, index + 1, "", "", "", "", "", value, "", note)
+                    yield (place, index + 1, "", *NO_TOKEN, value, "", note)
                     continue
                 for side, tokens in zip(sides, found, strict=True):
                     if tokens is None:
-                        yield (place, index + 1, side.name, "", "", "", "", value, "", NO_TABLE)
+                        yield (place, index + 1, side.name, *NO_TOKEN, value, "", NO_TABLE)
                     else:
-                        for end, rank, number, token, projection in tokens[place][index]:
-                            yield (place, index + 1, side.name, end, rank, token, projection, value, number, "")
+                        for end, rank, number, token, *along in tokens[place][index]:
+                            yield (place, index + 1, side.name, end, rank, token, *along, value, number, "")
 
-    def _sides(self, layer: LayerOutline, matrix: str, fold_norm: bool) -> tuple[Side, Side]:
+    def _sides(self, layer: LayerOutline, matrix: str, query: Query, breathe: Breathe) -> tuple[Side, Side]:
         """Find what tokens meet both sides of a circuit through."""
-        tables, found = self._tables, self._tables.of_stack(layer.stack)
+        found = self._tables.of_stack(layer.stack)
         if matrix == "QK":
             return (
-                Side("query", tables.tokens(found.queries, layer.d_model)),
-                Side("key", tables.tokens(found.source, layer.d_source)),
+                self._side("query", found.queries, layer.d_model, None, query.top, breathe),
+                self._side("key", found.source, layer.d_source, None, query.top, breathe),
             )
-        written, gain = tables.tokens(found.unembedding, layer.d_output), None
-        if fold_norm and written is not None:
-            tensors = self._session.source.tensors
-            named = final_gain(self._session.outline, layer.stack, layer.d_output, tensors.entries)
-            gain = read_gain(tensors, named)
-        return Side("input", tables.tokens(found.source, layer.d_values)), Side("output", written, gain)
+        gain = None
+        if query.fold_norm and found.unembedding is not None:
+            entries = self._session.source.tensors.entries
+            gain = final_gain(self._session.outline, layer.stack, layer.d_output, entries)
+        return (
+            self._side("input", found.source, layer.d_values, None, query.top, breathe),
+            self._side("output", found.unembedding, layer.d_output, gain, query.top, breathe),
+        )
+
+    def _side(self, name: str, tokens: str | None, d: int, gain: Gain | None, top: int, breathe: Breathe) -> Side:
+        """Read a side's tokens and the gain between, and work out what chance gives, once for all layers."""
+        table = self._tables.tokens(tokens, d)
+        if tokens is None or table is None or not len(table.ids):
+            return Side(name, None)
+        factors = None if gain is None else read_gain(self._session.source.tensors, gain)
+        key = tokens, gain, top
+        if key not in self._chance:
+            self._chance[key] = chance_projections(table.rows, top, breathe, factors).tolist()
+        return Side(name, table, factors, self._chance[key])
 
     def _tokens(self, side: Side, vectors: Tensor, top: int, breathe: Breathe) -> list[list[list[Tokens]]] | None:
         """Find the tokens at both ends of directions (heads, d, n): a list for every head and direction."""
-        if side.table is None or not len(side.table.ids):
+        if side.table is None:
             return None
         count = vectors.shape[-1]
         at_once = max(1, NUMBERS_AT_ONCE // (count * len(side.table.ids)))
@@ -138,9 +157,10 @@ class DirectionsTable:
                 values, rows = met.topk(min(top, met.shape[1]), largest=end == "largest")
                 ids = [side.table.ids[row] for row in rows.flatten().tolist()]
                 named = zip(ids, self._tables.texts(ids), values.flatten().tolist(), strict=True)
+                sign = 1 if end == "largest" else -1
                 for number, each in enumerate(named):
                     column, place = divmod(number, rows.shape[1])
-                    cells[column].append((end, place + 1, *each))
+                    cells[column].append((end, place + 1, *each, sign * side.chance[place]))
             result += [cells[start : start + count] for start in range(0, len(cells), count)]
         return result
 

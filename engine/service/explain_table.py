@@ -138,7 +138,18 @@ class ExplainTable:
         rows = along.topk(min(top, along.shape[1])).indices
         texts = self._tables.texts([table.ids[row] for row in rows.flatten().tolist()])
         width = rows.shape[1]
-        return [BETWEEN.join(texts[start : start + width]) for start in range(0, len(texts), width)]
+        return [joined(texts[start : start + width]) for start in range(0, len(texts), width)]
+
+
+def joined(tokens: Sequence[str]) -> str:
+    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` or a backslash within them.
+
+    Examples
+    --------
+    >>> print(joined(["a", "|", "\\"]))
+    a|\||\\
+    """
+    return BETWEEN.join(token.replace("\\", r"\\").replace(BETWEEN, rf"\{BETWEEN}") for token in tokens)
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:

@@ -53,6 +53,7 @@ COLUMNS = {
     "token_id": "the token's number",
     "token": "the token",
     "projection": "of the token on the direction",
+    "directions.projection_chance": "chance, random directions: mean of the projection at this place",
     "name": "of the parameter, as the model calls it",
     "shape": "as stored, or as the weight is used where it is packed",
     "dtype": "in which it is stored",

@@ -51,7 +51,8 @@ DIRECTIONS = View(
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
-        "matrix", "index", "side", "end", "place", "token", "projection", "singular_value", "token_id", "note",
+        "matrix", "index", "side", "end", "place", "token", *_with_chance("projection"), "singular_value", "token_id",
+        "note",
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
     scope=Scope.HEAD,

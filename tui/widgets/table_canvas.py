@@ -48,17 +48,13 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger = Arranger(self._text, self._use)
         self.cursor = (0, 0)
         self._drawn: tuple[str, ...] = ()
+        self._columns = Columns()
         self._awaited: int | None = None
 
     @property
     def _shown(self) -> Arrangement:
         """The table as it stands on the screen."""
         return self._arranger.done
-
-    @property
-    def _columns(self) -> Columns:
-        """The columns that are shown."""
-        return self._shown.columns
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -165,14 +161,26 @@ class TableCanvas(Scrolled, can_focus=False):
             self.cursor = (0, min(made.wanted.frozen, max(len(self._drawn) - 1, 0)))
             self.scroll_to(0, 0, animate=False, immediate=True)
         self.cursor = (min(self.cursor[0], max(len(made.order) - 1, 0)), self.cursor[1])
-        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self.head)
-        self.refresh()
+        self._lay_out()
         if self._arranger.is_done:
             place, self._awaited = self._awaited, None
             self.go_to(place)
             self._reveal()
         self.post_message(self.Arranged())
         self.post_message(self.Moved())
+
+    def on_resize(self) -> None:
+        """Give the columns the room that there is now."""
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Fit the columns into the room; a message has none."""
+        if self.message:
+            return
+        made = self._shown
+        self._columns = made.columns.fitted(self._room, made.wanted.sort[0] if made.wanted.sort else "")
+        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self.head)
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Paint the names of the columns, or a row."""

@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from rich.cells import cell_len
 
+from engine.values.kinds import Kind, kind_of
 from engine.values.tables import Cell
 from tui.drawing.titles import Title, titles
 
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""
+
+NARROW_TOKEN = 8
+"""Cells that a token has at least where the columns do not all fit; all of it stands below the table too."""
+
+TOKENS_SHARE = 7
+"""The part of a line that a token takes at most there, so that its numbers stay beside it."""
 
 GAP = 2
 """Cells between two columns."""
@@ -63,10 +70,29 @@ class Columns:
         over = titles(names)
         widths, numeric = list[int](), list[bool]()
         for cells, (upper, lower) in zip(by_column, over, strict=True):
-            widths.append(min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower) + 1)))
+            widths.append(min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower))))
             numeric.append(any(not isinstance(cell, str) for cell in cells))
-        starts = tuple(accumulate((width + GAP for width in widths), initial=0))
-        return cls(names, frozen, tuple(numeric), over, tuple(widths), starts)
+        return cls(names, frozen, tuple(numeric), over, tuple(widths), _starts(widths))
+
+    def fitted(self, room: int, marked: str) -> Columns:
+        """Make room for a sign behind the name of one column, and cut tokens where the columns do not all fit.
+
+        Parameters
+        ----------
+        room : cells of a line.
+        marked : the name of the column with the sign; empty for none.
+        """
+        widths = [
+            max(width, cell_len(lower) + 1) if name == marked else width
+            for name, width, (_, lower) in zip(self.names, self.widths, self.titles, strict=True)
+        ]
+        if _starts(widths)[-1] > room:
+            widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
+            widths = [
+                min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
+                for name, width in zip(self.names, widths, strict=True)
+            ]
+        return replace(self, widths=tuple(widths), starts=_starts(widths))
 
     @property
     def head(self) -> int:
@@ -117,6 +143,11 @@ class Columns:
         wanted = min(max(left, start + self.widths[column] - (room - self.edge)), start)
         starts = [each - self.edge for each in self.starts[self.frozen :]]
         return starts[bisect_left(starts, wanted)]
+
+
+def _starts(widths: Sequence[int]) -> tuple[int, ...]:
+    """Say where each column begins, and where one more would."""
+    return tuple(accumulate((width + GAP for width in widths), initial=0))
 
 
 def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
