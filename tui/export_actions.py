@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from engine.service.log import write_log
 from engine.values.errors import EngineError, Superseded
 from tui.key_groups import TAKING_AWAY
 from tui.parts import Parts
@@ -56,5 +57,7 @@ class ExportActions(Parts):
             self.notify("nothing of the file is left", title="stopped", markup=False)
         except EngineError as error:
             self.notify(str(error), severity="error", markup=False)
+        except Exception as error:  # a file that could not be made is no reason to lose what is on screen
+            self.notify(write_log(error), severity="error", markup=False)
         else:
             self.notify(written, title=f"{says}: written", markup=False)
