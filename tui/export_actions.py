@@ -38,7 +38,7 @@ class ExportActions(Parts):
         self.clear_notifications()
         await self.push_screen(ExportScreen(self.conductor.exporting), self._export_chosen)
 
-    def _export_chosen(self, chosen: tuple[Choice, Path] | None) -> None:
+    def _export_chosen(self, chosen: tuple[Choice, Path, bool] | None) -> None:
         """Write what was chosen."""
         if chosen is not None:
             self.run_worker(self._export(*chosen), group="export")
@@ -46,13 +46,13 @@ class ExportActions(Parts):
     def action_export_again(self) -> None:
         """Write what was chosen last, under a new name."""
         self.clear_notifications()
-        self.run_worker(self._export(self.conductor.exporting.choice, None), group="export")
+        self.run_worker(self._export(self.conductor.exporting.choice), group="export")
 
-    async def _export(self, choice: Choice, path: Path | None) -> None:
+    async def _export(self, choice: Choice, path: Path | None = None, may_replace: bool = False) -> None:
         """Write a file and say what is in it and where it is."""
         says = self.conductor.exporting.says(choice.what)
         try:
-            written = await self.conductor.exporting.write(choice, path)
+            written = await self.conductor.exporting.write(choice, path, may_replace=may_replace)
         except Superseded:
             self.notify("nothing of the file is left", title="stopped", markup=False)
         except EngineError as error:
