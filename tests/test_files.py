@@ -277,7 +277,6 @@ def test_files_that_are_written_at_once_do_not_take_the_same_name(folder: Path) 
     with claimed_path(first) as fourth, claimed_path(folder / "gone" / "b.csv.gz") as elsewhere:
         assert (fourth.name, elsewhere.name) == ("a-3.csv", "b.csv.gz")
     (folder / "b.csv.gz").touch()
-    with pytest.raises(ValueError, match="in the middle"), claimed_path(folder / "b.csv.gz") as fifth:
+    with claimed_path(folder / "b.csv.gz") as fifth:
         assert fifth.name == "b-2.csv.gz"
-        raise ValueError("in the middle")
     assert names(folder) == ["a-2.csv", "a.csv", "b.csv.gz"]
