@@ -269,15 +269,17 @@ class TableGrid(Scrolled, can_focus=True):
         self._move(self._cursor[0], len(self.columns) - 1 if last else self._columns.frozen)
 
     def action_sort(self) -> None:
-        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
+        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came.
+
+        The cursor goes to the first row, which is what one sorts for.
+        """
         if not self._order:
             return
-        row = self._order[self._cursor[0]]
         descending_next = {None: True, (self.column, True): False, (self.column, False): None}
         is_descending = descending_next.get(self._sorted, True)
         self._sorted = None if is_descending is None else (self.column, is_descending)
         self._arrange()
-        self._move(self._order.index(row), self._cursor[1])
+        self.action_row_edge(False)
 
     def action_choose(self) -> None:
         """Say which row a person wants to go to."""
