@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.service.thread import Urgency
 from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
@@ -16,9 +18,20 @@ from tui.drawing.levels import Ink, levels_of
 
 
 @pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
-async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: str, layer: str) -> None:
+async def test_small_maps_are_those_of_the_engine(
+    tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        await press(pilot, "A")
+        monkeypatch.setattr("tui.patience.PATIENCE", 60)
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        for key, title in (("4", "circuits "), ("A", "heads ")):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
+            assert "computing …" in screen_text(app)
+        free.set()
+        await settle(pilot)
         pane = heads_of(app)
         assert app.views.active is pane
         name = app.conductor.selected

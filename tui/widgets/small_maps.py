@@ -133,6 +133,11 @@ class SmallMaps(Scrolled, can_focus=True):
         return bool(self._maps)
 
     @property
+    def is_blank(self) -> bool:
+        """Whether neither maps nor a sentence have come."""
+        return not self._maps and not self._message
+
+    @property
     def pooled(self) -> PooledMap | None:
         """The map under the cursor."""
         return None if self.cursor is None else self._maps.get(self.cursor)
