@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from engine.service.thread import Urgency
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -73,7 +75,14 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
     monkeypatch.chdir(tmp_path)
     model = tiny_model("llama")
     async with explorer(model, head="L1H2") as (app, pilot):
-        await pilot.press("1", "d")
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await pilot.press("1", "d", "shift+right")
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1 computing …"), "at once"
+        free.set()
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  ")
+        await pilot.press("shift+left")
         await settle(pilot)
         assert "Δ = 0" in shown(app.views.spectra.title_line)
         await pilot.press(*["right"] * 9, *["left"] * 6)  # as fast as keys come

@@ -228,6 +228,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await settle(pilot)
         written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
         assert [tuple(row.values()) for row in written] == [tuple(map(str, row)) for row in pane.table_on_screen()]
-        await pilot.press("escape")
-        await pilot.pause()
+        await pilot.press("escape", "a")
+        await settle(pilot)
         assert app.focused is app.views.attention.heatmap
+        assert shown(pane.title_line).startswith("explain L1H2 alone, not the mean: query 4")

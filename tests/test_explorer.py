@@ -43,6 +43,7 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
     async with explorer(tiny_model("llama")) as (app, pilot):
         tree = app.tree_widget
         for keys, selected in (*WALKS, (("right_square_bracket",) * 6, Head("decoder", 1, 2))):
+            tree.focus()
             tree.go_to(first)
             tree.close_layer(second_layer)  # as it is at the beginning
             await settle(pilot)
@@ -54,6 +55,7 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
             assert app.conductor.selected == selected, keys
             assert tree.cursor_node is not None
             assert tree.cursor_node.data == selected
+            assert app.views.active.has_focus_within == (keys == ("G", "l", "l", "l")), "the third l goes into a head"
 
 
 async def test_the_models_facts_stand_one_below_the_other(tiny_model: TinyModel) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.service.files import unused_path, write_csv, write_npz
+from engine.service.files import claimed_path, unused_path, write_csv, write_npz
 from engine.values.errors import EngineError
 from engine.values.tables import Cell, Table
 from tests.opening import ROOT
@@ -265,3 +265,18 @@ def test_an_unused_name_is_found_beside_the_used_ones(folder: Path, monkeypatch:
         found[-1].touch()
     assert [each.name for each in found] == ["gpt2-ranks.csv", "gpt2-ranks-2.csv", "gpt2-ranks-3.csv"]
     assert {each.parent for each in found} == {folder}
+
+
+def test_files_that_are_written_at_once_do_not_take_the_same_name(folder: Path) -> None:
+    with claimed_path(folder / "a.csv") as first, claimed_path(folder / "a.csv") as second:
+        assert (first.name, second.name) == ("a.csv", "a-2.csv")
+        write_csv(table(("a", 1, 0.5)), first)
+        with claimed_path(second) as third:
+            assert third.name == "a-3.csv"
+        write_csv(table(("b", 1, 0.5)), second)
+    with claimed_path(first) as fourth, claimed_path(folder / "gone" / "b.csv.gz") as elsewhere:
+        assert (fourth.name, elsewhere.name) == ("a-3.csv", "b.csv.gz")
+    (folder / "b.csv.gz").touch()
+    with claimed_path(folder / "b.csv.gz") as fifth:
+        assert fifth.name == "b-2.csv.gz"
+    assert names(folder) == ["a-2.csv", "a.csv", "b.csv.gz"]

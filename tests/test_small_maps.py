@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.service.thread import Urgency
 from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.test_comparing import TEXT, heads_of, press, written
-from tui.drawing.levels import levels_of
+from tui.drawing.levels import Ink, levels_of
 
 
 @pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
-async def test_small_maps_are_those_of_the_engine(tiny_model: TinyModel, model: str, layer: str) -> None:
+async def test_small_maps_are_those_of_the_engine(
+    tiny_model: TinyModel, model: str, layer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
-        await press(pilot, "A")
+        monkeypatch.setattr("tui.patience.PATIENCE", 60)
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        for key, title in (("4", "circuits "), ("A", "heads ")):
+            await pilot.press(key)
+            await pilot.pause(0.1)
+            assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
+            assert "computing …" in screen_text(app)
+        free.set()
+        await settle(pilot)
         pane = heads_of(app)
         assert app.views.active is pane
         name = app.conductor.selected
@@ -43,6 +56,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm-256color")
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await press(pilot, "P A", "l l h")
         pane = heads_of(app)
@@ -68,7 +82,17 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert app.conductor.selected == Head("decoder", 1, 2)
         await press(pilot, "enter")
         assert app.views.active is app.views.attention
-        await press(pilot, "A t h")
+        await press(pilot, "A", "e t")
+        (file,) = tmp_path.glob("*-heads-attention.txt")
+        tiles, first = pane.maps._tiles, pane.maps._maps[0].values
+        assert tiles.rows_per_line == 2, "a line holds two rows in colour"
+        levels = levels_of(first, "linear", pane.maps.largest, Ink.SHADES.levels)
+        levels = levels.repeat(tiles.zoom, axis=0).repeat(tiles.zoom, axis=1)
+        levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)))
+        signs = ["".join(Ink.SHADES.cells[each][-1] for each in row) for row in np.maximum(levels[::2], levels[1::2])]
+        lines = file.read_text(encoding="utf-8").partition("\nH0")[2].splitlines()[1:]
+        assert [line[: len(row)].ljust(len(row)) for line, row in zip(lines, signs, strict=False)] == signs
+        await press(pilot, "t h")
         assert app.conductor.selected == Head("decoder", 1)
         assert heads_of(app).maps.cursor is None
         await press(pilot, "g g")

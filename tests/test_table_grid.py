@@ -149,7 +149,7 @@ async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() ->
 
 
 @pytest.mark.usefixtures("arranging")
-async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_keeps_its_row() -> None:
+async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_the_first_row_is_shown() -> None:
     async with TableApp().run_test(size=(60, 9)) as pilot:
         made = rows(10)
         app = await show(pilot, made)
@@ -162,7 +162,8 @@ async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_keeps_its_r
             await pilot.press("o")
             await arranged(pilot)
             assert ordered(app) == expected
-            assert app.grid.row == made[2]
+            assert app.grid.row == expected[0]
+            await pilot.press("G")
             assert f"{sign} " in app.picture.line(0)
             app.assert_nothing_is_stale()
 

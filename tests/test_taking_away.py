@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from textual.events import Key
 
+from engine.service.files import claimed_path
 from engine.values.tables import Table
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -183,7 +184,9 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
             await pilot.pause(0.02)
             if names(folder):
                 break
-        assert [name.endswith(".part") for name in names(folder)] == [True]
+        assert {name.endswith(".part") for name in names(folder)} == {True}
+        with claimed_path(app.conductor.exporting.suggest(app.conductor.exporting.choice)) as other:
+            assert other.stem.endswith("-ranks-2"), "the name is taken before there is a file of it"
         await pilot.press("E")
         await pilot.pause(0.1)
         assert "is still being written" in notice(app)

@@ -31,17 +31,18 @@ class Distance:
         self._tables = tables
         self._comparing = comparing
         self._run = run
-        self._is_turning = False
+        self._wanted: int | None = None
+        """Where to turn once it is known that there is QK at a distance; None where nothing waits for that."""
 
     def toggle(self) -> None:
         """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.
 
         While the first such QK is worked out, a second press is one too many and changes nothing.
         """
-        if self._is_turning or self._weights.is_turning:
+        if self._wanted is not None or self._weights.is_turning:
             self._app.key_line.say("QK at a distance is being worked out …")
         elif self._weights.distance is None:
-            self._is_turning = True
+            self._want(0)
             self._run(self._begin, "begin distance")
         else:
             self._turn(None)
@@ -50,19 +51,26 @@ class Distance:
         """Turn nothing at first; where a model has no rotary positions, say so."""
         name = self._app.conductor.selected or self._weights.knowledge.outline.layers[0].name
         try:
-            await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "distance", 0))
+            await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "first distance", 0))
         except Superseded:
             raise
         except EngineError as error:
+            self._want(None)
             self._app.notify(str(error), severity="warning", markup=False)
         else:
-            self._turn(0)
-        finally:
-            self._is_turning = False
+            wanted, self._wanted = self._wanted, None
+            self._turn(wanted)
+
+    def _want(self, distance: int | None) -> None:
+        """Say in the titles at once where it will be turned; None takes that back."""
+        self._wanted = distance
+        self._weights.announce(distance)
 
     def step(self, step: int) -> None:
         """Move the key away from the query, or nearer, where QK is shown at a distance."""
-        if self._weights.distance is not None:
+        if self._wanted is not None:
+            self._want(max(self._wanted + step, 0))
+        elif self._weights.distance is not None:
             self._turn(max(self._weights.distance + step, 0))
 
     def _turn(self, distance: int | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from engine.service.log import write_log
 from engine.values.errors import EngineError, Superseded
 from tui.beside import begin
 from tui.key_groups import TAKING_AWAY
@@ -39,7 +40,7 @@ class ExportActions(Parts):
         self.clear_notifications()
         await self.push_screen(ExportScreen(self.conductor.exporting), self._export_chosen)
 
-    def _export_chosen(self, chosen: tuple[Choice, Path] | None) -> None:
+    def _export_chosen(self, chosen: tuple[Choice, Path, bool] | None) -> None:
         """Write what was chosen."""
         if chosen is not None:
             begin(self, partial(self._export, *chosen), "export", is_alone=False)
@@ -47,16 +48,18 @@ class ExportActions(Parts):
     def action_export_again(self) -> None:
         """Write what was chosen last, under a new name."""
         self.clear_notifications()
-        begin(self, partial(self._export, self.conductor.exporting.choice, None), "export", is_alone=False)
+        begin(self, partial(self._export, self.conductor.exporting.choice), "export", is_alone=False)
 
-    async def _export(self, choice: Choice, path: Path | None) -> None:
+    async def _export(self, choice: Choice, path: Path | None = None, may_replace: bool = False) -> None:
         """Write a file and say what is in it and where it is."""
         says = self.conductor.exporting.says(choice.what)
         try:
-            written = await self.conductor.exporting.write(choice, path)
+            written = await self.conductor.exporting.write(choice, path, may_replace=may_replace)
         except Superseded:
             self.notify("nothing of the file is left", title="stopped", markup=False)
         except EngineError as error:
             self.notify(str(error), severity="error", markup=False)
+        except Exception as error:  # a file that could not be made is no reason to lose what is on screen
+            self.notify(write_log(error), severity="error", markup=False)
         else:
             self.notify(written, title=f"{says}: written", markup=False)

@@ -38,7 +38,7 @@ KEYS = "a letter writes at once"
 """What is said where there is nothing else to say."""
 
 
-class ExportScreen(Modal["tuple[Choice, Path] | None"]):
+class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     """Lets one thing be chosen, and gives it with the file's name; None when nothing is wanted.
 
     Parameters
@@ -217,7 +217,7 @@ class ExportScreen(Modal["tuple[Choice, Path] | None"]):
             self._said_line.show(f"there is such a file already; {again} again writes over it")
             return
         self._exporting.folder = path.parent
-        self.dismiss((self._choice, path))
+        self.dismiss((self._choice, path, is_there))
 
     def _path(self) -> Path:
         """Give the file that is named; of a folder the suggested one in it. A table's format follows its ending.

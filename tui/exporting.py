@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.service.files import unused_path
+from engine.service.files import claimed_path, unused_path
 from engine.service.formats import FORMATS, check_format
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -146,8 +147,14 @@ class Exporting:
         subject = "" if shown.is_rollout else f"L{shown.layer_label}H{shown.head_label}"
         return file_stem(outline, shown.stack, f"{subject}{self._asked.without}", self._table_name())
 
-    async def write(self, choice: Choice, path: Path | None = None) -> str:
-        """Write what is chosen, to a file with a new name unless one is given; say what was written, and where.
+    async def write(self, choice: Choice, path: Path | None = None, *, may_replace: bool = False) -> str:
+        """Write what is chosen; say what was written, and where.
+
+        Parameters
+        ----------
+        choice : of what, and as what.
+        path : of the file; a new name unless one is given.
+        may_replace : whether a file that is there already is written over; else the new one gets a number.
 
         Raises
         ------
@@ -164,7 +171,8 @@ class Exporting:
             check_format(choice.format, path)
         self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
-        return await jobs.write(choice, path, self._table_name())
+        with nullcontext(path) if may_replace else claimed_path(path) as place:
+            return await jobs.write(choice, place, self._table_name())
 
 
 def _folder_of(path: Path) -> str:

@@ -105,6 +105,8 @@ class HeadsOfLayer:
                 pane.select(self._selected)
 
         maps: dict[int, PooledMap] = {}
+        if pane.maps.is_blank:
+            waiting()
         sentence = await patiently(self._engine.read(text, "heads", off), waiting)
         if isinstance(sentence, EngineError):
             pane.show_message(title, str(sentence))

@@ -179,9 +179,18 @@ class Tables:
             return where.strip()
         if name is None:
             return f"all layers{where}"
-        of = self._views.attention.cell_name if view.scope is Scope.CELL else ""
         stack = name.stack if len(self._outline.stacks) > 1 else ""
-        return " ".join(filter(None, (stack, str(name), of))) + where
+        return " ".join(filter(None, (stack, str(name), *self._cell(view)))) + where
+
+    def _cell(self, view: View) -> tuple[str, ...]:
+        """Name what is under the map's cursor, of a table that is of that: of one head, whatever the map is of."""
+        if view.scope is not Scope.CELL:
+            return ()
+        attention = self._views.attention
+        shown = attention.shown_name
+        if shown is None or (shown.layer is not None and shown.head is not None):
+            return (attention.cell_name,)
+        return f"alone, not the {'rollout' if shown.is_rollout else 'mean'}:", attention.cell_name
 
     def _query(self, view: View) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of."""
@@ -216,6 +225,8 @@ class Tables:
             if not rows:
                 pane.show_message("", "computing …")
 
+        if pane.is_blank:
+            waiting()
         for done, layer in enumerate(layers):
             self._report(Progress(name, done, len(layers), "layers"))
             answer = await patiently(
@@ -243,7 +254,9 @@ class Tables:
         self.draw()
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
-        """Learn a table; the one before stays on screen for a moment."""
+        """Learn a table; the one before stays on screen for a moment, if there is one."""
+        if pane.is_blank:
+            pane.show_message(title, "computing …")
         asked = self._engine.table(*key, "table")
         answer = await patiently(asked, lambda: pane.show_message(title, "computing …"))
         self._keep(key, answer)

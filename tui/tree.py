@@ -178,11 +178,13 @@ class HeadTree(Tree["Head | None"]):
             self.post_message(HeadSwitched(node.data))
 
     def action_open(self) -> None:
-        """Open a node, or go to its first child when it is open."""
+        """Open a node, or go to its first child when it is open; go into a head."""
         node = self.cursor_node
         if node is None:
             return
-        if node.allow_expand and not node.is_expanded:
+        if not node.allow_expand:
+            self.action_select_cursor()
+        elif not node.is_expanded:
             node.expand()
         elif node.children:
             self.move_cursor(node.children[0])

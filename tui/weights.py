@@ -108,9 +108,13 @@ class Weights:
 
     def turn(self, distance: int | None) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None)."""
-        self.distance = distance
         if self._selected is not None:
             self._turned.ask(self._selected, distance)
+        self.announce(distance)
+
+    def announce(self, distance: int | None) -> None:
+        """Show QK at a distance as far as it is known, without asking for it."""
+        self.distance = distance
         self._draw_spectra()
         self._draw_ranks()
 
@@ -262,7 +266,7 @@ class Weights:
         beside = name or knowledge.outline.layers[0].name
         distance = None if name is None else self.distance
         self._views.ranks.show(
-            "all layers" if name is None else f"layer {name.layer}{self._called(name)}{at_distance(distance)}",
+            "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
             names,
             knowledge.rows_at(names, self.epsilon, distance),
             self._measure,

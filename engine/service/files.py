@@ -6,6 +6,7 @@ import csv
 import errno
 import itertools
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,39 @@ def requested_file(path: Path) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise EngineError(f"{path} cannot be written: {error.strerror or error}; choose another place") from error
+
+
+@contextmanager
+def claimed_path(path: Path) -> Iterator[Path]:
+    """Take the name of a new file until the block ends; where somebody has it, the next: ``a.csv``, ``a-2.csv``.
+
+    Of several programs that write into a folder at once no two take the same: beside the place of the file a hidden
+    one is made, which only one of them can make. Where none can be made, whoever writes the file says why.
+    """
+    for wanted in itertools.chain((path,), _numbered_after(path)):
+        claim = wanted.with_name(f".{wanted.name}.part")
+        try:
+            claim.open("x").close()
+        except FileExistsError:
+            continue
+        except OSError:
+            yield wanted
+            return
+        try:
+            if not wanted.exists():
+                yield wanted
+                return
+        finally:
+            claim.unlink(missing_ok=True)
+
+
+def _numbered_after(path: Path) -> Iterator[Path]:
+    """Give the names that follow one: ``a-2.csv.gz`` after ``a.csv.gz``, ``a-4.csv`` after ``a-3.csv``."""
+    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    stem = path.name.removesuffix(ending)
+    numbered = re.fullmatch(r"(.+)-(\d+)", stem)
+    stem, first = (numbered[1], int(numbered[2]) + 1) if numbered else (stem, 2)
+    return (path.with_name(f"{stem}-{number}{ending}") for number in itertools.count(first))
 
 
 def write_rows(table: Table, stream: TextIO) -> None:

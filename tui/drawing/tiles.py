@@ -27,6 +27,7 @@ class Tiles:
     width, height : columns and lines of a tile's map.
     block : queries, and keys, of a cell of the map.
     zoom : columns of the screen that a cell takes, and as many of its rows.
+    rows_per_line : of those rows, two where the halves of a character have colours of their own.
     """
 
     count: int
@@ -35,6 +36,7 @@ class Tiles:
     height: int
     block: int
     zoom: int
+    rows_per_line: int = 1
 
     @property
     def rows(self) -> int:
@@ -79,9 +81,9 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
     Examples
     --------
     >>> lay_out_tiles(4, 14, 14, 58, 20, 2)
-    Tiles(count=4, columns=2, width=14, height=7, block=1, zoom=1)
+    Tiles(count=4, columns=2, width=14, height=7, block=1, zoom=1, rows_per_line=2)
     >>> lay_out_tiles(12, 10, 10, 66, 44, 2)
-    Tiles(count=12, columns=3, width=20, height=10, block=1, zoom=2)
+    Tiles(count=12, columns=3, width=20, height=10, block=1, zoom=2, rows_per_line=2)
     """
     best: tuple[tuple[int, int, int], Tiles] | None = None
     for columns in range(max(count, 1), 0, -1):
@@ -106,4 +108,4 @@ def _tiles(count: int, columns: int, queries: int, keys: int, across: int, down:
     rows, cells = -(-queries // block), -(-keys // block)
     zoom = max(min(down * rows_per_line // max(rows, 1), across // max(cells, 1)), 1)
     width = min(max(cells * zoom, NARROWEST), across)
-    return Tiles(count, columns, width, -(-rows * zoom // rows_per_line), block, zoom)
+    return Tiles(count, columns, width, -(-rows * zoom // rows_per_line), block, zoom, rows_per_line)

@@ -86,7 +86,7 @@ class SpectraPane(Pane):
 
     def show_waiting(self, name: str) -> None:
         """Say what comes next; what is drawn stays until it does."""
-        self._set_title(f"{name} …")
+        self._set_title(f"{name} computing …")
 
     def show_message(self, name: str, message: str) -> None:
         """Say why there is nothing to draw."""

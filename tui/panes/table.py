@@ -103,6 +103,11 @@ class TablePane(FilteredPane):
         self.explanation_line.show("")
         self.readout_line.show("")
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it was made just now, and neither a table nor a message has come."""
+        return self.shown is None and not self.grid.message
+
     def table_on_screen(self) -> Table:
         """Give the table with the rows that are shown, as they are sorted.
 

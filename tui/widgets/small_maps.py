@@ -133,6 +133,11 @@ class SmallMaps(Scrolled, can_focus=True):
         return bool(self._maps)
 
     @property
+    def is_blank(self) -> bool:
+        """Whether neither maps nor a sentence have come."""
+        return not self._maps and not self._message
+
+    @property
     def pooled(self) -> PooledMap | None:
         """The map under the cursor."""
         return None if self.cursor is None else self._maps.get(self.cursor)
@@ -199,6 +204,13 @@ class SmallMaps(Scrolled, can_focus=True):
             self._pick(number)
         return number is not None
 
+    def notify_style_update(self) -> None:
+        """Sort the weights into as many levels as the new theme has, and have maps pooled for its lines."""
+        super().notify_style_update()
+        if self.is_attached:
+            self._sort()
+            self.post_message(RoomChanged())
+
     def on_resize(self) -> None:
         """Have maps pooled for the new size."""
         self.post_message(RoomChanged())
@@ -255,16 +267,19 @@ class SmallMaps(Scrolled, can_focus=True):
 
     def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
         """Paint one line of a map, equal neighbours as one segment."""
-        levels, per_line = self._levels.get(number), self._rows_per_line
+        levels, per_line, colours = self._levels.get(number), self._tiles.rows_per_line, self._colours
         width = self._tiles.width
         if levels is None or line * per_line >= len(levels):
             yield Segment(" " * width, blank)
             return
+        below = (line + 1) * per_line - 1
         upper = levels[line * per_line].astype(int)[:width]
-        lower = levels[line * per_line + 1].astype(int)[:width] if line * per_line + 1 < len(levels) else upper * 0
-        keys = upper * 256 + (lower if per_line == 2 else upper)
+        lower = levels[below].astype(int)[:width] if below < len(levels) else upper * 0
+        if not colours:  # one sign stands for both halves of a character, that of the larger weight
+            upper = lower = np.maximum(upper, lower)
+        keys = upper * 256 + lower
         bounds = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
-        colours, plain = self._colours, self.get_component_rich_style("small--cell")
+        plain = self.get_component_rich_style("small--cell")
         for start, end in pairwise(bounds):
             pair = (int(keys[start]) // 256, int(keys[start]) % 256)
             count = end - start

@@ -127,13 +127,14 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger.want(replace(wanted, sort=sort))
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column, largest first; again: smallest first; again: as the rows came; the cursor keeps its row."""
+        """Sort by a column, largest first; again: smallest first; again: as the rows came; the first row is shown."""
         wanted = self._arranger.wanted
         if column not in wanted.shown:
             return
         descending_next = {None: True, (column, True): False, (column, False): None}
         is_descending = descending_next.get(wanted.sort, True)
-        self._awaited = self.place
+        self._awaited = None
+        self.put(0, self.cursor[1])
         self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
 
     def narrow(self, kept_by: Filter | None) -> None:

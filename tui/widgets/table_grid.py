@@ -61,7 +61,10 @@ class TableGrid(TableCanvas, can_focus=True):
         self.put(self.cursor[0], len(self.columns) - 1 if last else self.frozen)
 
     def action_sort(self) -> None:
-        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came."""
+        """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came.
+
+        The cursor goes to the first row, which is what one sorts for.
+        """
         if self.row is not None:
             self.sort_by(self.column)
 
