@@ -10,6 +10,7 @@ from engine.service.files import unused_path
 from engine.service.formats import FORMATS, check_format
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.baselines import learn_baselines_on_screen
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
 from tui.remembered import Exported
@@ -159,6 +160,8 @@ class Exporting:
         self.writing.refuse_a_second()
         choice = self.fitting(choice)
         self.choice = choice
+        if choice.what is What.VIEW:
+            await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         path = path or self.suggest(choice)
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)

@@ -12,8 +12,12 @@ RANK_COLUMNS = (
     "energy_rank", "numerical_rank", "effective_rank", "stable_rank", "participation_ratio",
     "spectral_norm", "frobenius_norm", "nuclear_norm", "condition_number",
 )  # fmt: skip
+"""Of a spectrum by itself."""
+RANKS_BESIDE_CHANCE_COLUMNS = (
+    *RANK_COLUMNS[:6], *(column for measure in RANK_COLUMNS[6:] for column in (measure, f"{measure}_chance")),
+)  # fmt: skip
 SPECTRUM_COLUMNS = (
-    "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
+    "stack", "layer", "head", "matrix", "index", "singular_value", "chance", "energy", "cumulative_energy",
 )  # fmt: skip
 SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "other_singular_value")
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
