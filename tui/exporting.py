@@ -157,11 +157,11 @@ class Exporting:
         """
         from tui.jobs import Jobs
 
+        if choice.what is What.VIEW:
+            await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         self.writing.refuse_a_second()
         choice = self.fitting(choice)
         self.choice = choice
-        if choice.what is What.VIEW:
-            await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         path = path or self.suggest(choice)
         if choice.what.is_table and choice.format != "npz":
             check_format(choice.format, path)
