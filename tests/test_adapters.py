@@ -209,6 +209,7 @@ def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Te
     assert done.returncode == 0, done.stderr
     (row,) = csv.DictReader(io.StringIO(done.stdout))
     assert (row["stack"], row["head"], row["numerical_rank"]) == ("decoder-delta", "all", str(RANK))
+    assert {row[name] for name in row if name.endswith("_chance")} == {""}, "changes have no chance"
     gone = write_adapter(tmp_path / "gone", "/no/such/model", {})
     done = attn_tui("export", gone, "ranks")
     assert done.returncode == 1

@@ -14,7 +14,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.tables import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
@@ -85,7 +85,7 @@ def test_every_measure_is_that_of_the_dense_matrices_in_float64(
     folder = tiny_model(model_type, **settings)
     model = transformers.AutoModel.from_pretrained(folder)
     table = rows(folder, "ranks", "--energy", "0.05", "--no-cache")
-    assert tuple(table[0]) == RANK_COLUMNS
+    assert tuple(table[0]) == RANKS_BESIDE_CHANCE_COLUMNS
     assert len(table) == 2 * (4 + 1) * 6
     width = model.config.hidden_size // model.config.num_attention_heads
     for row in table:

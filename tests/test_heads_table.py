@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.mathematics.chance import BesideChance
 from engine.mathematics.tabulate import ranks_table
 from engine.service.options import EngineOptions
 from engine.service.session import Session
@@ -13,7 +14,7 @@ from engine.service.worked_out import WorkedOut
 from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.filters import FilterError, parse_filter
-from engine.values.tables import Cell, Table
+from engine.values.tables import RANK_COLUMNS, Cell, Table
 from engine.values.view import Query
 from engine.values.views import HEAD_PARTS, HEADS
 from tests.conftest import TinyModel
@@ -53,7 +54,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
     batches = (
-        [spectrum for head in group.spectra for spectrum in group.of(head)]
+        BesideChance(list(group.spectra.values()), None)
         for layer in session.outline.layers
         for group in [session.spectra(layer.name, False, nothing)]
     )
@@ -61,7 +62,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
     seen = 0
     for values in ranks:
         row = dict(zip(ranks.columns, values, strict=True))
-        for measure in ranks.columns[6:]:
+        for measure in RANK_COLUMNS[6:]:
             assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}.{measure}"] == row[measure]
             seen += 1
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])

@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.mathematics import measures
-from engine.mathematics.chance import chance_curve, chance_measure
+from engine.mathematics.chance import BesideChance, chance_curve, chance_measure
 from engine.mathematics.measures import MEASURES
 from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.values.heads import Head
 from engine.values.spectra import Baseline, Spectrum
-from engine.values.tables import RANK_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 
 Sigma = NDArray[np.float64]
 
@@ -160,18 +160,20 @@ def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
 
 def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0], QK=[4.0, 3.0], K=[1.0, 0.0, 0.0])
-    rows = [dict(zip(RANK_COLUMNS, row, strict=True)) for row in ranks_table([list(head.values())], epsilon=0.2)]
+    table = ranks_table([BesideChance([head], None)], epsilon=0.2)
+    rows = [dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True)) for row in table]
     assert [row["matrix"] for row in rows] == ["Q", "QK", "K"]
     assert [row["head"] for row in rows] == ["1", "1", "1"]
     assert [row["energy_rank"] for row in rows] == [2, 2, 1]
     assert [row["numerical_rank"] for row in rows] == [3, 2, 1]
     assert rows[1]["frobenius_norm"] == 5.0
     assert all(isinstance(row["energy_rank"], int) for row in rows)
+    assert {row[f"{measure}_chance"] for row in rows for measure in BY_NAME} == {""}, "there is none to stand beside"
 
 
 def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0])
-    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([list(head.values())])]
+    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([BesideChance([head], None)])]
     assert [row["index"] for row in rows] == [1, 2, 3]
     assert [row["singular_value"] for row in rows] == [2.0, 1.0, 1.0]
     assert [row["cumulative_energy"] for row in rows] == pytest.approx([4 / 6, 5 / 6, 1.0])
@@ -184,6 +186,13 @@ def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
     assert chance_measure(BY_NAME["spectral_norm"], 0.01, head, baseline)["QK"] == pytest.approx(4.0)
     stable = ((0.1 / 0.09) + (0.26 / 0.25)) / 2
     assert chance_measure(BY_NAME["stable_rank"], 0.01, head, baseline)["QK"] == pytest.approx(stable)
+    beside = BesideChance([head], baseline, "QK")
+    (row,) = ranks_table([beside])
+    said = dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True))
+    for measure in MEASURES:
+        assert said[f"{measure.name}_chance"] == chance_measure(measure, 0.01, head, baseline)["QK"]
+    curve = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([beside])]
+    assert curve == chance_curve("QK", head, baseline).tolist()
 
 
 @pytest.mark.parametrize("name", ["engine.values.heads", "engine.models.tokens", "engine.mathematics.measures"])

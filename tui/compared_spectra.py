@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from engine.mathematics.chance import chance_curve
+from engine.mathematics.chance import BesideChance, chance_curve
 from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
+from tui.baselines import learn_baselines
 from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
@@ -134,17 +135,19 @@ class ComparedSpectra:
             knowledge.learn_baseline(knowledge.outline.layer(layer), False, baseline)
         self._draw()
 
-    def table(self, heads: Sequence[Head]) -> Table:
-        """List every singular value of the heads that are drawn.
+    async def table(self, heads: Sequence[Head]) -> Table:
+        """List every singular value of the heads that are drawn, each head beside its own chance.
 
         Raises
         ------
         EngineError : when nothing is drawn yet.
         """
-        found = [list(each.values()) for each in map(self._of, heads) if each]
+        knowledge = self._weights.knowledge
+        await learn_baselines(self._engine, knowledge, lambda: heads)
+        found = [(head, spectra) for head in heads if (spectra := self._of(head))]
         if not found:
             raise EngineError("the compare view shows nothing yet; nothing was written")
-        return spectrum_table(found)
+        return spectrum_table(BesideChance([spectra], knowledge.baseline(head)) for head, spectra in found)
 
 
 def _padded(values: FloatArray, count: int) -> FloatArray:

@@ -189,7 +189,7 @@ class Comparing:
         if pane.side is Side.DIFFERENCE:
             return self._maps.difference_table(self.pins.pair(self._selected))
         heads = self.pins.beside(self._selected)
-        return self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
+        return await self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
 
     def _subject(self, heads: Iterable[Head], between: str = "-") -> str:
         """Name heads as a part of a file's name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import click
 from numpy.typing import NDArray
 
+from engine.mathematics.chance import BesideChance
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
@@ -26,7 +28,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.off import Off
 from engine.values.progress import Progress
-from engine.values.spectra import Spectrum
+from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, View
 from engine.values.views import VIEWS
@@ -140,11 +142,11 @@ class Export:
         """Give the table of the request's view."""
         request = self._request
         if request.view == "ranks":
-            return ranks_table(self._spectra(), DEFAULT_EPSILON if request.energy is None else request.energy)
+            return ranks_table(self._beside_chance(), DEFAULT_EPSILON if request.energy is None else request.energy)
         if request.view == "spectrum":
             if request.vs:
-                return spectra_of_two_table(zip(self._spectra(), self._spectra(of_other=True), strict=True))
-            return spectrum_table(self._spectra())
+                return spectra_of_two_table(zip(self._beside_chance(), self._other_spectra(), strict=True))
+            return spectrum_table(self._beside_chance())
         if request.view == "attention":
             return attention_table(self._chosen_maps(), request.vs)
         view = VIEWS[request.view]
@@ -196,21 +198,29 @@ class Export:
             return layers
         return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
-    def _spectra(self, of_other: bool = False) -> Iterator[list[Spectrum]]:
-        """Yield the spectra that are asked for, or the second model's: of each layer its heads', then the layer's."""
-        ask = self._engine.other_spectra if of_other else self._engine.spectra
+    def _groups(self, ask: Callable[..., Future[SpectraGroup]]) -> Iterator[SpectraGroup]:
+        """Ask for the spectra that a request is of: of each layer its heads', then the layer's."""
         head, distance = self._selection.head, self._request.asked.get("distance")
         for layer in self._steps(self._comparable(self._selection.layers), "spectra"):
             for whole_layer in (False, True):
                 if head is not None and whole_layer != (head < 0):
                     continue
-                group = ask(layer.name, whole_layer, distance=distance).result()
-                yield [
-                    spectrum
-                    for number in group.spectra
-                    for spectrum in group.of(number)
-                    if head in (None, number) and self._request.matrix in (None, spectrum.matrix)
-                ]
+                yield ask(layer.name, whole_layer, distance=distance).result()
+
+    def _beside_chance(self) -> Iterator[BesideChance]:
+        """Yield the spectra that are asked for, beside what chance gives."""
+        for group in self._groups(self._engine.spectra):
+            baseline = self._engine.baseline(group.layer, group.whole_layer).result()
+            yield BesideChance(self._heads(group), baseline, self._request.matrix)
+
+    def _other_spectra(self) -> Iterator[list[Spectrum]]:
+        """Yield the second model's."""
+        for group in self._groups(self._engine.other_spectra):
+            yield BesideChance(self._heads(group), None, self._request.matrix).listed()
+
+    def _heads(self, group: SpectraGroup) -> list[Mapping[str, Spectrum]]:
+        """Take the heads that are asked for out of a layer's."""
+        return [spectra for number, spectra in group.spectra.items() if self._selection.head in (None, number)]
 
     def _maps(self) -> Iterator[AttentionMaps]:
         """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""

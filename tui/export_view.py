@@ -6,12 +6,13 @@ import csv
 import io
 import re
 
+from engine.mathematics.chance import BesideChance
 from engine.mathematics.tabulate import map_table, spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
-from engine.values.tables import RANK_COLUMNS, Table
+from engine.values.tables import RANKS_BESIDE_CHANCE_COLUMNS, Table
 from tui.knowledge import Knowledge
 from tui.other_spectra import OtherSpectra
 
@@ -47,17 +48,19 @@ def table_on_screen(
         return map_table(attention), "" if name.is_rollout else f"L{name.layer_label}H{name.head_label}"
     if view == "ranks":
         distance = None if selected is None else distance
-        rows = knowledge.rows_at(knowledge.names_beside(selected), epsilon, distance)
+        rows = knowledge.rows_beside_chance(knowledge.names_beside(selected), epsilon, distance)
         if not rows:
             raise nothing
-        return Table("ranks", RANK_COLUMNS, rows), subject_of(selected and selected.whole_layer, distance)
+        return Table("ranks", RANKS_BESIDE_CHANCE_COLUMNS, rows), subject_of(
+            selected and selected.whole_layer, distance
+        )
     if selected is None:
         raise EngineError("the model as a whole has no spectra; choose a layer or a head. Nothing was written")
     spectra = knowledge.spectra(selected, distance)
     if spectra is None:
         raise nothing
     theirs = {} if other is None else other.of(selected, distance)
-    own, subject = list(spectra.values()), subject_of(selected, distance)
+    own, subject = BesideChance([spectra], knowledge.baseline(selected)), subject_of(selected, distance)
     return spectra_of_two_table([(own, list(theirs.values()))]) if theirs else spectrum_table([own]), subject
 
 

@@ -11,6 +11,7 @@ from engine.service.files import claimed_path, unused_path
 from engine.service.formats import FORMATS, check_format
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.baselines import learn_baselines_on_screen
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
 from tui.remembered import Exported
@@ -163,6 +164,8 @@ class Exporting:
         """
         from tui.jobs import Jobs
 
+        if choice.what is What.VIEW:
+            await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         self.writing.refuse_a_second()
         choice = self.fitting(choice)
         self.choice = choice

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from engine.mathematics.chance import chance_measure
+from engine.mathematics.chance import BesideChance, chance_measure
 from engine.mathematics.measures import Measure
-from engine.mathematics.tabulate import rank_rows
+from engine.mathematics.tabulate import rank_row_beside_chance, rank_rows
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
@@ -105,6 +105,25 @@ class Knowledge:
         """Give the baseline of a head, or of a whole layer."""
         return self._baselines.get((name.whole_layer, name.is_layer))
 
+    def without_baseline(self, names: Sequence[Head]) -> list[Head]:
+        """List those whose spectra are known, but not what chance gives beside them; changes of weights have no chance.
+
+        One of each layer is listed, and the layer as a whole.
+        """
+        by_group = {
+            (name.whole_layer, name.is_layer): name
+            for name in names
+            if self._plain(name) is not None and not self.outline.layer(name).is_change
+        }
+        return [name for key, name in by_group.items() if key not in self._baselines]
+
+    def _plain(self, name: Head) -> Mapping[str, Spectrum] | None:
+        """Give the spectra of a head or layer by matrix; None where they are not known, or cannot be had."""
+        group = self._groups.get((name.whole_layer, name.is_layer))
+        if group is None:
+            return self._heads.get(name)
+        return None if isinstance(group, EngineError) else group.spectra[name.head]
+
     def names_beside(self, name: Head | None) -> tuple[Head, ...]:
         """List what stands in one ranks table: a layer's heads and the layer, or for a model its whole layers."""
         if name is None:
@@ -161,6 +180,20 @@ class Knowledge:
                 of_heads.setdefault(str(row[2]), []).append(row)
             self._rows[key, epsilon] = of_heads
         return self._rows[key, epsilon]
+
+    def rows_beside_chance(self, names: Sequence[Head], epsilon: float, distance: int | None) -> list[tuple[Cell, ...]]:
+        """Measure as in `rows_at`, beside what is known of chance, for which a distance makes no difference."""
+        groups: dict[GroupKey, list[Mapping[str, Spectrum]]] = {}
+        for name in names:
+            if (spectra := self._plain(name)) is not None:
+                groups.setdefault((name.whole_layer, name.is_layer), []).append(spectra)
+        chance: dict[tuple[Cell, ...], tuple[float, ...] | None] = {
+            (spectrum.head.stack, spectrum.head.layer, spectrum.head.label, spectrum.matrix): cells
+            for key, heads in groups.items()
+            for batch in (BesideChance(heads, self._baselines.get(key)),)
+            for spectrum, cells in zip(batch.listed(), batch.measured(epsilon), strict=True)
+        }
+        return [rank_row_beside_chance(row, chance[row[:4]]) for row in self.rows_at(names, epsilon, distance)]
 
     def chance(self, name: Head, measure: Measure, epsilon: float) -> Mapping[str, float]:
         """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""

@@ -11,7 +11,7 @@ import click
 
 from engine.service.formats import format_of
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.tables import ATTENTION_COLUMNS, RANK_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.tables import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import ABLATION, VIEWS, WEIGHTS
 
 APPLICABLE = {
@@ -24,7 +24,7 @@ APPLICABLE = {
 """Which options narrow or shape which view; any other is refused, never ignored."""
 
 TABLES = {
-    "ranks": RANK_COLUMNS,
+    "ranks": RANKS_BESIDE_CHANCE_COLUMNS,
     "spectrum": SPECTRUM_COLUMNS,
     "attention": ATTENTION_COLUMNS,
     **{view.name: view.columns for view in VIEWS.values()},

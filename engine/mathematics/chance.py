@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from engine.mathematics.measures import Measure, frobenius_norm
+from engine.mathematics.measures import MEASURES, Measure, frobenius_norm
 from engine.values.spectra import Baseline, FloatArray, Spectrum
 
 
@@ -27,7 +28,68 @@ def chance_measure(
 ) -> dict[str, float]:
     """Average a measure over the draws, by matrix, scaled to a head's own factors where it is a norm."""
     return {
-        matrix: float(measure.compute(baseline.draws[matrix], epsilon, spectra[matrix].tolerance).mean())
+        matrix: _mean(measure, epsilon, baseline.draws[matrix], spectra[matrix].tolerance)
         * (chance_scale(matrix, spectra) if measure.is_norm else 1.0)
         for matrix in baseline.draws
     }
+
+
+def _mean(measure: Measure, epsilon: float, draws: FloatArray, tolerance: float) -> float:
+    """Average a measure over draws, (draws, structural rank)."""
+    return float(measure.compute(draws, epsilon, tolerance).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class BesideChance:
+    """Heads of a layer, or the layer as a whole, and what chance gives for their shapes.
+
+    Attributes
+    ----------
+    heads : all six spectra of each, by matrix: the norms of the factors scale the chance of a product.
+    baseline : what chance gives; None where there is none, as for changes of weights.
+    matrix : the only one that is listed; None for all.
+    """
+
+    heads: Sequence[Mapping[str, Spectrum]]
+    baseline: Baseline | None
+    matrix: str | None = None
+
+    def listed(self) -> list[Spectrum]:
+        """List the spectra, head by head."""
+        return [spectra[matrix] for spectra, matrix in self._places()]
+
+    def curves(self) -> list[FloatArray | None]:
+        """Give the curve of chance of each, as `chance_curve` does."""
+        baseline = self.baseline
+        return [
+            None if baseline is None else chance_curve(matrix, spectra, baseline) for spectra, matrix in self._places()
+        ]
+
+    def measured(self, epsilon: float) -> list[tuple[float, ...] | None]:
+        """Give what chance makes of every measure of each, as `chance_measure` does.
+
+        The draws are measured once for all heads; but for norms these share the result.
+        """
+        baseline = self.baseline
+        if baseline is None:
+            return [None for _ in self._places()]
+        means: dict[tuple[str, float], list[float]] = {}
+        rows: list[tuple[float, ...] | None] = []
+        for spectra, matrix in self._places():
+            tolerance = spectra[matrix].tolerance
+            if (matrix, tolerance) not in means:
+                means[matrix, tolerance] = [
+                    _mean(measure, epsilon, baseline.draws[matrix], tolerance) for measure in MEASURES
+                ]
+            scale = chance_scale(matrix, spectra)
+            rows.append(
+                tuple(
+                    mean * scale if measure.is_norm else mean
+                    for measure, mean in zip(MEASURES, means[matrix, tolerance], strict=True)
+                )
+            )
+        return rows
+
+    def _places(self) -> list[tuple[Mapping[str, Spectrum], str]]:
+        """List each head's spectra with the name of each matrix that is listed."""
+        return [(spectra, matrix) for spectra in self.heads for matrix in spectra if self.matrix in (None, matrix)]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.mathematics.chance import BesideChance
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.attention import AttentionMap, PooledMap
 from engine.values.heads import Head, MapName
@@ -19,7 +20,7 @@ from engine.values.tables import (
     DIFFERENCE_COLUMNS,
     DIFFERENCE_OF_HEADS_COLUMNS,
     PROOF_COLUMNS,
-    RANK_COLUMNS,
+    RANKS_BESIDE_CHANCE_COLUMNS,
     ROLLOUT_COLUMNS,
     SPECTRA_OF_TWO_COLUMNS,
     SPECTRUM_COLUMNS,
@@ -34,7 +35,7 @@ def _place(head: Head, matrix: str) -> tuple[Cell, ...]:
 
 
 def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[Cell, ...]]:
-    """Measure spectra: a row of the ``ranks`` table each, in their order.
+    """Measure spectra: a row of `engine.values.tables.RANK_COLUMNS` each, in their order.
 
     Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
     """
@@ -65,27 +66,38 @@ def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) ->
     return cells
 
 
-def ranks_table(batches: Iterable[Sequence[Spectrum]], epsilon: float = DEFAULT_EPSILON) -> Table:
-    """Measure spectra, a batch (a layer's heads, say) at a time, as the rows are read."""
-    return Table("ranks", RANK_COLUMNS, (row for batch in batches for row in rank_rows(batch, epsilon)))
+def rank_row_beside_chance(row: tuple[Cell, ...], chance: tuple[float, ...] | None) -> tuple[Cell, ...]:
+    """Put behind the measures of a row what chance gives for each; nothing where that is None."""
+    return (*row, *(("",) * len(row[6:]) if chance is None else chance))
 
 
-def _spectrum_rows(spectrum: Spectrum) -> Iterator[tuple[Cell, ...]]:
-    """Yield one row per singular value, counted from 1."""
-    shares = energies(spectrum.singular_values)
-    columns = (spectrum.singular_values.tolist(), shares.tolist(), np.cumsum(shares).tolist())
-    place = _place(spectrum.head, spectrum.matrix)
-    for index, (sigma, share, cumulative) in enumerate(zip(*columns, strict=True), start=1):
-        yield (*place, index, sigma, share, cumulative)
+def ranks_table(batches: Iterable[BesideChance], epsilon: float = DEFAULT_EPSILON) -> Table:
+    """Measure spectra beside chance, a batch (a layer's heads, say) at a time, as the rows are read."""
+    rows = (
+        rank_row_beside_chance(row, chance)
+        for batch in batches
+        for row, chance in zip(rank_rows(batch.listed(), epsilon), batch.measured(epsilon), strict=True)
+    )
+    return Table("ranks", RANKS_BESIDE_CHANCE_COLUMNS, rows)
 
 
-def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
-    """List every singular value of the spectra with its energy, a batch at a time, as the rows are read."""
-    rows = (row for batch in batches for spectrum in batch for row in _spectrum_rows(spectrum))
-    return Table("spectrum", SPECTRUM_COLUMNS, rows)
+def _spectrum_rows(batch: BesideChance) -> Iterator[tuple[Cell, ...]]:
+    """Yield one row per singular value of each spectrum, counted from 1."""
+    for spectrum, curve in zip(batch.listed(), batch.curves(), strict=True):
+        sigma, place = spectrum.singular_values, _place(spectrum.head, spectrum.matrix)
+        shares = energies(sigma)
+        chance: list[Cell] = [""] * len(sigma) if curve is None else curve.tolist()
+        columns = (sigma.tolist(), shares.tolist(), np.cumsum(shares).tolist(), chance)
+        for index, cells in enumerate(zip(*columns, strict=True), start=1):
+            yield (*place, index, *cells)
 
 
-def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> Table:
+def spectrum_table(batches: Iterable[BesideChance]) -> Table:
+    """List every singular value of the spectra with chance and its energy, a batch at a time, as the rows are read."""
+    return Table("spectrum", SPECTRUM_COLUMNS, (row for batch in batches for row in _spectrum_rows(batch)))
+
+
+def spectra_of_two_table(pairs: Iterable[tuple[BesideChance, Sequence[Spectrum]]]) -> Table:
     """List the same with another model's singular values beside them, a pair of batches at a time.
 
     The spectra of a pair are of the same heads and matrices, in the same order and of the same sizes.
@@ -93,8 +105,9 @@ def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spec
     rows = (
         (*row, sigma)
         for own, other in pairs
-        for spectrum, theirs in zip(own, other, strict=True)
-        for row, sigma in zip(_spectrum_rows(spectrum), theirs.singular_values.tolist(), strict=True)
+        for row, sigma in zip(
+            _spectrum_rows(own), (sigma for theirs in other for sigma in theirs.singular_values.tolist()), strict=True
+        )
     )
     return Table("spectrum", SPECTRA_OF_TWO_COLUMNS, rows)
 

@@ -12,8 +12,10 @@ RANK_COLUMNS = (
     "energy_rank", "numerical_rank", "effective_rank", "stable_rank", "participation_ratio",
     "spectral_norm", "frobenius_norm", "nuclear_norm", "condition_number",
 )  # fmt: skip
+"""Of a spectrum by itself."""
+RANKS_BESIDE_CHANCE_COLUMNS = (*RANK_COLUMNS, *(f"{measure}_chance" for measure in RANK_COLUMNS[6:]))
 SPECTRUM_COLUMNS = (
-    "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy",
+    "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy", "chance",
 )  # fmt: skip
 SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "other_singular_value")
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")

@@ -1,0 +1,109 @@
+"""What chance gives, as it is exported: against a simulation with NumPy of its own, and against the screen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import transformers
+from numpy.typing import NDArray
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.heads import MATRICES, Head
+from engine.values.tables import RANK_COLUMNS
+from tests.conftest import TinyModel
+from tests.explorer import explorer, shown
+from tests.test_export import dense_matrices, reference, rows
+from tui.baselines import learn_baselines
+from tui.knowledge import Knowledge
+from tui.numbers import rough
+
+DRAWS = 50
+"""Heads, and layers, that a test simulates."""
+
+Factors = dict[str, NDArray[np.float64]]
+
+
+def gaussian(like: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    """Draw a Gaussian matrix of the shape and the Frobenius norm of another."""
+    drawn = random.standard_normal(like.shape)
+    return np.asarray(drawn * (np.linalg.norm(like) / np.linalg.norm(drawn)))
+
+
+def simulated(own: Factors, heads: int, shared: int, random: np.random.Generator) -> Factors:
+    """Draw factors like a layer's and multiply them out; so many heads share each key and value, 1 and 1 for a head."""
+    drawn = {matrix: gaussian(own[matrix], random) for matrix in "QKVO"}
+    width = drawn["Q"].shape[0] // heads
+    key, value = (
+        np.repeat(drawn[matrix].reshape(-1, width, drawn[matrix].shape[1]), shared, axis=0).reshape(heads * width, -1)
+        for matrix in "KV"
+    )
+    return drawn | {"QK": drawn["Q"].T @ key, "OV": value.T @ drawn["O"].T}
+
+
+@pytest.mark.parametrize(("model_type", "settings"), [("gpt2", {}), ("llama", {"num_key_value_heads": 2})])
+@pytest.mark.parametrize("label", ["2", "all"])
+def test_chance_is_what_a_simulation_gives_within_its_standard_error(
+    tiny_model: TinyModel, model_type: str, settings: dict[str, Any], label: str
+) -> None:
+    folder = tiny_model(model_type, **settings)
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    dense = dense_matrices(model, 1)
+    own = {matrix: dense[label, matrix] for matrix in "QKVO"}
+    heads, shared = (1, 1) if label == "2" else (4, 4 // settings.get("num_key_value_heads", 4))
+    random = np.random.default_rng(5)
+    draws = [simulated(own, heads, shared, random) for _ in range(DRAWS)]
+    spread = math.sqrt((1 / 8 if label == "2" else 1) + 1 / DRAWS)  # chance is the mean of 8 heads, or one layer
+    options = ("--layer", "1", "--head", label)
+
+    def check(found: float, values: NDArray[np.float64], what: tuple[object, ...]) -> None:
+        error = max(4 * spread * float(values.std(ddof=1)), 1e-6 * abs(float(values.mean())))
+        assert found == pytest.approx(values.mean(), abs=error), what
+
+    for row in rows(folder, "ranks", "--energy", "0.05", *options):
+        matrix = row["matrix"]
+        rank = min(*dense[label, matrix].shape, *(min(own[factor].shape) for factor in matrix))
+        measured = [reference(each[matrix], rank, 0.05) for each in draws]
+        for measure in RANK_COLUMNS[6:]:
+            found, values = float(row[f"{measure}_chance"]), np.array([each[measure] for each in measured])
+            if measure == "condition_number" and label == "all":
+                found, values = math.log(found), np.log(values)  # of square matrices it has no mean
+            check(found, values, (matrix, measure))
+    sigma = {matrix: np.array([np.linalg.svd(each[matrix], compute_uv=False) for each in draws]) for matrix in MATRICES}
+    for row in rows(folder, "spectrum", *options):
+        check(float(row["chance"]), sigma[row["matrix"]][:, int(row["index"]) - 1], (row["matrix"], row["index"]))
+
+
+async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    exported = {row["matrix"]: row for row in rows(folder, "ranks", "--head", "L1H2")}
+    sigma = rows(folder, "spectrum", "--head", "L1H2")
+    async with explorer(folder, head="L1H2", size=(160, 50)) as (app, pilot):
+        for curve in app.views.spectra.graph._curves:
+            assert curve.baseline is not None
+            of_matrix = [float(row["chance"]) for row in sigma if row["matrix"] == curve.matrix]
+            np.testing.assert_array_equal(curve.baseline, of_matrix)
+        await pilot.press("2")
+        for measure in RANK_COLUMNS[6:]:
+            said = shown(app.views.ranks.chance_line).split()
+            assert said == ["chance", *(rough(float(exported[matrix][f"{measure}_chance"])) for matrix in MATRICES)]
+            await pilot.press("m")
+
+
+async def test_the_screen_waits_for_what_it_does_not_know_of_chance(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2")
+    engine = Engine(EngineOptions(use_cache=False))
+    knowledge = Knowledge(engine.open(str(folder), lambda progress: None).result())
+    names = knowledge.names_beside(Head("decoder", 1, 0))
+    assert knowledge.without_baseline(names) == [], "nothing is known that chance could stand beside"
+    for whole_layer in (False, True):
+        knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
+    assert {name.is_layer for name in knowledge.without_baseline(names)} == {False, True}
+    assert {row[7] for row in knowledge.rows_beside_chance(names, 0.01, None)} == {""}
+    await learn_baselines(engine, knowledge, lambda: names)
+    found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
+    assert found == [list(row.values()) for row in rows(folder, "ranks", "--layer", "1", "--no-cache")]
+    engine.stop(1.0)
