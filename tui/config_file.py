@@ -19,7 +19,7 @@ _HEAD = """\
 _KEYS = """
 [keys]
 # By the id of what they do: one key, or several: "j,down". Keys are written n, N, ?, f5, ctrl+n, shift+left,
-# pagedown, comma. `?` in the explorer shows the keys as they are.
+# pagedown, comma, or as `?` in the explorer names them, which shows the keys as they are.
 """
 
 
