@@ -182,7 +182,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
         for keys, wanted in (
             ("slash", "⏎ Show it tab Complete esc Leave"),
             ("escape 4 slash", "⏎ Filter tab Complete esc All rows"),
-            ("escape i", "⏎ Read it esc Back to the tree ↑ Earlier ^r Find"),
+            ("escape i", "⏎ Read it esc Back to the tree ↑ Earlier ^u Clear ^r Find"),
         ):
             await pilot.press(*keys.split())
             await settle(pilot)
