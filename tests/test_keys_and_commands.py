@@ -14,6 +14,7 @@ from tests.explorer import explorer, screen_text, settle
 from tui.app import Explorer
 from tui.command_line import command
 from tui.drawing.ticks import brief
+from tui.help_screen import HelpScreen
 from tui.key_line import LABELS
 from tui.palette_screen import Palette
 
@@ -56,6 +57,9 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
             await pilot.press(key)
         assert {"finding one's way", "views", "sentence", "heads beside each other", "program", "mouse"} <= seen
         assert "more" not in seen
+        assert isinstance(app.screen, HelpScreen)
+        assert app.screen._sections[-2].title == "in this list"
+        assert "Next view" not in dict(app.screen._sections[-2].lines).values(), "which goes nowhere from the list"
         await pilot.press("g", "g", "slash", *"zoom")
         await pilot.pause()
         assert "one view, or all" in " ".join(screen_text(app).split())
