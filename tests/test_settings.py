@@ -69,6 +69,11 @@ def test_the_example_sets_everything_as_it_is() -> None:
         assert setting.default == str(config.values[name]).lower().replace(" ", "") or setting.default[0] == '"'
 
 
+def test_what_the_example_says_of_settings_stands_below_each_other() -> None:
+    settings = example().partition("[keys]")[0].splitlines()
+    assert len({line.rindex(" # ") for line in settings if " = " in line}) == 1
+
+
 def test_init_writes_it_once_and_over_another_only_when_told_to() -> None:
     assert str(config_file()) in call("config", "--init").output
     config_file().write_text("ascii = true\n", encoding="utf-8")

@@ -42,7 +42,7 @@ def problems_of(config: Config) -> tuple[str, ...]:
 def example() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
-    lines += [f"# {each.name} = {each.default:<14} # {each.says}" for each in SETTINGS.values()]
+    lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
     lines.append(_KEYS)
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")
