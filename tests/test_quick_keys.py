@@ -9,6 +9,8 @@ import pytest
 from textual import events
 from textual.widgets import Input
 
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 from tests.invariants import disagreements
@@ -17,6 +19,7 @@ from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
 from tui.sentences_screen import SentencesScreen
+from tui.start import Start
 
 
 def burst(app: Explorer, *keys: str) -> None:
@@ -138,3 +141,18 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         await settle(pilot)
         assert app.conductor.weights is not None
         assert app.conductor.weights.knowledge.outline.name == folder
+
+
+async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_letters_are_typed_into_it() -> None:
+    app = Explorer(Engine(EngineOptions()), Start(None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert not app.is_ready
+        burst(app, "escape", *"dem", "escape", "o")
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo":
+                break
+        assert isinstance(app.screen, ChooserScreen)
+        assert app.screen.field.value == "demo"
+        assert app._exit is False
+    app.engine.stop()
