@@ -14,6 +14,7 @@ from tests.explorer import explorer, screen_text, settle
 from tui.app import Explorer
 from tui.command_line import command
 from tui.drawing.ticks import brief
+from tui.help_screen import HelpScreen
 from tui.key_line import LABELS
 from tui.palette_screen import Palette
 
@@ -59,6 +60,9 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
             await pilot.press(key)
         assert {"finding one's way", "views", "sentence", "heads beside each other", "program", "mouse"} <= seen
         assert "more" not in seen
+        assert isinstance(app.screen, HelpScreen)
+        assert app.screen._sections[-2].title == "in this list"
+        assert "Next view" not in dict(app.screen._sections[-2].lines).values(), "which goes nowhere from the list"
         await pilot.press("g", "g", "slash", *"zoom")
         await pilot.pause()
         assert "one view, or all" in " ".join(screen_text(app).split())
@@ -185,7 +189,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
         for keys, wanted in (
             ("slash", "⏎ Show it tab Complete esc Leave"),
             ("escape 4 slash", "⏎ Filter tab Complete esc All rows"),
-            ("escape i", "⏎ Read it esc Back to the tree ↑ Earlier ^r Find"),
+            ("escape i", "⏎ Read it esc Back to the tree ↑ Earlier ^u Clear ^r Find"),
         ):
             await pilot.press(*keys.split())
             await settle(pilot)

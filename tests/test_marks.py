@@ -26,10 +26,10 @@ def test_heads_with_biases_carry_a_mark_and_heads_without_none(tiny_model: TinyM
 async def test_marks_are_explained_on_screen(size: tuple[int, int], tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), head="L0H0", size=size) as (app, pilot):
         assert "query/key bias" in screen_text(app)
-        await pilot.press("question_mark")
+        await pilot.press("question_mark", "G")
         assert "b_Q and b_K add terms to the scores" in screen_text(app)
         await pilot.press("escape", "t", "g", "g")
         assert app.conductor.selected is None
         assert "b_Q and b_K add terms" in screen_text(app)
-        await pilot.press("question_mark")
+        await pilot.press("question_mark", "G")
         assert "beyond its matrices" not in screen_text(app)

@@ -103,6 +103,7 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
     async with explorer("demo", head="L0H0") as (app, pilot):
         for keys, said in (
             (("i", "home", *"it is qB"), "it is qBAnna"),
+            (("i", *"it is q"), "it is q"),
             (("slash", *"/?q"), "/?q"),
             (("g", *"L3q"), "L3q"),
             (("colon", *":iq"), ":iq"),
@@ -116,6 +117,7 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
             await settle(pilot)
             assert isinstance(app.focused, Input), keys
             assert app.focused.value.startswith(said), keys
+            assert app.focused.value == said or "home" in keys
             burst(app, *["escape"] * 4)
             await settle(pilot)
             assert app.focused is not None
@@ -159,4 +161,19 @@ async def test_a_click_on_a_message_that_has_just_gone_ends_nothing() -> None:
                 app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
             await pilot.pause(0)
             assert app.unforeseen is None
+    app.engine.stop()
+
+
+async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_letters_are_typed_into_it() -> None:
+    app = Explorer(Engine(EngineOptions()), Start(None))
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert not app.is_ready
+        burst(app, "escape", *"dem", "escape", "o")
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo":
+                break
+        assert isinstance(app.screen, ChooserScreen)
+        assert app.screen.field.value == "demo"
+        assert app._exit is False
     app.engine.stop()

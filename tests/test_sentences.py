@@ -85,7 +85,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         assert app.sentence_input.value == "the cat"  # which was read, and not typed
         await pilot.press("x", "escape")
         assert app.sentence_input.value == "the dog"  # what is on screen
-        await pilot.press("i", "backspace", "down", "up", "up", "down")
+        await pilot.press("i", "end", "backspace", "down", "up", "up", "down")
         assert app.sentence_input.value == "the dog"
         await pilot.press("down")
         assert app.sentence_input.value == "the do"

@@ -69,6 +69,11 @@ def test_the_example_sets_everything_as_it_is() -> None:
         assert setting.default == str(config.values[name]).lower().replace(" ", "") or setting.default[0] == '"'
 
 
+def test_what_the_example_says_of_settings_stands_below_each_other() -> None:
+    settings = example().partition("[keys]")[0].splitlines()
+    assert len({line.rindex(" # ") for line in settings if " = " in line}) == 1
+
+
 def test_init_writes_it_once_and_over_another_only_when_told_to() -> None:
     assert str(config_file()) in call("config", "--init").output
     config_file().write_text("ascii = true\n", encoding="utf-8")
@@ -112,6 +117,11 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
         ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
         ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
         ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
+        ('[keys]\napp.spectra = "ctrl+shift+banana"\n', ", line 2", "ctrl+shift+banana is no key"),
+        ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),
+        ('[keys]\napp.spectra = "ctrl+N"\n', ", line 2", "ctrl+N is no key"),
+        ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
+        ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
         ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
         ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
@@ -131,6 +141,18 @@ def test_keys_that_change_places_do_not_clash() -> None:
     keys, problems = check_keys(configure('[keys]\ntree.down = "k"\ntree.up = ["j", "up"]\napp.help = "f1,?"\n'))
     assert problems == ()
     assert keys == {"tree.down": "k", "tree.up": "j,up", "app.help": "f1,question_mark"}
+
+
+def test_a_key_may_be_called_as_on_the_screen_or_by_what_is_pressed() -> None:
+    text = '[keys]\napp.text = "del"\napp.ranks = "shift+q"\napp.leave = ["f9", "esc"]\n'
+    keys, problems = check_keys(configure(f'{text}app.zoom = ["shift+ctrl+→", "ctrl+pgdn", "alt+/"]\n'))
+    assert keys == {
+        "app.text": "delete",
+        "app.ranks": "Q",
+        "app.leave": "f9,escape",
+        "app.zoom": "ctrl+shift+right,ctrl+pagedown,alt+slash",
+    }
+    assert problems == ()
 
 
 def test_a_default_for_the_ranks_does_not_get_into_the_way_of_other_tables() -> None:

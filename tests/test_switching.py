@@ -17,13 +17,16 @@ from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
+from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
+from tui.measures import measure_after
 from tui.messages import GroupReady, HeadPicked, HeadSwitched
+from tui.start import Start
 
 PATIENCE = 60.0
 TEXT = "the cat sat on the mat"
@@ -91,6 +94,22 @@ async def test_everything_on_screen_is_of_the_new_model(tiny_model: TinyModel) -
         await pilot.press("1", "right_curly_bracket")
         await settle(pilot)
         assert "L1H0" in shown(app.views.spectra.title_line)
+
+
+async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny_model: TinyModel) -> None:
+    first, second = tiny_model("llama"), tiny_model("gpt2")
+    async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
+        await pilot.press("w", "m", "2", "plus", "m")
+        await settle(pilot)
+        assert "numerical rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        await change_to(app, pilot, second)
+        assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
+        assert app.conductor.overview.measure == DEFAULT_MEASURE
+        await pilot.press("plus", "plus")
+        await settle(pilot)
+        await change_to(app, pilot, first)
+        assert "numerical rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
 
 
 async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(

@@ -117,8 +117,8 @@ class Actions(
         self.push_screen(CheckScreen(self.engine))
 
     def action_sentence(self) -> None:
-        """Go to the sentence, at once: what is typed next is part of it."""
-        self.sentence_input.cursor_position = len(self.sentence_input.value)
+        """Go to the sentence, at once: what is typed next takes its place, unless a key for the cursor comes first."""
+        self.sentence_input.select_all()
         self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:

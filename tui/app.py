@@ -140,6 +140,7 @@ class Explorer(Actions):
             self.engine.remember(named)
             self.set_timer(PATIENCE, self.do_kept_keys)
         else:
+            self.forget_leaving()
             self.choose_model(is_first=True)
             self.do_kept_keys()
 

@@ -19,7 +19,7 @@ _HEAD = """\
 _KEYS = """
 [keys]
 # By the id of what they do: one key, or several: "j,down". Keys are written n, N, ?, f5, ctrl+n, shift+left,
-# pagedown, comma. `?` in the explorer shows the keys as they are.
+# pagedown, comma, or as `?` in the explorer names them, which shows the keys as they are.
 """
 
 
@@ -42,7 +42,7 @@ def problems_of(config: Config) -> tuple[str, ...]:
 def example() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
-    lines += [f"# {each.name} = {each.default:<14} # {each.says}" for each in SETTINGS.values()]
+    lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
     lines.append(_KEYS)
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")

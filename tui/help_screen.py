@@ -107,9 +107,8 @@ class HelpScreen(ListScreen):
 
     def __init__(self, sections: list[Section], marks: tuple[str, ...]) -> None:
         super().__init__()
-        own = [each for each in sections if each.title.startswith("in the ")]
-        said = [Section("marks of this head", tuple((mark, MARKS[mark]) for mark in marks))] if marks else []
-        self._sections = [*own, *said, *sections[len(own) :], Section("mouse", MOUSE)]
+        self._sections = [*sections, Section("mouse", MOUSE)]
+        self._marks = Section("marks of this head", tuple((mark, MARKS[mark]) for mark in marks))
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
@@ -118,9 +117,10 @@ class HelpScreen(ListScreen):
         yield self._search
 
     def on_mount(self) -> None:
-        """List all keys, and last those of the list itself."""
-        of_list = (line for each in describe_keys(self.app, self.active_bindings.values()) for line in each.lines)
-        self._sections.append(Section("in this list", tuple(of_list)))
+        """List all keys, those of the list itself last, and then the marks."""
+        active = [each for each in self.active_bindings.values() if each.binding.action not in FOCUS]  # one thing alone
+        of_list = (line for each in describe_keys(self.app, active) for line in each.lines)
+        self._sections += [Section("in this list", tuple(of_list)), self._marks]
         self._list("")
 
     def action_search(self) -> None:

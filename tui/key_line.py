@@ -21,6 +21,7 @@ LABELS = {
     "sentence.read": "Read it",
     "sentence.leave": "Back to the tree",
     "sentence.older": "Earlier",
+    "sentence.clear": "Clear",
     "sentence.find": "Find",
     "filter.apply": "Filter",
     "overview.take": "Show it",

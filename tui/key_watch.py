@@ -83,6 +83,12 @@ class KeyWatch(Parts):
             self._is_early = False
             self._hand_on(1)
 
+    def forget_leaving(self) -> None:
+        """Drop what was typed too early to go back, which on a screen that opens by itself would end the program."""
+        bindings = self.screen.active_bindings
+        leaving = {key for key, active in bindings.items() if active.binding.action == "leave"}
+        self._held = deque(each for each in self._held if isinstance(each, events.Paste) or each.key not in leaving)
+
     def _hand_on(self, count: int) -> None:
         """Have the next keys done, in their turn among the application's other messages."""
         self._following = None

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.keys import KEY_TO_UNICODE_NAME, REPLACED_KEYS, Keys, _character_to_key, format_key
+from textual.keys import KEY_DISPLAY_ALIASES, KEY_TO_UNICODE_NAME, REPLACED_KEYS, _character_to_key, format_key
 from textual.screen import Screen
 
 from tui.settings import Config
@@ -25,7 +26,19 @@ MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
 TWICE = "gg"
 """What two quick presses of g come as."""
 
-_NAMED = {key.value for key in Keys} | KEY_TO_UNICODE_NAME.keys() | REPLACED_KEYS.keys()
+_NAMED = {
+    key.value.rpartition("+")[2]
+    for keys in ANSI_SEQUENCES_KEYS.values() if isinstance(keys, tuple)
+    for key in keys
+    if not key.value.startswith("<")
+}  # fmt: skip
+"""The keys without a sign that a terminal can send."""
+
+_DISPLAYED = {shown: key for key, shown in KEY_DISPLAY_ALIASES.items()}
+"""Keys by what the screen calls them."""
+
+_LAST_ON_KEYBOARDS = "\uffff"
+"""Signs beyond this one, pictures for the most part, are on no keyboard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,33 @@ def every_binding() -> dict[str, Bound]:
 
 def _keys(written: str) -> tuple[str, ...]:
     """Take a list of keys apart, each by the name that the toolkit has for it."""
-    return tuple(_character_to_key(key) if len(key) == 1 else key for key in map(str.strip, written.split(",")) if key)
+    return tuple(as_pressed(key) for key in map(str.strip, written.split(",")) if key)
+
+
+def as_pressed(written: str) -> str:
+    """Name a key as the toolkit does when it is pressed, also where the screen or a person calls it otherwise.
+
+    Examples
+    --------
+    >>> as_pressed("esc"), as_pressed("?"), as_pressed("shift+a"), as_pressed("shift+ctrl+pgdn")
+    ('escape', 'question_mark', 'A', 'ctrl+shift+pagedown')
+    """
+    *modifiers, last = written.split("+") if len(written) > 1 else (written,)
+    sign = last if len(last) == 1 else _sign(last)
+    last = _DISPLAYED.get(last) or (_character_to_key(sign) if sign else last)
+    if modifiers == ["shift"] and len(last) == 1 and last.isalpha():
+        return last.upper()
+    return "+".join((*sorted(modifiers), last))
+
+
+def _sign(name: str) -> str:
+    """Give the sign that has a name, or nothing where none on a keyboard has."""
+    name = REPLACED_KEYS.get(name, name)
+    try:
+        sign = unicodedata.lookup(KEY_TO_UNICODE_NAME.get(name, name.replace("_", " ")))
+    except KeyError:
+        return ""
+    return sign if sign <= _LAST_ON_KEYBOARDS and sign.isprintable() else ""
 
 
 def readable(key: str) -> str:
@@ -99,23 +138,23 @@ def readable(key: str) -> str:
 
 
 def is_key(key: str) -> bool:
-    """Say whether there is a key of a name.
+    """Say whether there is a key of a name that `as_pressed` has given.
+
+    With a modifier a terminal sends named keys, and of signs those of ASCII; what shift alone makes of a sign is
+    another sign, and with other modifiers a capital is written as shift and its small letter.
 
     Examples
     --------
-    >>> is_key("ctrl+n"), is_key("question_mark"), is_key("f5"), is_key("ctrl+nonsense")
-    (True, True, True, False)
+    >>> is_key("ctrl+n"), is_key("question_mark"), is_key("f5"), is_key("ctrl+nonsense"), is_key("shift+1")
+    (True, True, True, False, False)
     """
     *modifiers, last = key.split("+")
-    if not set(modifiers) <= MODIFIERS or (modifiers and not last):
+    if not set(modifiers) <= MODIFIERS:
         return False
-    if len(last) == 1 or last in _NAMED or key == TWICE:
-        return True
-    try:
-        unicodedata.lookup(last.replace("_", " "))
-    except KeyError:
-        return False
-    return True
+    sign = last if len(last) == 1 else _sign(last)
+    if not sign:
+        return last in _NAMED or key == TWICE
+    return not modifiers or (sign.isascii() and not sign.isupper() and (modifiers != ["shift"] or sign.isspace()))
 
 
 def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:

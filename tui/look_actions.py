@@ -16,10 +16,7 @@ from tui.key_names import key_of
 from tui.parts import Parts
 from tui.remembered import remember_theme, trouble
 from tui.settings import Config
-from tui.themes import ANSI, SHORT, next_theme
-
-MOST_SHOWN = 3
-"""Lines about the configuration file that are shown; ``attn-tui config`` prints them all."""
+from tui.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit")
 """The keys that quit from other screens than the views."""
@@ -51,7 +48,7 @@ class LookActions(Parts):
         self.theme = next_theme(self.theme)
         if self.remembers_theme:
             threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
-        short = {full: name for name, full in reversed(SHORT.items())}.get(self.theme, self.theme)
+        short = self.theme.removeprefix("textual-")
         few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
         self.notify(f"theme {short}{few}", markup=False, timeout=2)
 
@@ -91,11 +88,11 @@ class LookActions(Parts):
             keys, wrong = await asyncio.to_thread(check_keys, config)
             self.set_keymap(_everywhere(keys))
             problems += wrong
-        for problem in problems[:MOST_SHOWN]:
-            self.notify(problem, title="configuration", severity="warning", markup=False, timeout=10)
-        if len(problems) > MOST_SHOWN:
-            more = f"{len(problems) - MOST_SHOWN} more such lines: attn-tui config"
-            self.notify(more, title="configuration", severity="warning", markup=False, timeout=10)
+        if problems:
+            said = problems[0]
+            if len(problems) > 1:
+                said += f"\n… and {len(problems) - 1} more; attn-tui config lists all"
+            self.notify(said, title="configuration", severity="warning", markup=False, timeout=10)
 
 
 def _everywhere(keys: dict[str, str]) -> dict[str, str]:

@@ -114,7 +114,14 @@ class ModelActions(Parts):
         """Say how to begin: as the command line asked where it named no model, else with the present sentence."""
         if self.conductor.is_open:
             present = self.conductor
-            return replace(self.start, model=opened.name, text=present.text, head=None, epsilon=present.epsilon)
+            return replace(
+                self.start,
+                model=opened.name,
+                text=present.text,
+                head=None,
+                epsilon=None,
+                epsilon_before=present.epsilon,
+            )
         start = replace(self.start, model=opened.name)
         if start.head is None:
             return start

@@ -32,6 +32,7 @@ class Remembered:
     text : the sentence.
     measure : of the ranks.
     epsilon : of the energy rank; 0 where it was not changed from what was asked for.
+    overview : the measure that the overview shows.
     """
 
     model: str = ""
@@ -40,6 +41,7 @@ class Remembered:
     text: str = ""
     measure: str = ""
     epsilon: float = 0.0
+    overview: str = ""
 
 
 def model_key(model: str, revision: str | None) -> str:

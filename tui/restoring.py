@@ -12,6 +12,7 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import VIEWS
+from tui.measures import MEASURES
 from tui.remembered import (
     LONGEST,
     Exported,
@@ -86,7 +87,7 @@ class Restoring:
     @property
     def epsilon(self) -> float:
         """The ε to begin with."""
-        return self._start.epsilon or self._last.epsilon or EPSILON
+        return self._start.epsilon or self._last.epsilon or self._start.epsilon_before or EPSILON
 
     @property
     def text(self) -> str | None:
@@ -98,6 +99,8 @@ class Restoring:
         views, weights = self._app.views, self._app.conductor.weights
         if self._last.measure and weights is not None:
             weights.choose_measure(self._last.measure)
+        if self._last.overview in MEASURES:
+            self._app.conductor.overview.show_measure(self._last.overview)
         if self._start.log_scale is not None:
             views.choose_scale("log" if self._start.log_scale else "linear")
         name = self._last.view
@@ -122,6 +125,7 @@ class Restoring:
             view=self._app.views.active.view,
             text=text if len(text) <= LONGEST else "",
             measure=conductor.weights.measure.name,
+            overview=conductor.overview.measure,
             epsilon=conductor.weights.epsilon,
         )
 

@@ -33,6 +33,7 @@ class SentenceInput(Input):
         Binding("escape", "leave", "Back to the tree", id="sentence.leave"),
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
+        Binding("ctrl+u", "delete_left_all", "Clear up to the cursor", id="sentence.clear"),
         Binding("ctrl+r", "app.find_sentence", "Find an earlier one", show=False, id="sentence.find"),
     ]
 
@@ -106,7 +107,7 @@ class SentenceInput(Input):
         self.post_message(self.Looked())
 
     def _on_paste(self, event: events.Paste) -> None:
-        """Put the pasted text where the cursor is."""
+        """Put the pasted text where the cursor is, or in the place of what is selected."""
         event.prevent_default()
         event.stop()
-        self.insert_text_at_cursor(" ".join(event.text.splitlines()))
+        self.replace(" ".join(event.text.splitlines()), *self.selection)

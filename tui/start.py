@@ -19,6 +19,7 @@ class Start:
     text : the sentence to read, if any.
     head : the head or layer to begin at, as typed.
     epsilon : the ε of the energy rank; None where nobody said.
+    epsilon_before : the ε of the model that was open before, for one of which none is remembered.
     log_scale : whether every view begins on the logarithmic scale; None leaves it to each.
     config : the configuration file, whose keys are taken and whose problems are shown; None where none was read.
     is_restoring : whether what was looked at last comes back, and is kept.
@@ -29,6 +30,7 @@ class Start:
     text: str | None = None
     head: str | None = None
     epsilon: float | None = None
+    epsilon_before: float | None = None
     log_scale: bool | None = None
     config: Config | None = None
     is_restoring: bool = False

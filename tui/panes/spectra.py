@@ -44,6 +44,7 @@ class SpectraPane(Pane):
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
         self._name_shown = ""
+        self._epsilon: float | None = None
         self._other: Beside | None = None
 
     def compose(self) -> ComposeResult:
@@ -61,7 +62,7 @@ class SpectraPane(Pane):
         other: Beside | None = None,
     ) -> None:
         """Draw spectra by matrix, with what chance gives and with another model's where those are known."""
-        self._other = other
+        self._other, self._epsilon = other, epsilon
         self._set_title(name)
         self.graph.show(
             [
@@ -90,14 +91,17 @@ class SpectraPane(Pane):
 
     def show_message(self, name: str, message: str) -> None:
         """Say why there is nothing to draw."""
+        self._epsilon = None
         self._set_title(name)
         self.graph.show_message(message)
         self.readout_line.show("")
 
     def _set_title(self, name: str) -> None:
-        """Say what is shown, on which scale."""
+        """Say what is shown, on which scale, and of which ε the ranks beside the matrices are."""
         self._name_shown = name
         title = Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim"))
+        if self._epsilon is not None:
+            title.append(f"  energy rank, ε {self._epsilon:g}", "dim")
         if self._other is not None:
             title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
         self.title_line.show(title)
