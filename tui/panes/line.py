@@ -14,6 +14,10 @@ _NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
 """The name of a head or a layer in a title."""
 
 
+WORTH_SEEING = 10
+"""Cells of a title's last part, with the blanks before it, below which it is left out."""
+
+
 class Line(Static):
     """One line of text, shown literally; it is redrawn only when it changes."""
 
@@ -44,11 +48,18 @@ class TitleLine(Line):
     def show(self, text: Text | str) -> None:
         """Change the text."""
         self._whole = Text(text) if isinstance(text, str) else text
-        super().show(_with_the_name(self._whole, self.content_size.width))
+        super().show(_without_a_rest(_with_the_name(self._whole, self.content_size.width), self.content_size.width))
 
     def on_resize(self) -> None:
         """Write what there is room for now."""
-        super().show(_with_the_name(self._whole, self.content_size.width))
+        self.show(self._whole)
+
+
+def _without_a_rest(title: Text, width: int) -> Text:
+    """Leave out the last part of a title, behind two blanks, where hardly its beginning would be seen."""
+    begins = title.plain.rstrip().rfind("  ")
+    is_cut = 0 < width < title.cell_len
+    return title[:begins] if is_cut and begins > 0 and width - cell_len(title.plain[:begins]) < WORTH_SEEING else title
 
 
 def _with_the_name(title: Text, width: int) -> Text:
