@@ -247,6 +247,10 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("slash", "enter")
         await pilot.pause()
         assert (focus(app), pane(app).filter_input.display) == (pane(app).grid, False)
+        await pilot.press("slash", *"zzz", "enter")
+        await pilot.pause()
+        said = shown(pane(app).explanation_line)
+        assert said.casefold() == "no row fits; / changes the filter, and esc there shows all rows"
 
 
 async def test_completing_backwards_begins_with_the_last_column(tiny_model: TinyModel) -> None:
