@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import MATRICES, Head
-from engine.values.tables import RANK_COLUMNS
+from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, shown
 from tests.test_export import dense_matrices, reference, rows
@@ -102,7 +102,10 @@ async def test_the_screen_waits_for_what_it_does_not_know_of_chance(tiny_model: 
     for whole_layer in (False, True):
         knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
     assert {name.is_layer for name in knowledge.without_baseline(names)} == {False, True}
-    assert {row[7] for row in knowledge.rows_beside_chance(names, 0.01, None)} == {""}
+    assert {
+        row[RANKS_BESIDE_CHANCE_COLUMNS.index("energy_rank_chance")]
+        for row in knowledge.rows_beside_chance(names, 0.01, None)
+    } == {""}
     await learn_baselines(engine, knowledge, lambda: names)
     found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
     assert found == [list(row.values()) for row in rows(folder, "ranks", "--layer", "1", "--no-cache")]

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from engine.mathematics.measures import MEASURES
 from engine.values.views import OVERVIEW
 from tui.key_groups import VIEWS
 from tui.messages import HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
@@ -47,6 +46,8 @@ class OverviewActions(Parts):
     @on(RankMeasureWanted)
     def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:
         """Show the measure that was named in the ranks view."""
+        from engine.mathematics.measures import MEASURES  # which imports NumPy, and the first frame waits for no import
+
         if self.conductor.weights is not None:
             self.conductor.weights.show_measure(next(each for each in MEASURES if each.name == event.measure))
 

@@ -168,4 +168,6 @@ class FilteredPane(Pane):
         self.read_out()
         if self.narrowing is not None and not self.counts[0]:
             again, everything = key_of(self.app, "table.filter"), key_of(self.app, "filter.clear")
-            self.explanation_line.show(f"no row fits; {again} changes the filter, and {everything} there shows all rows")
+            self.explanation_line.show(
+                f"no row fits; {again} changes the filter, and {everything} there shows all rows"
+            )
