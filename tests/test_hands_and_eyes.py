@@ -97,7 +97,7 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
             await pilot.pause(0.1)
             legends.add(repr(app.views.attention.legend_line.shown))
             await pilot.press("ctrl+t")
-            await pilot.pause(0.1)
+            await settle(pilot)
             seen.append(app.theme)
             said += [str(each.message) for each in app._notifications]
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)

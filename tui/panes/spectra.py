@@ -100,10 +100,10 @@ class SpectraPane(Pane):
         """Say what is shown, on which scale, and of which ε the ranks beside the matrices are."""
         self._name_shown = name
         title = Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim"))
-        if self._epsilon is not None:
-            title.append(f"  energy rank, ε {self._epsilon:g}", "dim")
         if self._other is not None:
             title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
+        if self._epsilon is not None:
+            title.append(f"  energy rank, ε {self._epsilon:g}", "dim")
         self.title_line.show(title)
 
     @property
