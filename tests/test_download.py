@@ -63,7 +63,6 @@ def test_progress_rises_to_the_total(hub: FakeHub, tiny_model: TinyModel) -> Non
     assert len(set(done)) > 10
     assert {progress.total for progress in seen} == {done[-1]}
     assert {(progress.activity, progress.unit) for progress in seen} == {(f"downloading {NAME}", "bytes")}
-    assert [progress.finished for progress in seen].count(True) < 4
 
 
 UNNEEDED = {
