@@ -14,6 +14,14 @@ HEADS = {"gpt2": "decoder.L1H2", "llama": "decoder.L0H3", "gemma2": "decoder.L0H
          "bart": "encoder.L1H0", "bert": "encoder.L0H2"}  # fmt: skip
 
 
+def by_chance(before: Tensor, after: Tensor, token: int) -> tuple[float, float]:
+    """Deal the changes of all logits to other tokens, in every cyclic way: root mean squares of what one changes by."""
+    changes = (after - before).double()
+    probability = before.double().softmax(0)[token]
+    dealt = [(before + changes.roll(-by)).softmax(0)[token] - probability for by in range(len(changes))]
+    return float(changes.square().mean().sqrt()), float(torch.stack(dealt).square().mean().sqrt())
+
+
 @pytest.mark.parametrize("by_mean", [False, True])
 @pytest.mark.parametrize("model_type", TYPES)
 def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, model_type: str, by_mean: bool) -> None:
@@ -34,6 +42,9 @@ def test_a_switched_off_head_changes_what_a_hook_changes(tiny_model: TinyModel, 
         assert float(row["logit_change"]) == pytest.approx(float(after[token] - before[token]), abs=1e-4)
         change = after.softmax(0)[token] - before.softmax(0)[token]
         assert float(row["change"]) == pytest.approx(float(change), abs=1e-5)
+        by_logit, by_probability = by_chance(before, after, token)
+        assert float(row["logit_change_chance"]) == pytest.approx(by_logit, rel=1e-3)
+        assert float(row["change_chance"]) == pytest.approx(by_probability, rel=1e-3)
     assert abs(float(after[token] - before[token])) > 1e-3
 
 

@@ -15,7 +15,7 @@ import transformers
 from torch import Tensor
 from torch.nn import functional
 
-from engine.mathematics.score_terms import Side, score_terms
+from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
 from engine.service.explain_table import joined
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
@@ -97,6 +97,11 @@ def test_terms_add_up_to_what_the_model_takes_the_softmax_of(
         assert float(terms[-1]["cumulative"]) == pytest.approx(total, abs=1e-9)
         assert {row["kind"] for row in terms} == kinds
         assert {(row["query"], row["key"]) for row in rows} == {(str(query), str(key))}
+        (weight,) = (row for row in rows if row["kind"] == "weight")
+        assert float(weight["value_chance"]) == 1 / int((weights[head, query] > 0).sum())
+        assert {row["kind"] for row in rows if row["value_chance"] == ""} <= {
+            "model", "unexplained", "position", "cap", "bias", *(("total",) if "cap" in kinds else ())
+        }  # fmt: skip
         sizes = [abs(float(row["value"])) for row in rows if row["kind"] == "content"]
         assert sizes == sorted(sizes, reverse=True)
         compared += len(terms)
@@ -164,6 +169,22 @@ def test_terms_of_a_pair_known_by_hand() -> None:
     assert found.values.tolist() == pytest.approx([0.5 * 2 * 3 * -4, 0.5 * 5 * 1])
     assert found.sigma.tolist() == pytest.approx([1.0, 0.5])
     assert (found.query_rest, found.key_rest, found.both_rests) == pytest.approx((0.5 * 0.5 * 1, 0, 0))
+
+
+def test_chance_of_terms_is_what_random_directions_give() -> None:
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randn(4, 6, generator=draw, dtype=torch.float64) for _ in "qk"]
+    rests = [torch.randn(4, generator=draw, dtype=torch.float64) for _ in "qk"]
+
+    def terms() -> ScoreTerms:
+        sides = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in "qk"]
+        reads = [size * x / x.norm() for size, x in zip((2.0, 3.0), sides, strict=True)]
+        return score_terms(*map(Side, reads, weights, rests), 0.5)
+
+    many = [terms() for _ in range(4000)]
+    for name, chance in (("values", "chance"), ("query_rest", "query_rest_chance"), ("key_rest", "key_rest_chance")):
+        given = torch.stack([torch.as_tensor(getattr(each, name)) for each in many]).square().mean(0).sqrt()
+        torch.testing.assert_close(given, torch.as_tensor(getattr(many[0], chance)), rtol=0.06, atol=0)
 
 
 def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: TinyModel) -> None:

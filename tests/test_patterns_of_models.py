@@ -157,8 +157,12 @@ def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> N
         for layer in [each for each in reader.modules if each.stack == stack]:
             maps = torch.from_numpy(reader.layer_maps(layer).weights).double()
             expected = (0.5 * maps.mean(0) + 0.5 * torch.eye(tokens)) @ expected
-        found = np.array([row[-1] for row in rows if row[0] == stack]).reshape(tokens, tokens)
-        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
+        found = np.array([row[-2:] for row in rows if row[0] == stack]).reshape(tokens, tokens, 2)
+        np.testing.assert_allclose(found[..., 0], expected.numpy(), atol=1e-6)
+        seen = np.ones((tokens, tokens)) if stack == "encoder" else np.tril(np.ones((tokens, tokens)))
+        layers = sum(each.stack == stack for each in reader.modules)
+        mixing = (seen / seen.sum(1, keepdims=True) + np.eye(tokens)) / 2
+        np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, layers), atol=1e-6)
 
 
 def test_ids_are_read_beside_the_sentence_that_is_looked_at(tiny_model: TinyModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -181,20 +182,26 @@ def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type
         assert [int(row["token_id"]) for row in found] == ids.tolist()
         assert [float(row["logit"]) for row in found] == pytest.approx(values.tolist(), abs=1e-4)
         assert float(found[0]["norm"]) == pytest.approx(float(x.norm()), rel=1e-5)
+        assert {float(row["probability_chance"]) for row in found} == {1 / len(ends[model_type]()(x)[0])}
+        if layer:
+            before = states[layer - 1].reshape(1, -1, 32)[:, own.position]
+            at_right_angles = math.hypot(float(before.norm()), float((x - before).norm()))
+            assert float(found[0]["norm_chance"]) == pytest.approx(at_right_angles, rel=1e-5)
+    assert [row["norm_chance"] == "" for row in rows] == [True, True, False, False, False, False]
 
 
 @torch.no_grad()
-def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], float]:
-    """Give every head's direct contribution by the formulas of its type, norm by norm."""
+def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], tuple[float, float]]:
+    """Give every head's direct contribution by the formulas of its type, norm by norm, and the RMS of that to all tokens."""
     model, model_type = own.model, own.model.config.model_type
     last = {
         "gpt2": lambda: model.transformer.ln_f, "llama": lambda: model.model.norm, "gemma2": lambda: model.model.norm,
         "t5": lambda: model.decoder.final_layer_norm,
     }[model_type]()  # fmt: skip
     x = own.read_by(last)[own.position]
-    row = model.lm_head.weight[token].detach()
+    rows = model.lm_head.weight.detach()
     if model_type == "t5":
-        row = row * 32**-0.5  # T5 scales before a tied head
+        rows = rows * 32**-0.5  # T5 scales before a tied head
 
     def root_mean_square(each: Tensor) -> Tensor:
         return each.square().mean().add(1e-6).sqrt()
@@ -216,7 +223,8 @@ def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], float]:
                     v = (v - v.mean()) * last.weight / x.var(unbiased=False).add(1e-5).sqrt()
                 else:
                     v = v * (last.weight + (model_type == "gemma2")) / root_mean_square(x)
-                found[stack, layer, head] = float(v @ row)
+                given = rows @ v
+                found[stack, layer, head] = (float(given[token]), float(given.square().mean().sqrt()))
     return found
 
 
@@ -227,9 +235,10 @@ def test_contributions_are_those_of_the_formula_and_add_up_to_the_logit(tiny_mod
     logits = own.logits()
     token = int(logits.topk(3).indices[2])
     rows = exported(folder, "contributions", "--text", TEXT, "--token", f"#{token}")
-    heads = {(row["stack"], int(row["layer"]), int(row["head"])): float(row["contribution"])
-             for row in rows if row["part"] == "head"}  # fmt: skip
-    assert heads == pytest.approx(by_hand(own, token), abs=1e-4)
+    for place, name in enumerate(("contribution", "contribution_chance")):
+        heads = {(row["stack"], int(row["layer"]), int(row["head"])): float(row[name])
+                 for row in rows if row["part"] == "head"}  # fmt: skip
+        assert heads == pytest.approx({head: each[place] for head, each in by_hand(own, token).items()}, abs=1e-4)
     cap = own.model.config.final_logit_softcapping if model_type == "gemma2" else None
     logit = float(logits[token] if cap is None else cap * torch.atanh(logits[token] / cap))
     assert sum(float(row["contribution"]) for row in rows) == pytest.approx(logit, abs=1e-4)

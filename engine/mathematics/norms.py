@@ -41,3 +41,21 @@ def frobenius_norm(parts: Iterable[Tensor]) -> float:
     5.0
     """
     return math.sqrt(sum(map(sum_of_squares, parts)))
+
+
+def orthogonal_norm(before: Tensor, after: Tensor) -> float:
+    """Give ``√(‖x‖² + ‖y − x‖²)``: what y's norm would be if what is added to x stood at a right angle to it.
+
+    Directions that know nothing of each other do, in many dimensions: their cosine is 0 on average, its root mean
+    square ``1/√d``.
+
+    Parameters
+    ----------
+    before, after : x and y, (d,) each.
+
+    Examples
+    --------
+    >>> orthogonal_norm(torch.tensor([3.0, 0.0]), torch.tensor([3.0, 4.0]))
+    5.0
+    """
+    return frobenius_norm([before.flatten().float(), (after.double() - before.double()).flatten()])

@@ -151,6 +151,20 @@ def uniform_to(keys: Places, visible: Visible) -> float:
     return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
 
 
+def uniform_attention(visible: Visible, keys: int) -> Floats:
+    """Give a map that gives every key that a query sees the same weight: (queries, keys).
+
+    Examples
+    --------
+    >>> uniform_attention(Visible(np.array([0, 0]), np.array([0, 1])), 2).tolist()
+    [[1.0, 0.0], [0.5, 0.5]]
+    """
+    places = np.arange(keys)
+    seen = (places >= visible.first[:, None]) & (places <= visible.last[:, None])
+    uniform: Floats = seen / np.maximum(visible.count, 1)[:, None]
+    return uniform
+
+
 @dataclass(frozen=True)
 class Spread:
     """How far a layer's heads spread their attention.

@@ -8,10 +8,14 @@ B, a and c. The score is ``s · q·k`` and what is added whatever the query is. 
 
 exactly (Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", for the first of these sums). With
 rotary positions AᵀB is the QK at the distance of the two tokens, ``W_Qᵀ R_{−Δ} W_K`` (`engine.mathematics.rotary`).
+
+Chance is what the terms are, as a root mean square, of an x_q and an x_k of the same norms in random directions: of a
+random direction x of d dimensions ``E (w·x)² = ‖w‖²‖x‖²/d``.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +52,8 @@ class ScoreTerms:
     left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
     query, key : (r,) x_q·u_i and x_k·v_i.
     query_rest, key_rest, both_rests : the three terms in which a or c stands.
+    chance : (r,) beside ``values``, ``σ_i ‖x_q‖‖x_k‖/√(d_q d_k)``.
+    query_rest_chance, key_rest_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third has nothing of x.
     """
 
     values: Tensor
@@ -59,6 +65,9 @@ class ScoreTerms:
     query_rest: float
     key_rest: float
     both_rests: float
+    chance: Tensor
+    query_rest_chance: float
+    key_rest_chance: float
 
 
 def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
@@ -71,6 +80,8 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     >>> found = score_terms(query, key, 1.0)
     >>> found.values.tolist(), found.query_rest, found.key_rest, found.both_rests
     ([6.0, 2.0], 2.0, 4.0, 1.0)
+    >>> [round(each**2, 9) for each in found.chance.tolist()]  # of 4 · 10 · 5 / (2 · 2) and 1 · 10 · 5 / (2 · 2)
+    [50.0, 12.5]
     """
     left, sigma, right = product(thin(query.weight[None]), thin(key.weight[None])).singular_triples()
     if scale < 0:
@@ -81,6 +92,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     on_left, on_right = left.mT @ x_query, right.mT @ x_key
     own_query, own_key = query.weight.double() @ x_query, key.weight.double() @ x_key
     rests = query.rest.double(), key.rest.double()
+    sizes = [float(x.norm()) / math.sqrt(len(x)) for x in (x_query, x_key)]
     return ScoreTerms(
         sigma * on_left * on_right,
         sigma,
@@ -91,4 +103,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
         scale * float(torch.dot(rests[0], own_key)),
         scale * float(torch.dot(own_query, rests[1])),
         scale * float(torch.dot(*rests)),
+        sigma * sizes[0] * sizes[1],
+        abs(scale) * float((key.weight.double().mT @ rests[0]).norm()) * sizes[1],
+        abs(scale) * float((query.weight.double().mT @ rests[1]).norm()) * sizes[0],
     )

@@ -167,7 +167,8 @@ def _block_rows(pooled: PooledMap) -> Iterator[tuple[Cell, ...]]:
 
 def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
     """Yield the rows of a stack's rollout: those of its map, which is of no layer or head."""
-    return ((row[0], *row[3:]) for row in _attention_rows(attention))
+    assert attention.chance is not None  # every rollout has it
+    return ((row[0], *row[3:], float(attention.chance[row[3], row[4]])) for row in _attention_rows(attention))
 
 
 def map_table(attention: AttentionMap) -> Table:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.mathematics.logits import root_mean_square
 from engine.models.held_norms import HeldNorm, is_norm, norm_call
 from engine.models.predictor import CLOSE, Asked, Breathe, Predictor
 from engine.models.stream import at_token, first_tensor, replaced
@@ -27,7 +28,13 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 ROWS_AT_ONCE = 512
-"""Heads that are tried at a time."""
+"""Heads that are tried at a time, at most."""
+
+LOGITS_AT_ONCE = 1 << 26
+"""Logits that are computed at a time, at most: 256 MB."""
+
+Part = tuple[float, float]
+"""What something adds to the logit of a token, and what it adds to that of a token drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,14 @@ class Contributions:
     Attributes
     ----------
     logit : of the token; where a cap follows the unembedding, the one before the cap.
-    heads : by head, in the order of the model.
-    rest : of all that is no head: embedding, MLPs, biases.
+    heads : by head, in the order of the model; beside each the root mean square of what it adds to all tokens' logits.
+    rest : of all that is no head: embedding, MLPs, biases; beside it the same.
     is_before_cap : whether the logit is not the final one.
     """
 
     logit: float
-    heads: dict[Head, float]
-    rest: float
+    heads: dict[Head, Part]
+    rest: Part
     is_before_cap: bool
 
 
@@ -144,11 +151,13 @@ class _Replay:
 
         self._logits = predictor.run(asked, self._breathe, watching)
 
-    def _logits_with(self, on: list[Head | None], token: int, first: Tensor | None = None) -> Tensor:
-        """Run with one head on in each row, none (None), or all (a layer's name stands for all): (rows, 2) logits.
+    def _logits_with(self, on: list[Head | None], first: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Run with one head on in each row, none (None), or all (a layer's name stands for all).
 
-        The second column is what the unembedding gives, before anything follows it. ``first`` stands in the place of
-        what the first block reads.
+        Returns
+        -------
+        logits, before : (rows, vocabulary) the final ones, and those that the unembedding gives before anything
+            follows it. ``first`` stands in the place of what the first block reads.
         """
         masks = {layer.name: self._mask(layer.name, on) for layer in self._layers}
         raw: list[Tensor] = []
@@ -165,7 +174,7 @@ class _Replay:
             return (masks[layer] * self._read[layer]).to(read)[:, None]
 
         def keep_raw(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            raw.append(result.reshape(len(on), -1)[:, token].float().cpu())
+            raw.append(result.reshape(len(on), -1).float().cpu())
 
         @contextmanager
         def replaying() -> Iterator[None]:
@@ -184,10 +193,10 @@ class _Replay:
                 yield
 
         try:
-            found = self._predictor.run_tokens(self._asked, len(on), self._breathe, replaying)[:, token]
+            found = self._predictor.run_tokens(self._asked, len(on), self._breathe, replaying)
         except EngineError as error:
             raise EngineError(self._refusal("it does not run on single tokens put together by hand")) from error
-        return torch.stack([found, raw[0] if raw else found], 1)
+        return found, raw[0] if raw else found
 
     def _mask(self, layer: Head, on: list[Head | None]) -> Tensor:
         """Say which columns are on in which row: (rows, width); those that are no head's always are."""
@@ -203,32 +212,58 @@ class _Replay:
 
     def of(self, token: int) -> Contributions:
         """Take the logit of a token apart."""
-        everything = self._layers[0].name
-        rows: list[Tensor] = []
-        asked: list[Head | None] = [None, everything, *self._heads]
-        for first in range(0, len(asked), ROWS_AT_ONCE):
-            self._breathe()
-            rows.append(self._logits_with(asked[first : first + ROWS_AT_ONCE], token))
-        nothing, whole, *alone = torch.cat(rows).double()
         own = float(self._logits[token])
-        elsewhere = self._logits_with([None], token, torch.zeros_like(self._kept[0]))[0].double()
+        nothing, elsewhere = (
+            self._logits_with([None], first)[0][0] for first in (None, torch.zeros_like(self._kept[0]))
+        )
         if bool((elsewhere == nothing).all()):  # then heads could not be followed to the end either
             raise EngineError(self._refusal("its blocks do not hand on what they read"))
-        parts = torch.stack(alone) - nothing
+        rest, whole, *alone = self._parts(token)
+        parts = torch.stack(alone)
         slack = CLOSE.get(next(self._predictor.model.parameters()).dtype, 4e-2)
-        size = max(1.0, float(parts.abs().max()), float(self._logits.abs().max()))
-        if abs(float(whole[0]) - own) > slack * size:
+        size = max(1.0, float(parts[..., 0].abs().max()), float(self._logits.abs().max()))
+        if abs(float(rest[0, 0] + whole[0, 0]) - own) > slack * size:
             raise EngineError(self._refusal("what is between its blocks is no sum that could be taken apart"))
-        for column, is_before_cap in ((0, False), (1, True)):
-            if abs(float(nothing[column] + parts[:, column].sum() - whole[column])) <= slack * size:
-                by_head = dict(zip(self._heads, parts[:, column].tolist(), strict=True))
-                logit = float(whole[1]) if is_before_cap else own
-                return Contributions(logit, by_head, float(nothing[column]), is_before_cap)
+        for kind, is_before_cap in ((0, False), (1, True)):
+            if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) <= slack * size:
+                by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
+                logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
+                return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
         raise EngineError(self._refusal("what follows its last block is not linear, even with norms' scales held"))
+
+    def _parts(self, token: int) -> Tensor:
+        """Give what is there with no head on, what all heads add to it together, and what each adds alone.
+
+        Returns
+        -------
+        parts : (2 + heads, 2, 2) to the final logits, and to those that the unembedding gives; of these to the token's,
+            and the root mean square of what is added to all tokens'.
+        """
+        asked = [self._layers[0].name, *self._heads]
+        count = max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // len(self._logits)))
+        found: list[Tensor] = []
+        for first in range(0, len(asked), count):
+            self._breathe()
+            kinds = [_added(each, token) for each in self._logits_with([None, *asked[first : first + count]])]
+            found.append(torch.stack(kinds, 1)[1 if first else 0 :])
+        return torch.cat(found)
 
     def _refusal(self, why: str) -> str:
         """Say that a model is declined."""
         return f"{self._predictor.name} has no direct contributions of heads: {why}; its predictions and ablations work"
+
+
+def _added(logits: Tensor, token: int) -> Tensor:
+    """Give what each row but the first adds to that one's logits: (rows, 2), to a token's and, as RMS, to all."""
+    nothing = logits[0]
+    spread = [root_mean_square(row - nothing if number else row) for number, row in enumerate(logits)]
+    own = logits[:, token].double()
+    return torch.stack([torch.cat([own[:1], own[1:] - own[0]]), torch.stack(spread).to(own)], 1)
+
+
+def _part(pair: Tensor) -> Part:
+    """Take the two numbers of a part out of a tensor (2,)."""
+    return float(pair[0]), float(pair[1])
 
 
 def _takes_several(module: nn.Module) -> bool:

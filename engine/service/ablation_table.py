@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from engine.mathematics.logits import Dealt
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.off import Off
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str | None, int | None, int, bool]
 Pair = tuple[float, float]
-"""A token's logit and probability."""
+"""A token's logit and probability, or what chance gives for their changes."""
 
 KEPT = 16
 """Sweeps, whole or broken off, whose numbers are kept."""
@@ -31,7 +32,7 @@ class AblationTable:
     def __init__(self, session: Session, predicting: Predicting) -> None:
         self._session = session
         self._predicting = predicting
-        self._found: dict[Key, dict[Head, Pair]] = {}
+        self._found: dict[Key, dict[Head, tuple[Pair, Pair]]] = {}
 
     def sweep(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield a row for each head of a layer: what a token's probability becomes without it."""
@@ -43,10 +44,10 @@ class AblationTable:
         wanted = [head for head in layer.head_names() if query.wants(head.head)]
         missing = [head for head in wanted if head not in found]
         for head, after in predictor.each_switched(asked, missing, breathe, by_mean=query.by_mean):
-            found[head] = _pair(after, token)
+            found[head] = _pair(after, token), _chance(Dealt(logits, after), token)
         text, before = predictor.words.texts([token])[0], _pair(logits, token)
         for head in wanted:
-            yield (head.stack, head.layer, head.label, token, text, *_compared(before, found[head]))
+            yield (head.stack, head.layer, head.label, token, text, *_compared(before, *found[head]))
 
     def together(self, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield a row for each of the tokens that are likely before or after some heads are switched off together."""
@@ -62,8 +63,10 @@ class AblationTable:
             tokens = [self._predicting.token(query, logits, predictor)]
         prefixes = {stack: f"{stack}." if len(outline.stacks) > 1 else "" for stack in outline.stacks}
         names = " ".join(f"{prefixes[head.stack]}{head}" for head in query.off)
+        dealt = Dealt(logits, after)
         for token, text in zip(tokens, predictor.words.texts(tokens), strict=True):
-            yield ("", "", names, token, text, *_compared(_pair(logits, token), _pair(after, token)))
+            compared = _compared(_pair(logits, token), _pair(after, token), _chance(dealt, token))
+            yield ("", "", names, token, text, *compared)
 
 
 def _pair(logits: Tensor, token: int) -> Pair:
@@ -71,6 +74,12 @@ def _pair(logits: Tensor, token: int) -> Pair:
     return float(logits[token]), float(logits.double().softmax(0)[token])
 
 
-def _compared(before: Pair, after: Pair) -> tuple[float, ...]:
-    """Put a token's numbers before and after side by side."""
-    return before[1], after[1], after[1] - before[1], before[0], after[0], after[0] - before[0]
+def _chance(dealt: Dealt, token: int) -> Pair:
+    """Give what a token's logit and probability would change by if the same changes fell on tokens at random."""
+    return dealt.logit_change, dealt.change(token)
+
+
+def _compared(before: Pair, after: Pair, chance: Pair) -> tuple[float, ...]:
+    """Put a token's numbers before and after side by side, with what chance gives for their differences."""
+    logit, probability = ((old, new, new - old, by) for old, new, by in zip(before, after, chance, strict=True))
+    return *probability, *logit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ class Term:
     name: str
     kind: str
     value: float
+    chance: float | None = None
     places: tuple[int, int] | None = None
     note: str = ""
 
@@ -94,9 +96,18 @@ class ExplainTable:
             layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query
         )
         total = 0.0
-        for term in (*pairs, *_rests(found, sides, scoring, cell)):
+        terms = (*pairs, *_rests(found, sides, scoring, cell))
+        for term in terms:
             total += term.value
-            yield (term.name, term.value, total, *_beside(term, found, tokens), term.kind, _note(term, tokens))
+            yield (
+                term.name,
+                term.value,
+                _or_nothing(term.chance),
+                total,
+                *_beside(term, found, tokens),
+                term.kind,
+                _note(term, tokens),
+            )
         own = float(scoring.scores[cell])
         left = own - total
         allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
@@ -105,10 +116,11 @@ class ExplainTable:
                 f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
             )
         nothing = ("",) * 7
-        yield ("sum of the terms", total, total, *nothing, "total", "")
-        yield ("the model's score", own, "", *nothing, "model", "before the softmax, as the model computes it")
-        yield ("unexplained", left, "", *nothing, "unexplained", "rounding of the model's own arithmetic")
-        yield ("attention weight", float(scoring.weights[cell]), "", *nothing, "weight", "after the softmax")
+        yield ("sum of the terms", total, _or_nothing(_of_all(terms)), total, *nothing, "total", "")
+        yield ("the model's score", own, "", "", *nothing, "model", "before the softmax, as the model computes it")
+        yield ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic")
+        weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
+        yield ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax")
 
     def _tokens(
         self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query
@@ -169,17 +181,16 @@ def _pairs(found: ScoreTerms, tolerance: float) -> Iterator[Term]:
     sigma = found.sigma.numpy()
     rank = int((sigma > tolerance * sigma[0]).sum()) if len(sigma) else 0
     for start, end in dict.fromkeys(groups(sigma[:rank])) if rank else ():
-        value = float(found.values[start : end + 1].sum())
+        value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
         if start == end:
-            yield Term(f"pair {start + 1}", "content", value, (start, end))
+            yield Term(f"pair {start + 1}", "content", value, chance, (start, end))
         else:
             note = "their singular values are nearly equal: no single direction is claimed"
-            yield Term(f"pairs {start + 1}-{end + 1}", "content", value, (start, end), note)
+            yield Term(f"pairs {start + 1}-{end + 1}", "content", value, chance, (start, end), note)
     if rank < len(sigma):
-        value = float(found.values[rank:].sum())
-        yield Term(
-            "null space", "content", value, (rank, len(sigma) - 1), "singular values that are zero but for rounding"
-        )
+        value, chance = float(found.values[rank:].sum()), float(found.chance[rank:].norm())
+        note = "singular values that are zero but for rounding"
+        yield Term("null space", "content", value, chance, (rank, len(sigma) - 1), note)
 
 
 def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: tuple[int, int, int]) -> Iterator[Term]:
@@ -188,9 +199,17 @@ def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: 
         bool(side.rest.norm() > NOTHING * (side.weight @ side.read + side.rest).norm()) for side in sides
     )
     if has_query:
-        yield Term("query bias", "bias", found.query_rest, note="the query's bias with the key's content")
+        yield Term(
+            "query bias",
+            "bias",
+            found.query_rest,
+            found.query_rest_chance,
+            note="the query's bias with the key's content",
+        )
     if has_key:
-        yield Term("key bias", "bias", found.key_rest, note="the query's content with the key's bias")
+        yield Term(
+            "key bias", "bias", found.key_rest, found.key_rest_chance, note="the query's content with the key's bias"
+        )
     if has_query and has_key:
         yield Term("both biases", "bias", found.both_rests, note="the query's bias with the key's bias")
     product = float(found.values.sum()) + found.query_rest + found.key_rest + found.both_rests
@@ -215,6 +234,22 @@ def _beside(term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | 
         return ("", "", "", "", sigma, start + 1, end + 1)
     words = ("", "") if tokens is None else tokens.get(start, ("", ""))
     return (*words, float(found.query[start]), float(found.key[start]), sigma, start + 1, end + 1)
+
+
+def _or_nothing(chance: float | None) -> Cell:
+    """Leave the cell empty where there is no chance."""
+    return "" if chance is None else chance
+
+
+def _of_all(terms: Sequence[Term]) -> float | None:
+    """Give the root mean square of the sum of all terms: those without chance stay; a cap's sum has no such formula.
+
+    In random directions every two terms are as often of the same sign as not, so that the mean squares add up.
+    """
+    if any(term.kind == "cap" for term in terms):
+        return None
+    fixed = math.fsum(term.value for term in terms if term.chance is None)
+    return math.hypot(fixed, *(term.chance for term in terms if term.chance is not None))
 
 
 def _note(term: Term, tokens: dict[int, tuple[str, str]] | None) -> str:

@@ -38,13 +38,16 @@ class PredictionsTable:
 
     def lens(self, query: Query, breathe: Breathe) -> Rows:
         """Yield the most likely tokens before the first block and after each, and the residual stream's norm there."""
+        from engine.mathematics.norms import orthogonal_norm
+
         predictor, asked, _ = self._predicting.asked(query, breathe)
         states, logits = predictor.lens(asked, breathe)
         for number, (state, own) in enumerate(zip(states, logits, strict=True)):
             layer: Cell = EMBEDDING if number == 0 else number - 1
             norm = float(state.float().norm())
+            chance = "" if number == 0 else orthogonal_norm(states[number - 1], state)
             for place, choice in enumerate(_choices(predictor, own, query.top), start=1):
-                yield (predictor.stack, layer, place, *choice, norm)
+                yield (predictor.stack, layer, place, *choice, norm, chance)
 
     def contributions(self, query: Query, breathe: Breathe) -> Rows:
         """Yield what each head adds to the logit of a token, the largest first, and what all the rest adds."""
@@ -56,16 +59,17 @@ class PredictionsTable:
         of = (token, predictor.words.texts([token])[0])
         note = BEFORE_CAP if found.is_before_cap else ""
         rows: list[tuple[Cell, ...]] = [
-            (head.stack, head.layer, head.label, "head", *of, value, found.logit, note)
+            (head.stack, head.layer, head.label, "head", *of, *value, found.logit, note)
             for head, value in found.heads.items()
         ]
-        rows.append((predictor.stack, "", "", "rest", *of, found.rest, found.logit, note))
+        rows.append((predictor.stack, "", "", "rest", *of, *found.rest, found.logit, note))
         yield from (tuple(row) for row in CONTRIBUTIONS.ranked(rows))
 
 
-def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float]]:
-    """List the most likely tokens: id, text, logit and probability."""
+def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float]]:
+    """List the most likely tokens: id, text, logit, probability, and that of a token drawn at random."""
     values, ids = logits.double().topk(min(count, len(logits)))
     probabilities = logits.double().softmax(0)[ids].tolist()
     texts = predictor.words.texts(ids.tolist())
-    return list(zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True))
+    chance = [1 / len(logits)] * len(texts)
+    return list(zip(ids.tolist(), texts, values.tolist(), probabilities, chance, strict=True))

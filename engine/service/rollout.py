@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.mathematics.patterns import Weights, rollout
+from engine.mathematics.patterns import Weights, rollout, uniform_attention, visible_keys
 from engine.mathematics.tabulate import rollout_rows
 from engine.values.attention import AT_ONCE, AttentionMaps
 from engine.values.errors import EngineError
@@ -46,6 +46,7 @@ class Rollout:
             longest, tokens_read = int(AT_ONCE**0.5), len(sentence.ids)
             raise EngineError(f"rollout is of at most {longest} tokens, not of {tokens_read}; shorten the sentence")
         tokens: tuple[str, ...] = ()
+        uniform: list[Weights] = []
 
         def means() -> Iterator[Weights]:
             nonlocal tokens
@@ -55,7 +56,9 @@ class Rollout:
                 if maps.weights.shape[1] != maps.weights.shape[2]:
                     raise EngineError(f"{stack} {layer.name} attends to other tokens too, so there is no rollout")
                 tokens = maps.query_tokens
+                uniform.append(uniform_attention(visible_keys(maps.weights, breathe), len(tokens)).astype(np.float32))
                 yield maps.select(None).weights
 
         followed = rollout(means()).astype(np.float32)
-        return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True)
+        chance = rollout(iter(uniform)).astype(np.float32)
+        return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True, chance=chance)

@@ -85,6 +85,7 @@ class AttentionMaps:
     weights : (heads, queries, keys) float32 probabilities; each row sums to one, less what goes to a sink.
     is_rollout : whether it is the stack's rollout instead, in the place of one head.
     other : the same of a second model, where two are compared.
+    chance : (queries, keys) what a rollout is when every query looks at all keys it sees alike.
     """
 
     sentence: Sentence
@@ -95,6 +96,7 @@ class AttentionMaps:
     weights: NDArray[np.float32]
     is_rollout: bool = False
     other: NDArray[np.float32] | None = None
+    chance: NDArray[np.float32] | None = None
 
     def select(self, head: int | None) -> AttentionMap:
         """Take one head's map, or the mean over the heads (None), a few queries after the other."""
@@ -104,7 +106,7 @@ class AttentionMaps:
             for maps in (self.weights, self.other)
         )
         assert weights is not None  # only the other model's may be missing
-        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other)
+        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other, self.chance)
 
 
 def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -126,6 +128,7 @@ class AttentionMap:
     query_tokens, key_tokens : the texts along both axes.
     weights : (queries, keys) float32.
     other : the same of a second model, where two are compared: what is drawn then is ``other − weights``.
+    chance : (queries, keys) what chance gives for a rollout.
     """
 
     name: MapName
@@ -133,6 +136,7 @@ class AttentionMap:
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     other: NDArray[np.float32] | None = None
+    chance: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ SPECTRUM_COLUMNS = (
 )  # fmt: skip
 SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "other_singular_value")
 ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
-ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight")
+ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight", "weight_chance")
 DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
 TEXT_COLUMNS = (
     "stack", "layer", "head", "query", "key", "position", "token", "kind", "weight_as_key", "weight_as_query",

@@ -78,8 +78,8 @@ EXPLAIN = View(
     "the score of one query and key, as terms that add up to it",
     (
         *_HEAD,
-        "term", "value", "cumulative", "query_tokens", "key_tokens", "query_projection", "key_projection",
-        "singular_value", "index", "last_index", "kind", "note", "query", "key", "query_token", "key_token",
+        "term", *_with_chance("value"), "cumulative",
+        "query_tokens", "key_tokens", "query_projection", "key_projection", "singular_value", "index", "last_index", "kind", "note", "query", "key", "query_token", "key_token",
     ),
     options=frozenset({"layer", "head", "stack", "text", "position", "key", "top", "first"}),
     needs=frozenset({"text"}),
@@ -133,7 +133,7 @@ ROLLOUT = View(
 )
 
 _SENTENCE = frozenset({"text", "position"})
-_CHOICES = ("token_id", "token", "logit", "probability")
+_CHOICES = ("token_id", "token", "logit", *_with_chance("probability"))
 
 PREDICTIONS = View(
     "predictions",
@@ -154,7 +154,7 @@ LENS = View(
     "",
     "Logit lens",
     "what it would predict after each block, and the stream's norm",
-    ("stack", "layer", "place", *_CHOICES, "norm"),
+    ("stack", "layer", "place", *_CHOICES, *_with_chance("norm")),
     is_by_layer=False,
     options=_SENTENCE | {"top"},
     needs=frozenset({"text"}),
@@ -167,7 +167,7 @@ CONTRIBUTIONS = View(
     "",
     "Direct contributions",
     "what each head adds to the logit of --token by itself",
-    (*_HEAD, "part", "token_id", "token", "contribution", "logit", "note"),
+    (*_HEAD, "part", "token_id", "token", *_with_chance("contribution"), "logit", "note"),
     is_by_layer=False,
     options=_SENTENCE | {"token"},
     needs=frozenset({"text"}),
@@ -182,8 +182,8 @@ ABLATION = View(
     "Heads switched off",
     "what switching off does: each head alone, or --off together",
     (
-        *_HEAD, "token_id", "token", "probability_before", "probability_after", "change",
-        "logit_before", "logit_after", "logit_change",
+        *_HEAD, "token_id", "token", "probability_before", "probability_after", *_with_chance("change"),
+        "logit_before", "logit_after", *_with_chance("logit_change"),
     ),
     options=_SENTENCE | {"layer", "head", "stack", "token", "off", "by_mean", "top"},
     needs=frozenset({"text"}),
