@@ -179,7 +179,8 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
     def terms() -> ScoreTerms:
         sides = [torch.randn(6, generator=draw, dtype=torch.float64) for _ in "qk"]
         reads = [size * x / x.norm() for size, x in zip((2.0, 3.0), sides, strict=True)]
-        return score_terms(*map(Side, reads, weights, rests), 0.5)
+        query, key = map(Side, reads, weights, rests)
+        return score_terms(query, key, 0.5)
 
     many = [terms() for _ in range(4000)]
     for name, chance in (("values", "chance"), ("query_rest", "query_rest_chance"), ("key_rest", "key_rest_chance")):

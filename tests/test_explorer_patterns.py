@@ -96,5 +96,5 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         await settle(pilot)
     (file,) = tmp_path.glob("*-rollout.csv")
     lines = file.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "stack,query,key,query_token,key_token,weight"
+    assert lines[0] == "stack,query,key,query_token,key_token,weight,weight_chance"
     assert len(lines) == found.weights.size + 1

@@ -192,7 +192,7 @@ def test_the_lens_looks_through_the_whole_head(tiny_model: TinyModel, model_type
 
 @torch.no_grad()
 def by_hand(own: Own, token: int) -> dict[tuple[str, int, int], tuple[float, float]]:
-    """Give every head's direct contribution by the formulas of its type, norm by norm, and the RMS of that to all tokens."""
+    """Give every head's direct contribution by the formulas of its type, and the RMS of that to all tokens."""
     model, model_type = own.model, own.model.config.model_type
     last = {
         "gpt2": lambda: model.transformer.ln_f, "llama": lambda: model.model.norm, "gemma2": lambda: model.model.norm,

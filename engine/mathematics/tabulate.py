@@ -168,7 +168,8 @@ def _block_rows(pooled: PooledMap) -> Iterator[tuple[Cell, ...]]:
 def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
     """Yield the rows of a stack's rollout: those of its map, which is of no layer or head."""
     assert attention.chance is not None  # every rollout has it
-    return ((row[0], *row[3:], float(attention.chance[row[3], row[4]])) for row in _attention_rows(attention))
+    chance = (each for row in attention.chance for each in row.tolist())
+    return ((row[0], *row[3:], each) for row, each in zip(_attention_rows(attention), chance, strict=True))
 
 
 def map_table(attention: AttentionMap) -> Table:

@@ -167,6 +167,6 @@ def explain(column: str, view: str = "") -> str:
     pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
     if pattern is not None:
         return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern
-    if column.endswith(CHANCE):
+    if column.endswith(CHANCE) and column not in COLUMNS:
         return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
     return COLUMNS.get(column, "")
