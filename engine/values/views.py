@@ -147,7 +147,7 @@ PREDICTIONS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     top=20,
-    said=("position", "at"),
+    said=("position", "at", "probability_chance"),
 )
 
 LENS = View(
@@ -161,6 +161,7 @@ LENS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     top=3,
+    said=("probability_chance",),
 )
 
 CONTRIBUTIONS = View(
