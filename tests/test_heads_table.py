@@ -54,7 +54,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
     batches = (
-        BesideChance(list(group.spectra.values()), None)
+        BesideChance(list(group.spectra.values()), session.baseline(layer.name, False, nothing))
         for layer in session.outline.layers
         for group in [session.spectra(layer.name, False, nothing)]
     )
@@ -63,8 +63,9 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
     for values in ranks:
         row = dict(zip(ranks.columns, values, strict=True))
         for measure in RANK_COLUMNS[6:]:
-            assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}.{measure}"] == row[measure]
-            seen += 1
+            for name in (measure, f"{measure}_chance"):
+                assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}.{name}"] == row[name]
+                seen += 1
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])
 
 

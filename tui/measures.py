@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from engine.values.columns import CHANCE
-from engine.values.views import HEAD_PARTS
+from engine.values.views import HEAD_PARTS, RANK_MEASURES
 
 _MATRICES = ("ov", "qk", "q", "k", "v", "o")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     **{
-        matrix: tuple(name for name in HEAD_PARTS["ranks"] if name.startswith(f"{matrix}.")) for matrix in _MATRICES
+        matrix: tuple(name for name in RANK_MEASURES if name.startswith(f"{matrix}.")) for matrix in _MATRICES
     },
     "patterns": tuple(name for name in HEAD_PARTS["patterns"] if not name.endswith(CHANCE)),
     "circuits": tuple(name for name in HEAD_PARTS["circuits"] if not name.endswith(CHANCE)),

@@ -20,7 +20,7 @@ from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query
-from engine.values.views import HEAD_PARTS, HEADS, OVERVIEW
+from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES
 from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
@@ -37,7 +37,7 @@ EVERY = 0.1
 PLACES = {name: place for place, name in enumerate(HEADS.columns)}
 """Where a column stands in the table of all heads."""
 
-NO_RANKS = ("",) * len(HEAD_PARTS["ranks"])
+NO_RANKS = ("",) * len(RANK_MEASURES)
 """What there is of a head whose spectra cannot be had."""
 
 
@@ -102,7 +102,7 @@ class Overview:
         self._heads: tuple[Head, ...] = ()
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
-        self._scales: dict[str, Scale] = {name: "log" for name in HEAD_PARTS["ranks"] if "condition" in name}
+        self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._places: dict[Head, int] = {}
         self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
@@ -260,7 +260,7 @@ class Overview:
         cells: tuple[Cell | None, ...]
         part, trouble = part_of(self.measure), ""
         if part == "ranks":
-            place = HEAD_PARTS["ranks"].index(self.measure)
+            place = RANK_MEASURES.index(self.measure)
             cells = tuple([None if row is None else row[place] for row in self._ranks])
         else:
             known = self._grown.get(part, Grown(Query()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -57,12 +58,28 @@ def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) ->
 
     Returns
     -------
-    by head number, every measure of each matrix: the part ``ranks`` of `engine.values.views.HEAD_PARTS`.
+    by head number, every measure of each matrix: `engine.values.views.RANK_MEASURES`.
     """
     cells: dict[int, tuple[Cell, ...]] = {}
     for spectrum, row in zip(spectra, rank_rows(spectra, epsilon), strict=True):
         number = spectrum.head.head
         cells[number] = (*cells.get(number, ()), *row[6:])
+    return cells
+
+
+def rank_cells_beside_chance(batch: BesideChance, epsilon: float = DEFAULT_EPSILON) -> dict[int, tuple[Cell, ...]]:
+    """Measure the spectra of a layer's heads as `rank_cells` does, with what chance gives behind each measure.
+
+    Returns
+    -------
+    by head number, the part ``ranks`` of `engine.values.views.HEAD_PARTS`.
+    """
+    spectra, chances = batch.listed(), batch.measured(epsilon)
+    cells: dict[int, tuple[Cell, ...]] = {}
+    for spectrum, row, chance in zip(spectra, rank_rows(spectra, epsilon), chances, strict=True):
+        own, number = row[6:], spectrum.head.head
+        pairs: Iterator[tuple[Cell, Cell]] = zip(own, ("",) * len(own) if chance is None else chance, strict=True)
+        cells[number] = (*cells.get(number, ()), *itertools.chain.from_iterable(pairs))
     return cells
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine.mathematics.chance import BesideChance
 from engine.mathematics.measures import DEFAULT_EPSILON
-from engine.mathematics.tabulate import rank_cells
+from engine.mathematics.tabulate import rank_cells_beside_chance
 from engine.service.pace import Pace
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -101,11 +102,10 @@ class HeadsTable:
             raise unread
 
     def _ranks(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Part:
-        """Measure the spectra of a layer's heads."""
+        """Measure the spectra of a layer's heads, beside what chance gives."""
         group = self._session.spectra(layer.name, False, breathe)
-        spectra = [spectrum for number in group.spectra for spectrum in group.of(number)]
-        epsilon = DEFAULT_EPSILON if query.epsilon is None else query.epsilon
-        return Part(rank_cells(spectra, epsilon))
+        beside = BesideChance(tuple(group.spectra.values()), self._session.baseline(layer.name, False, breathe))
+        return Part(rank_cells_beside_chance(beside, DEFAULT_EPSILON if query.epsilon is None else query.epsilon))
 
     def _rows(self, layers: tuple[LayerOutline, ...], query: Query, missing: Mapping[Key, Part]) -> Rows:
         """Write what is known of the heads that are asked for."""

@@ -163,7 +163,9 @@ def explain(column: str, view: str = "") -> str:
         return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
     matrix, dot, measure = column.partition(".")
     if dot:
-        return f"{measure.replace('_', ' ')} of {matrix.upper()}: {OF_SPECTRA[measure]}"
+        name = measure.removesuffix(CHANCE)
+        said = f"{name.replace('_', ' ')} of {matrix.upper()}: {OF_SPECTRA[name]}"
+        return f"chance, Gaussian factors of the same shapes: {said}" if name != measure else said
     pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
     if pattern is not None:
         return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern

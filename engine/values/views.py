@@ -102,8 +102,11 @@ PATTERNS = View(
     options=frozenset({"layer", "head", "stack", "text"}),
 )  # fmt: skip
 
+RANK_MEASURES = tuple(f"{matrix.lower()}.{measure}" for matrix in MATRICES for measure in RANK_COLUMNS[6:])
+"""The measures of every matrix, as the table of all heads calls them."""
+
 HEAD_PARTS = {
-    "ranks": tuple(f"{matrix.lower()}.{measure}" for matrix in MATRICES for measure in RANK_COLUMNS[6:]),
+    "ranks": _with_chance(*RANK_MEASURES),
     "patterns": PATTERNS.columns[4:-1],
     "circuits": CIRCUITS.columns[3:],
 }
