@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.painted import TerminalPicture, good_terminal
-from tests.terminal import ESCAPE, Terminal
+from tests.terminal import ESCAPE, PATIENCE, Terminal
 
 STARTED = "from tui.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
@@ -73,7 +73,7 @@ class Shown:
         rows = {row for row, _ in self._picture.cells}
         return [self._picture.line(row) for row in sorted(rows)]
 
-    def comes_to(self, text: str, seconds: float = 20.0) -> bool:
+    def comes_to(self, text: str, seconds: float = PATIENCE) -> bool:
         """Wait until a text is on the screen, which a busy machine may take its time for."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from engine.service.options import EngineOptions
 from engine.service.recent import recent_file, recent_models, remember
 from engine.values.found import Origin
 from tests.conftest import TinyModel
-from tests.explorer import screen_text, settle, type_keys
+from tests.explorer import screen_text, settle, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
@@ -41,14 +40,6 @@ async def opening_screen(
         await pilot.pause()
         yield app, pilot, screen
     app.engine.stop()
-
-
-async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, screen_text(pilot.app)  # type: ignore[arg-type]
-        await pilot.pause(0.02)
 
 
 def words(app: Explorer) -> str:

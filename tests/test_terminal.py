@@ -186,7 +186,7 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.wait_for("Read it")
         since = len(terminal.output)
         terminal.send("\x1b[200~one\ntwo three\x1b[201~")
-        terminal.wait_for("one two three", 10.0, since)
+        terminal.wait_for("one two three", since=since)
         terminal.send("\x15")
         terminal.settle()
         terminal.send("the cat sat on the mat\rjjl")
@@ -202,7 +202,7 @@ def test_a_closed_terminal_while_a_long_map_is_written_leaves_nothing_behind(
     text = " ".join(["cat dog"] * 1280)
     there = ("sh", "-c", 'cd "$0" && exec "$@"', str(tmp_path))
     with Terminal(*there, COMMAND, str(folder), "--text", text, "--head", "L0H0", columns=160, rows=40) as terminal:
-        terminal.wait_for("max of", 60.0)
+        terminal.wait_for("max of")
         terminal.send("3")
         terminal.settle()
         terminal.send("E")
