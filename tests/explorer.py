@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
@@ -40,6 +40,15 @@ async def settle(pilot: Pilot[None]) -> None:
             if _rests(app):
                 break
         await asyncio.sleep(LOOK)
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait until something holds that the engine need not be asked for."""
+    end = monotonic() + PATIENCE
+    while not holds():
+        assert isinstance(pilot.app, Explorer)
+        assert monotonic() < end, screen_text(pilot.app)
+        await pilot.pause(LOOK)
 
 
 def _rests(app: Explorer) -> bool:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 from rich.cells import cell_len
+from rich.color import ColorSystem
 from rich.console import RenderableType
+from rich.style import Style as RichStyle
 from textual.app import App
 from textual.screen import Screen
+from textual.strip import Strip
 
 NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
@@ -31,8 +34,21 @@ _ENDED = {"22": {"1", "2"}, "23": {"3"}, "24": {"4", "21"}, "25": {"5", "6"}, "2
 """What each code that ends attributes ends."""
 
 
+_render_style = Strip.render_style
+
+
+def _render_anew(style: RichStyle, text: str, color_system: ColorSystem) -> str:
+    """Write a style as if nothing had been written in it: it keeps the codes of the first terminal it is written for.
+
+    Styles are kept as long as the process, so that a test would find the colours of the terminal of one before it.
+    """
+    style._ansi = None
+    return _render_style(style, text, color_system)
+
+
 def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test decide what the terminal can do, from a good one on."""
+    monkeypatch.setattr(Strip, "render_style", staticmethod(_render_anew))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLORTERM", "truecolor")

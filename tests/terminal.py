@@ -23,6 +23,9 @@ ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 COMMAND = str(Path(sys.executable).with_name("attn-tui"))
 """The installed command."""
 
+PATIENCE = 90.0
+"""Seconds after which what was waited for is missing, however many others the machine works for."""
+
 
 class Terminal:
     """Runs a command in a pseudo-terminal of a given size."""
@@ -88,7 +91,7 @@ class Terminal:
         """Give what was written, without control sequences."""
         return ESCAPE.sub(b"", self.output[since:]).decode("utf-8", errors="replace")
 
-    def wait_for(self, text: str, seconds: float = 30.0, since: int = 0) -> float:
+    def wait_for(self, text: str, seconds: float = PATIENCE, since: int = 0) -> float:
         """Read until a text has been written; give the seconds since the program's start.
 
         Raises

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.painted import TerminalPicture, good_terminal
-from tests.terminal import ESCAPE, Terminal
+from tests.terminal import ESCAPE, PATIENCE, Terminal
 
 STARTED = "from tui.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
@@ -73,11 +73,12 @@ class Shown:
         rows = {row for row, _ in self._picture.cells}
         return [self._picture.line(row) for row in sorted(rows)]
 
-    def comes_to(self, text: str, seconds: float = 20.0) -> bool:
-        """Wait until a text is on the screen, which a busy machine may take its time for."""
-        end = time.monotonic() + seconds
+    def comes_to(self, text: str, rows: int = 0) -> bool:
+        """Wait until a text is on the screen, and as many lines, which a busy machine may take its time for."""
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            if any(text in line for line in self.lines()):
+            lines = self.lines()
+            if len(lines) >= rows and any(text in line for line in lines):
                 return True
         return False
 
@@ -99,7 +100,7 @@ def test_every_size_shows_the_head_in_the_colours_that_there_are(mode: str, monk
         assert shown.comes_to("query 0")
         for columns, rows in ((160, 50), (40, 12), (80, 24)):
             shown.resize(columns, rows)
-            assert shown.comes_to("L1H2"), (columns, rows, shown.lines())
+            assert shown.comes_to("L1H2", rows), (columns, rows, shown.lines())
             lines = shown.lines()
             assert len(lines) == rows
             assert {len(line) for line in lines} == {columns}

@@ -6,7 +6,6 @@ import base64
 import csv
 import io
 import re
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,12 +13,13 @@ import numpy as np
 import pytest
 from rich.color import Color
 from rich.color_triplet import ColorTriplet as Rgb
+from textual.notifications import Notification
 from textual.widgets import Input
 
 from engine.service.files import write_rows
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.painted import good_terminal
 from tests.terminal import COMMAND, Terminal
 from tui.app import Explorer
@@ -89,12 +89,14 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
+    monkeypatch.setattr(Notification, "has_expired", False)  # however slow the machine is
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         app.remembers_theme = True
         seen, legends, said = [app.theme], set(), []
         await pilot.press("3")
         for _ in ROUND:
-            await pilot.pause(0.1)
+            # the colours of the map, and of what explains them, are the theme's
+            await until(pilot, lambda: repr(app.views.attention.legend_line.shown) not in legends)
             legends.add(repr(app.views.attention.legend_line.shown))
             await pilot.press("ctrl+t")
             await settle(pilot)
@@ -102,12 +104,8 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
             said += [str(each.message) for each in app._notifications]
         assert {"theme light", "theme colour-blind", "theme colour-blind-light", "theme dark"} <= set(said)
         assert tuple(seen) == (*ROUND, ROUND[0])
-        assert len(legends) == len(ROUND)  # the colours of the map, and of what explains them, are the theme's
         assert app.views.attention.heatmap._canvas.ink is Ink.COLOUR
-        end = time.monotonic() + 5
-        while recall_theme() != app.theme and time.monotonic() < end:
-            await pilot.pause(0.02)
-        assert recall_theme() == app.theme
+        await until(pilot, lambda: recall_theme() == app.theme)
     assert next_theme("nord") == ROUND[0]
 
 
@@ -269,9 +267,7 @@ async def test_a_head_that_is_gone_is_forgotten_and_a_killed_session_is_not(
         await pilot.press("j", "j", "e", "j", "right", "tab", "ctrl+u", *str(tmp_path / "kept.csv"), "enter")
         await settle(pilot)
         app.conductor.restoring.keep()  # what the clock does every other second
-        end = time.monotonic() + 5
-        while not (place.exists() and export_file().exists()) and time.monotonic() < end:
-            await pilot.pause(0.02)
+        await until(pilot, lambda: place.exists() and export_file().exists())
     said = place.read_text(encoding="utf-8")
     assert "decoder.L0H2" in said
     place.write_text(said.replace("L0H2", "L9H2").replace("overview", "a view of old"), encoding="utf-8")

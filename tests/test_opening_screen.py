@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,18 +13,15 @@ from textual.pilot import Pilot
 from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.paths import look_up
-from engine.service.recent import KEPT, recent_file, recent_models, remember
+from engine.service.recent import recent_file, recent_models, remember
 from engine.values.found import Origin
-from engine.values.model import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
-from tests.explorer import screen_text, settle, type_keys
+from tests.explorer import screen_text, settle, type_keys, until
 from tests.fake_hub import FakeHub
+from tests.opening import outline
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
-from tui.found_list import ago
 from tui.start import Start
-from tui.status_line import describe, duration
 
 NAME = "somebody/tiny"
 
@@ -48,23 +42,9 @@ async def opening_screen(
     app.engine.stop()
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, screen_text(pilot.app)  # type: ignore[arg-type]
-        await pilot.pause(0.02)
-
-
 def words(app: Explorer) -> str:
     """Give what is on screen with its lines joined."""
     return " ".join(screen_text(app).split())
-
-
-def outline(name: str) -> ModelOutline:
-    """Make up what is known of a model."""
-    layer = LayerOutline("decoder", 0, 4, 4, 8, 8, 8, 8, 2, 2, "")
-    return ModelOutline(name, name, "gpt2", (layer,), "float32", 1, 4, None)
 
 
 async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_lack(
@@ -256,61 +236,3 @@ async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
         await settle(pilot)
         assert app.conductor.is_open
     assert recent_file().read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{", "[1, {}, null]", '{"name": 1}', '[{"name": 3}, {"name": " "}]', "[" * 100_000, "\0"]
-)
-def test_a_damaged_list_counts_as_empty_and_is_written_anew(content: str) -> None:
-    recent_file().parent.mkdir(parents=True)
-    recent_file().write_text(content)
-    assert recent_models() == ()
-    remember("a", outline("a"))
-    assert [model.name for model in recent_models()] == ["a"]
-
-
-def test_the_list_is_short_has_every_model_once_and_takes_what_it_understands() -> None:
-    for number in range(KEPT + 5):
-        remember(f"m{number}", outline("m"))
-    remember("m20", outline("m"))
-    names = [model.name for model in recent_models()]
-    assert names[:3] == ["m20", "m34", "m33"]
-    assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
-    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": 3}]')
-    (model,) = recent_models()
-    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "")
-
-
-@pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")
-def test_a_place_that_cannot_be_written_to_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/proc/version")
-    remember("a", outline("a"))
-    assert recent_models() == ()
-
-
-def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("models", ".hidden"):
-        (tmp_path / name).mkdir()
-    for name in ("mine.gguf", "mine.txt", "m.safetensors", "m.pt"):
-        (tmp_path / name).touch()
-    assert look_up("m").completions == ("m.pt", "m.safetensors", "mine.gguf", "models/")
-    assert look_up("./mo").completions == ("./models/",)
-    assert look_up(".h").completions == (".hidden/",)
-    assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
-    assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
-
-
-def test_times_are_written_no_finer_than_they_are_known() -> None:
-    assert [duration(seconds) for seconds in (0.2, 9.2, 11, 88, 91, 3540, 3601, 7500)] == [
-        "1 s", "10 s", "15 s", "90 s", "2 min", "59 min", "1 h 1 min", "2 h 5 min"
-    ]  # fmt: skip
-    assert [ago(seconds) for seconds in (3, 61, 7300, 86_400, 200_000)] == [
-        "just now", "1 min ago", "2 h ago", "1 day ago", "2 days ago"
-    ]  # fmt: skip
-    from engine.values.progress import Progress
-
-    assert describe(Progress("downloading x", 5_000_000, 20_000_000, "bytes", 1e6, "file 2 of 3")) == (
-        "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
-    )
-    assert describe(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"

@@ -75,11 +75,12 @@ def of_layer(factors: Factors) -> Circuits:
         name: thin(part.flatten(0, 1)[None])
         for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
     }
-    own = split["Q"], split["O"]
-    if group > 1:  # heads that share keys add up their queries first
-        parts = (part.double().unflatten(0, (-1, group)).sum(1) for part in (query, output.mT))
-        own = tuple(thin(part.flatten(0, 1)[None]) for part in parts)  # type: ignore[assignment]
-    return Circuits(split, own)
+    if group == 1:
+        return Circuits(split, (split["Q"], split["O"]))
+    queries, outputs = (  # heads that share keys add up their queries first
+        thin(part.double().unflatten(0, (-1, group)).sum(1).flatten(0, 1)[None]) for part in (query, output.mT)
+    )
+    return Circuits(split, (queries, outputs))
 
 
 @dataclass(frozen=True)

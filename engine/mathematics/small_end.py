@@ -3,6 +3,9 @@
 They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ`` again
 and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the block then
 spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
+
+Both functions take ``square``, (n, n) float64, and ``count``, how many values are asked for, up to `MOST`. They give
+None where those could not be found in this way, as when the matrix is singular.
 """
 
 from __future__ import annotations
@@ -24,17 +27,7 @@ SETTLED = 1e-8
 
 
 def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
-    """Compute a matrix's smallest singular values.
-
-    Parameters
-    ----------
-    square : (n, n) float64.
-    count : how many, up to `MOST`.
-
-    Returns
-    -------
-    (count,) float64, largest first; None where they could not be found in this way, as when the matrix is singular.
-    """
+    """Compute a matrix's smallest singular values: (count,) float64, largest first."""
     turned = _turned(square, count)
     return None if turned is None else turned[0]
 
@@ -42,16 +35,8 @@ def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
 def smallest_singular_spaces(square: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
     """Compute what belongs to a matrix's smallest singular values: nearly its image's complement, and its kernel.
 
-    Both are turned towards by themselves. The one from the other, as ``M v / σ``, would lose what σ has lost.
-
-    Parameters
-    ----------
-    square : (n, n) float64.
-    count : how many, up to `MOST`.
-
-    Returns
-    -------
-    (n, count) left and (n, count) right, orthonormal; None as for `smallest_singular_values`.
+    They are (n, count) left and (n, count) right, orthonormal. Both are turned towards by themselves: the one from the
+    other, as ``M v / σ``, would lose what σ has lost.
     """
     turned = _turned(square, count)
     if turned is None:

@@ -1,0 +1,122 @@
+"""What is seen of a table: names that stay, numbers that are whole or left out, and any text in its cells."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from engine.values.tables import Cell
+from tests.painted import good_terminal
+from tests.table_grids import COLUMNS, TableApp, of_rows, painted, rows, show
+from tui.numbers import short
+from tui.widgets.table_columns import Columns
+from tui.widgets.table_grid import TableGrid
+
+
+@pytest.fixture(autouse=True)
+def truecolor(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+
+
+@pytest.mark.parametrize("width", range(24, 34))
+async def test_numbers_at_the_right_edge_are_whole_or_left_out(width: int) -> None:
+    app = TableApp()
+    async with app.run_test(size=(width, 8)) as pilot:
+        app.grid.show(("head", "rank", "effective"), [(f"H{n}", 28.12, 13.25) for n in range(40)], 1)
+        await pilot.pause()
+        for row in range(1, 7):
+            numbers = " ".join(painted(app).splitlines()[row].split()[1:])
+            assert set(re.findall(r"[\d.]+", numbers)) <= {"28.12", "13.25"}
+
+
+async def test_names_stay_at_the_left_and_at_the_top_while_the_rest_scrolls() -> None:
+    async with TableApp().run_test(size=(30, 8)) as pilot:
+        app = await show(pilot, rows(40))
+        await pilot.press("G", "end")
+        await pilot.pause()
+        assert app.picture.line(0).startswith("head")
+        assert "name" in app.picture.line(0)
+        assert "first" not in app.picture.line(0)
+        assert app.picture.line(6).startswith("H39")
+        assert "word 39" in app.picture.line(6)
+        app.assert_nothing_is_stale()
+
+
+async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_measure() -> None:
+    columns = ("head", "qk_identity_distance", "qk_identity_distance_chance", "x_chance")
+    async with TableApp().run_test(size=(60, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(columns, [("H0", 0.5, 0.25, 1.0), ("H1", 0.75, 0.25, 2.0)], 1)
+        await pilot.press("home", "o")
+        await pilot.pause()
+        assert app.picture.line(0).split() == ["qk_identity_"]
+        assert app.picture.line(1).split() == ["head", "distance▾", "chance", "x_chance"]
+        assert app.picture.line(2).split() == ["H1", "0.75", "0.25", "2"]
+        await pilot.click(TableGrid, offset=(app.picture.line(1).index("x_chance"), 3))
+        assert (app.grid.row, app.grid.column) == (("H0", 0.5, 0.25, 1.0), "x_chance")
+        app.assert_nothing_is_stale()
+
+
+async def test_of_a_long_table_no_number_and_no_name_is_cut() -> None:
+    made: list[tuple[Cell, ...]] = [(f"H{n}", n, 0.5 * n, "") for n in range(2000)]
+    made[1500] = ("the longest name", 123456789, -1.2345e-5, "far down")
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("head", "whole", "real", "text"), made, 1)
+        app.grid.narrow(of_rows(made, [1500]))
+        await pilot.pause()
+        assert app.picture.line(1).split() == ["the", "longest", "name", "123456789", "-1.2e-05", "far", "down"]
+
+
+@pytest.mark.parametrize("size", [(12, 3), (1, 1), (200, 50)])
+async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+    async with TableApp().run_test(size=size) as pilot:
+        app = await show(pilot, rows(30))
+        await pilot.press("G", "end", "home", "gg")
+        await pilot.pause()
+        app.assert_nothing_is_stale()
+
+
+async def test_what_a_token_holds_does_no_harm() -> None:
+    nasty = ["[bold]x[/]", "a\nb", "\x1b[31mred", "日本語" * 20, "e\u0301", "👩\u200d💻"]
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(("token",), [(text,) for text in nasty], 0)
+        await pilot.pause()
+        assert "[bold]x[/]" in painted(app)
+        assert "a\\nb" in painted(app)
+        assert "\\x1b[31mred" in painted(app)
+        app.assert_nothing_is_stale()
+
+
+async def test_in_ascii_everything_is_ascii() -> None:
+    async with TableApp(ascii_only=True).run_test(size=(60, 9)) as pilot:
+        app = await show(pilot, rows(30))
+        app.grid.show(("σ", "name"), [(math.inf, "café 中")], 1)
+        await pilot.press("o")
+        await pilot.pause()
+        assert painted(app).isascii()
+
+
+@pytest.mark.parametrize("width", range(20, 60, 3))
+async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
+    made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
+    whole = {short(cell) for cell in made[0] if isinstance(cell, float)}
+    async with TableApp().run_test(size=(width, 6)) as pilot:
+        app = await show(pilot, made)
+        for _ in range(len(COLUMNS)):
+            line = app.picture.line(1)
+            cells = [word for word in line.split() if any(letter.isdigit() for letter in word)]
+            assert cells[0] == "H0"
+            assert all(cell in whole for cell in cells[1:]), line
+            await pilot.press("l")
+            await pilot.pause()
+
+
+def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit_and_a_sign_has_a_cell() -> None:
+    made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
+    assert made.fitted(27, "").widths == (13, 10)
+    assert made.fitted(26, "").widths == (8, 10)
+    assert made.fitted(40, "projection").widths == (13, 11)
