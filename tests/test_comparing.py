@@ -229,8 +229,8 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert len({each.pooled.window.block for each in compare.maps.heatmaps if each.pooled}) == 1
         await press(pilot, "C")
         compared(app, Side.DIFFERENCE)
-        whole = [app.engine.whole_map(LONG, MapName("decoder", 0, head)).result().weights for head in (0, 1)]
-        difference = whole[1] - whole[0]
+        base, other = (app.engine.whole_map(LONG, MapName("decoder", 0, head)).result().weights for head in (0, 1))
+        difference = other - base
         drawn = compare.maps.leading.pooled
         assert drawn is not None
         assert drawn.is_signed
@@ -239,7 +239,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert drawn.largest == np.abs(difference).max()
         table = await app.conductor.table_of_several()
         assert table is not None
-        values = [row[table.columns.index("difference")] for row in islice(table, 5000)]
+        values = [float(row[table.columns.index("difference")]) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
         await press(pilot, "C", "C")
         assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]

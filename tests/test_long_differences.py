@@ -108,6 +108,7 @@ async def test_d_draws_them_in_the_explorer(pair: tuple[Path, Path]) -> None:
             assert drawn is not None
             assert drawn.is_signed is is_signed
             assert ("other model less this one" in shown(pane.title_line)) is is_signed
+        assert drawn is not None
         assert drawn.window.block > 1
         np.testing.assert_allclose(
             drawn.values, blocks(theirs - own, drawn.window.block)["max"][drawn.window.rows.start :], rtol=0, atol=1e-5
