@@ -1,9 +1,7 @@
-"""Two models side by side: distances and angles known by hand, and tables against plain arithmetic on the weights."""
+"""Two models side by side: tables against plain arithmetic on the weights, and maps against transformers' own."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import shutil
 from collections.abc import Callable
@@ -17,16 +15,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.mathematics import changes
 from engine.mathematics.measures import MEASURES
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.sources import find_source
-from engine.values.memory import size
 from engine.values.views import CHANGES, CIRCUIT_MEASURES
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal, run
 from tests.test_adapters import low_rank, product, write_adapter
+from tests.test_changes_mathematics import random, rotation
 from tests.test_circuits import dense
 
 SENTENCE = "The cat sat on the mat."
@@ -64,62 +58,6 @@ def factors_of(folder: Path, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor
     return (*by_head, output.unflatten(1, (-1, WIDTH)).permute(1, 0, 2))
 
 
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def rotation(count: int) -> Tensor:
-    turned: Tensor = torch.linalg.qr(random(count, count, seed=9))[0]
-    return turned
-
-
-def test_a_circuit_whose_inner_basis_was_turned_has_not_changed_and_a_small_change_keeps_its_digits() -> None:
-    query, key, turn = random(3, 5, 40), random(3, 5, 30, seed=1), rotation(5)
-    assert float(changes.circuit_distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
-    assert float(changes.distance(query, turn @ query).min()) > 0.5
-    grown = query * (1 + 2.0**-40)
-    expected = torch.full((3,), 2.0**-40, dtype=torch.float64)
-    torch.testing.assert_close(changes.circuit_distance((query, key), (grown, key)), expected, rtol=1e-3, atol=0)
-
-
-@pytest.mark.parametrize(("r", "m", "n"), [(3, 20, 30), (12, 10, 15), (6, 40, 6)])
-def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -> None:
-    before, now = ((random(4, r, m, seed=seed), random(4, r, n, seed=seed + 1)) for seed in (2, 4))
-    one, other = (left.mT @ right for left, right in (before, now))
-    expected = (other - one).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
-    torch.testing.assert_close(changes.circuit_distance(before, now), expected, rtol=1e-12, atol=0)
-    nothing = torch.zeros_like(before[0])
-    assert changes.circuit_distance((nothing, before[1]), (nothing, now[1])).tolist() == [0.0] * 4
-    assert changes.circuit_distance((nothing, before[1]), now).tolist() == [math.inf] * 4
-
-
-@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
-def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> None:
-    basis, radians = torch.linalg.qr(random(12, 12, seed=3))[0], math.radians(angle)
-    first = basis[:, :3]
-    tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
-    second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ rotation(3)
-    degrees = changes.principal_angles(first[None], second[None])[0]
-    expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
-    torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
-    (summary,) = changes.apart(first[None], second[None])
-    assert summary is not None
-    assert summary.overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
-    same = changes.principal_angles(first[None], first[None] @ rotation(3))
-    assert same.tolist() == [[0.0, 0.0, 0.0]]
-    smaller = changes.principal_angles(first[None], second[None, :, :1])
-    torch.testing.assert_close(smaller, changes.principal_angles(second[None, :, :1], first[None]))
-
-
-def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
-    many = changes.random_apart(24, 6, 400)
-    drawn = changes.apart(torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0])
-    means = [np.mean([getattr(each, name) for each in drawn]) for name in ("smallest", "mean", "largest", "overlap")]
-    np.testing.assert_allclose(means, [many.smallest, many.mean, many.largest, many.overlap], rtol=0.02)
-    assert many.overlap == 0.25
-    assert changes.random_apart(8, 9, 2) == changes.Apart(0.0, 0.0, 0.0, 1.0)
-
-
 @pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5", "gemma2"])
 def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: str) -> None:
     model = tiny_model(model_type)
@@ -149,6 +87,7 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
     assert sorted(names(table)) == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
     for row in table:
         head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
+        assert row["b_q_distance"] == row["b_q_distance_chance"] == "", "these models have no biases"
         before, now = (dense(factors_of(folder, layer), head) for folder in (first, other))
         for matrix, old in before.items():
             new, name = now[matrix], matrix.lower()
@@ -227,6 +166,40 @@ def test_a_turned_inner_basis_changes_factors_alone_and_scaling_changes_norms_al
             assert (abs(value) > 0.1) if is_norm else (abs(value) < 1e-6), name
 
 
+def test_biases_that_alone_have_changed_are_seen(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    """Of a head whose b_K points the other way, one whose b_V is turned by 90°, and a layer whose b_O is doubled."""
+    first = tiny_copy("gpt2")
+    tensors = load_file(first / "model.safetensors")
+    names_of = [
+        next(name for name in tensors if name.endswith(f"h.0.attn.{part}.bias")) for part in ("c_attn", "c_proj")
+    ]
+    inner, output = (tensors[name] for name in names_of)
+    inner.copy_(torch.tensor([3.0, 4.0]).repeat(len(inner) // 2))
+    output.fill_(1.0)
+    other = Path(shutil.copytree(first, tmp_path / "other"))
+    save_file(tensors, first / "model.safetensors", {"format": "pt"})
+    width = len(output)
+    size = width // HEADS
+    inner[width + size : width + 2 * size] *= -1
+    inner[2 * width + 2 * size : 2 * width + 3 * size] = torch.tensor([-4.0, 3.0]).repeat(size // 2)
+    output *= 2
+    save_file(tensors, other / "model.safetensors", {"format": "pt"})
+    rows = {(row["layer"], row["head"]): row for row in exported(first, "changes", "--vs", other)}
+    expected = {(head, matrix): 0.0 for head in ("0", "1", "2", "3", "all") for matrix in "qkv"} | {
+        ("1", "k"): 2.0,
+        ("2", "v"): math.sqrt(2),
+        ("all", "k"): 1.0,
+        ("all", "v"): math.sqrt(2 / HEADS),
+        ("all", "o"): 1.0,
+    }
+    for (head, matrix), distance in expected.items():
+        assert float(rows["0", head][f"b_{matrix}_distance"]) == pytest.approx(distance, rel=1e-12)
+        chance = math.sqrt(5.0 if matrix == "o" else 2.0)
+        assert float(rows["0", head][f"b_{matrix}_distance_chance"]) == pytest.approx(chance, rel=1e-12)
+    assert {rows["0", head]["b_o_distance"] for head in "0123"} == {""}
+    assert {row["change"] for row in rows.values()} == {"0.0"}
+
+
 def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, tmp_path: Path) -> None:
     base, module = tiny_model("llama"), "model.layers.1.self_attn.q_proj"
     factors = low_rank(module, 32, 32)
@@ -245,23 +218,6 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
     assert "other stacks are compared" in refusal(
         adapter, "attention", "--vs", base, "--text", "hi", "--stack", "decoder-delta", "--layer", "1"
     )
-
-
-def test_what_differs_is_named_and_what_both_have_is_compared(tiny_model: TinyModel) -> None:
-    model = tiny_model("llama")
-    wide = refusal(model, "changes", "--vs", tiny_model("llama", num_key_value_heads=4))
-    assert "decoder L0 has 2 against 4 key/value heads" in wide
-    assert refusal(model, "changes", "--vs", tiny_model("bert")).endswith("has no decoder, it has encoder\n")
-    deep = tiny_model("llama", num_hidden_layers=3)
-    done = run(deep, "changes", "--vs", model)
-    assert {row["layer"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"0", "1"}
-    assert "decoder L2 is not compared" in done.stderr
-    assert f"{model} has no decoder L2" in refusal(deep, "changes", "--vs", model, "--layer", "2")
-    assert "has one layer that" in run(model, "changes", "--vs", deep).stderr
-    attention = ("attention", "--text", SENTENCE, "--layer", "mean")
-    assert "have 3 and 2 layers in their decoder" in refusal(deep, *attention, "--vs", model)
-    assert "changes needs --vs" in refusal(model, "changes", code=2)
-    assert "--vs says nothing about ranks" in refusal(model, "ranks", "--vs", model, code=2)
 
 
 def eager_maps(folder: Path) -> np.ndarray[Any, Any]:
@@ -292,31 +248,3 @@ def test_differences_of_attention_are_those_of_transformers_maps(
     arrays = np.load(tmp_path / "maps.npz")
     np.testing.assert_allclose(arrays["L1.other"][0], now[1].mean(0), atol=1e-6)
     np.testing.assert_allclose(arrays["L1"][0], before[1].mean(0), atol=1e-6)
-
-
-def test_models_that_read_other_tokens_have_no_difference(tiny_model: TinyModel, tmp_path: Path) -> None:
-    model = tiny_model("llama")
-    other = Path(shutil.copytree(model, tmp_path / "other"))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_model("bert"))
-    for file in other.glob("token*"):
-        file.unlink()
-    tokenizer.save_pretrained(other)
-    said = refusal(model, "attention", "--vs", other, "--text", SENTENCE)
-    assert said.count("\n") == 1
-    assert "token 0 is 'The' for the first and '[CLS]' for the second" in said
-
-
-def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = tiny_model("gpt2")
-    asked = ("attention", "--text", SENTENCE, "--vs", model, "--dtype", "bfloat16", "--layer", "0")
-    options = EngineOptions(dtype="bfloat16")
-    need = Session(find_source(str(model), options, lambda progress: None), options).memory().need
-    assert need is not None
-    total = need.total
-    monkeypatch.setattr("engine.models.memory.free_memory", lambda: total * 3 // 2)
-    said = refusal(model, *asked)
-    assert f"{model} beside {model} needs {size(2 * total)} to read a sentence" in said
-    monkeypatch.setattr("engine.models.memory.free_memory", lambda: total * 2)
-    assert run(model, *asked).exit_code == 0

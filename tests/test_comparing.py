@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -227,7 +228,21 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert [each.pooled is not None for each in compare.maps.heatmaps] == [True, True]
         assert len({each.pooled.window.block for each in compare.maps.heatmaps if each.pooled}) == 1
         await press(pilot, "C")
-        assert "differences of sentences of up to 512 tokens" in screen_text(app)
+        compared(app, Side.DIFFERENCE)
+        base, other = (app.engine.whole_map(LONG, MapName("decoder", 0, head)).result().weights for head in (0, 1))
+        difference = other - base
+        drawn = compare.maps.leading.pooled
+        assert drawn is not None
+        assert drawn.is_signed
+        corner = difference[: drawn.window.block, : drawn.window.block]
+        assert drawn.values[0, 0] == corner.flat[np.abs(corner).argmax()]
+        assert drawn.largest == np.abs(difference).max()
+        table = await app.conductor.table_of_several()
+        assert table is not None
+        values = [float(row[table.columns.index("difference")]) for row in islice(table, 5000)]
+        np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
+        await press(pilot, "C", "C")
+        assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -96,6 +97,18 @@ def test_pooling_looks_up_between_rows_of_blocks() -> None:
 
     with pytest.raises(Superseded):
         pool(attention(40), MapWindow(4, range(10), range(10), "mean"), breathe=look)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_differences_are_pooled_without_a_map_of_them(pooling: Pooling) -> None:
+    tokens = 1024
+    weights, other = (np.random.default_rng(seed).random((tokens, tokens), dtype=np.float32) for seed in (0, 1))
+    two = AttentionMap(MapName("decoder", 0, 0), ("a",) * tokens, ("a",) * tokens, weights, other)
+    tracemalloc.start()
+    pool(two, MapWindow(32, range(32), range(32), pooling))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < weights.nbytes
 
 
 @pytest.mark.parametrize("tokens", [5, 32, 100])

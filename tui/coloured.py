@@ -77,7 +77,10 @@ class Coloured:
         attention = self._app.views.attention
         if self._pane is not None and isinstance(answer, EngineError):
             self._pane.show_message(attention.title, str(answer))
-        elif isinstance(answer, MapLines) and answer.name == attention.shown_name:
+        elif isinstance(answer, MapLines) and (answer.name, answer.is_signed) == (
+            attention.shown_name,
+            reading.is_difference,
+        ):
             self._draw(answer)
 
     def _draw(self, lines: MapLines) -> None:

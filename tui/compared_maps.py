@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -11,9 +12,10 @@ from rich.text import Text
 
 from engine.mathematics.tabulate import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, AttentionMap, MapWindow, PooledMap, Sentence
+from engine.values.attention import AttentionMap, MapWindow, PooledMap, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
+from engine.values.minuend import Minuend
 from engine.values.off import Off
 from engine.values.tables import Table
 from tui.beside import Run
@@ -29,6 +31,9 @@ Shown = TypeVar("Shown", AttentionMap, PooledMap, LargeMap, AttentionMap | Large
 
 Read = tuple[str, Off]
 """A sentence, and the heads that are switched off while it is read."""
+
+Pair = tuple[Head, Head]
+"""Two heads, of which the second one's map less the first one's is looked at."""
 
 
 class ComparedMaps:
@@ -57,13 +62,15 @@ class ComparedMaps:
         self._read: Read | None = None
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[Head, AttentionMap | LargeMap | EngineError] = {}
+        self._differences: dict[Pair, LargeMap] = {}
         self._drawn: dict[Head, PooledMap] = {}
-        self._order: tuple[Head, ...] = ()
+        self._order: tuple[Head | Pair, ...] = ()
 
     def forget(self) -> None:
         """Let go of everything: another sentence is read, or other heads are switched off."""
         self._read = self._sentence = None
         self._maps.clear()
+        self._differences.clear()
         self._drawn.clear()
 
     def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str], text: str, off: Off) -> None:
@@ -82,14 +89,16 @@ class ComparedMaps:
         self, pane: ComparePane, pair: tuple[Head, Head], names: tuple[str, str], text: str, off: Off
     ) -> None:
         """Draw by how much the second head's weights are larger than the first one's, or say why they are not."""
-        self._order = ()
+        self._order = (pair,)
         if not self._has(pane, pair, (text, off)):
             return
         title = f"{names[1]} less {names[0]}{_without(off)}"
         try:
-            pane.show_maps(title, [Titled(Text(title, "bold"), self._spelled(self._difference(pair, names)))])
+            shown = self._spelled(self._difference(pane, pair, names))
         except EngineError as error:
             pane.show_message(title, str(error))
+        else:
+            pane.show_maps(title, [Titled(Text(title, "bold"), shown)])
 
     def _spelled(self, shown: Shown) -> Shown:
         """Write the tokens along a map as every map does; those of a long one come with what is in view."""
@@ -97,22 +106,39 @@ class ComparedMaps:
             return shown
         return map_with_parts(shown, self._sentence, ascii_only=self._ascii)
 
-    def _difference(self, pair: tuple[Head, Head], names: tuple[str, str]) -> AttentionMap:
-        """Put two heads' maps together.
+    def _difference(self, pane: ComparePane, pair: Pair, names: tuple[str, str]) -> AttentionMap | LargeMap:
+        """Put two heads' maps together, or say where their difference is to be asked for.
 
         Raises
         ------
         EngineError : when there is no difference to draw.
         """
-        base, other = (self._maps.get(head) for head in pair)
+        both = self._both(pair, names)
+        if both is not None:
+            return both
+        if pair not in self._differences:
+            assert isinstance(self._sentence, Sentence)  # else no map would be known
+            assert self._read is not None
+            minuend = Minuend(_map_of(pair[1]))
+            self._differences = {pair: self._large(pane, pair, _map_of(pair[0]), self._sentence, self._read, minuend)}
+        return self._differences[pair]
+
+    def _both(self, pair: Pair, names: tuple[str, str]) -> AttentionMap | None:
+        """Put two heads' maps together; None where they stay with the engine.
+
+        Raises
+        ------
+        EngineError : when they have no difference.
+        """
+        base, other = (self._maps[head] for head in pair)
         for found in (base, other):
             if isinstance(found, EngineError):
                 raise found
         if not isinstance(base, AttentionMap) or not isinstance(other, AttentionMap):
-            raise EngineError(f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn")
+            return None
         if (base.query_tokens, base.key_tokens) != (other.query_tokens, other.key_tokens):
             raise EngineError(f"the maps of {names[0]} and {names[1]} have other tokens along their sides")
-        return AttentionMap(base.name, base.query_tokens, base.key_tokens, base.weights, other.weights)
+        return replace(base, other=other.weights)
 
     def _has(self, pane: ComparePane, heads: Sequence[Head], read: Read) -> bool:
         """Say whether the maps of some heads are known; ask for them where they are not."""
@@ -135,7 +161,9 @@ class ComparedMaps:
         sentence = await patiently(self._engine.read(text, "compare", off), waiting)
         found: dict[Head, AttentionMap | LargeMap | EngineError] = {}
         if isinstance(sentence, Sentence) and sentence.is_long:
-            found = {head: self._maps.get(head) or self._large(pane, head, sentence, read) for head in heads}
+            found = {
+                head: self._maps.get(head) or self._large(pane, head, _map_of(head), sentence, read) for head in heads
+            }
         elif isinstance(sentence, Sentence):
             found = {head: self._maps[head] for head in heads if head in self._maps}
             for layer in dict.fromkeys(head.whole_layer for head in heads if head not in found):
@@ -149,26 +177,34 @@ class ComparedMaps:
             self._sentence, self._maps = sentence, found
             self._draw()
 
-    def _large(self, pane: ComparePane, head: Head, sentence: Sentence, read: Read) -> LargeMap:
+    def _large(
+        self,
+        pane: ComparePane,
+        of: Head | Pair,
+        name: MapName,
+        sentence: Sentence,
+        read: Read,
+        minuend: Minuend | None = None,
+    ) -> LargeMap:
         """Make a map of which only what is in view comes here."""
-        name = MapName(head.stack, head.layer, head.head)
+        view = f"compare {name.stack} {of}" if minuend is None else "compare difference"
 
         def ask(window: MapWindow) -> None:
-            self._run(partial(self._fetch_window, pane, head, name, window, read), f"compare {head.stack} {head}")
+            self._run(partial(fetch, window), view)
+
+        async def fetch(window: MapWindow) -> None:
+            asked = self._engine.pooled(read[0], name, window, view, read[1], minuend)
+            pooled = await patiently(asked, lambda: None)
+            if read != self._read or of not in self._order:
+                return
+            if isinstance(pooled, EngineError):
+                pane.maps.show_error(self._order.index(of), str(pooled))
+                return
+            if isinstance(of, Head):
+                self._drawn[of] = pooled
+            pane.maps.receive(self._order.index(of), self._spelled(pooled))
 
         return LargeMap(name, sentence.tokens, sentence.tokens, ask)
-
-    async def _fetch_window(self, pane: ComparePane, head: Head, name: MapName, window: MapWindow, read: Read) -> None:
-        """Learn a rectangle of one map of a long sentence."""
-        view = f"compare {head.stack} {head}"
-        pooled = await patiently(self._engine.pooled(read[0], name, window, view, read[1]), lambda: None)
-        if read != self._read or head not in self._order:
-            return
-        if isinstance(pooled, EngineError):
-            pane.maps.show_error(self._order.index(head), str(pooled))
-        else:
-            self._drawn[head] = pooled
-            pane.maps.receive(self._order.index(head), self._spelled(pooled))
 
     def table(self, heads: Sequence[Head]) -> Table:
         """List every weight of the heads' maps; of a long sentence's the blocks that are drawn.
@@ -186,19 +222,26 @@ class ComparedMaps:
             raise EngineError(NOTHING)
         return block_table(drawn)
 
-    def difference_table(self, pair: tuple[Head, Head] | None) -> Table:
-        """List the weights of two heads' maps and their differences.
+    async def difference_table(self, pair: Pair | None) -> Table:
+        """List the weights of two heads' maps and their differences, every one of them however long the sentence is.
 
         Raises
         ------
-        EngineError : when no difference is drawn.
+        EngineError : when no difference is drawn, or the maps cannot be had any more.
         """
-        if pair is None or any(head not in self._maps for head in pair):
+        if pair is None or self._read is None or any(head not in self._maps for head in pair):
             raise EngineError(NOTHING)
-        other = pair[1]
-        return difference_of_heads_table(
-            self._difference(pair, (str(pair[0]), str(other))), MapName(other.stack, other.layer, other.head)
-        )
+        both, name = self._both(pair, (str(pair[0]), str(pair[1]))), _map_of(pair[1])
+        if both is None:
+            text, off = self._read
+            asked = self._engine.whole_map(text, _map_of(pair[0]), off=off, minuend=Minuend(name))
+            both = await asyncio.wrap_future(asked)
+        return difference_of_heads_table(both, name)
+
+
+def _map_of(head: Head) -> MapName:
+    """Name a head's map."""
+    return MapName(head.stack, head.layer, head.head)
 
 
 def _alone(attention: AttentionMap) -> AttentionMap:

@@ -187,7 +187,7 @@ class Comparing:
         if not isinstance(pane, ComparePane):
             return None
         if pane.side is Side.DIFFERENCE:
-            return self._maps.difference_table(self.pins.pair(self._selected))
+            return await self._maps.difference_table(self.pins.pair(self._selected))
         heads = self.pins.beside(self._selected)
         return await self._spectra.table(heads) if pane.side is Side.SPECTRA else self._maps.table(heads)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapWindow, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.lines import MapLines
 from engine.values.memory import size
+from engine.values.minuend import Minuend
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from tui.beside import Run
@@ -25,6 +25,9 @@ from tui.widgets.large_map import LargeMap
 
 MapKey = tuple[str, int | None, bool]
 """A stack and a layer, None for the mean over the stack's layers; and whether its rollout is meant instead."""
+
+LargeKey = tuple[str, MapName, Off, Minuend | None]
+"""A sentence, a map of it, the heads that are switched off, and what the map is subtracted from."""
 
 
 class Reading:
@@ -55,6 +58,8 @@ class Reading:
         self._text: str | None = None
         self._sentence: Sentence | EngineError | None = None
         self._maps: dict[MapKey, AttentionMaps | EngineError] = {}
+        self._large: LargeKey | None = None
+        self._drawn: LargeKey | None = None
         self._averaging = Averaging.NOTHING
         self._is_difference = False
         self._selected: Head | None = None
@@ -98,7 +103,12 @@ class Reading:
         name = self._pane.shown_name
         assert name is not None
         assert self._text is not None
-        return self._engine.map_lines(self._text, name, place, "map lines", self._off)
+        return self._engine.map_lines(self._text, name, place, "map lines", self._off, self._minuend)
+
+    @property
+    def _minuend(self) -> Minuend | None:
+        """What the map on screen is subtracted from: its counterpart, where a difference is looked at."""
+        return Minuend() if self._is_difference else None
 
     def switch_off(self, off: Off) -> None:
         """Show maps with other heads switched off."""
@@ -181,16 +191,14 @@ class Reading:
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""
-        if self._is_difference and sentence.is_long:
-            longest = f"differences of sentences of up to {math.isqrt(AT_ONCE)} tokens are drawn"
-            self._pane.show_message(title, f"{longest}; export … attention --vs writes those of longer ones")
-            return
         if sentence.is_long and not wanted.is_rollout:
-            if wanted != self._pane.shown_name:
+            large = (text, wanted, self._off, self._minuend)
+            if wanted != self._pane.shown_name or large != self._large:
 
                 def ask(window: MapWindow) -> None:
-                    self._run(partial(self._fetch_window, wanted, window, sentence, title), "maps")
+                    self._run(partial(self._fetch_window, large, window, sentence, title), "maps")
 
+                self._large = large
                 self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
@@ -202,18 +210,21 @@ class Reading:
         else:
             self._pane.show(maps, wanted, title)
 
-    async def _fetch_window(self, name: MapName, window: MapWindow, sentence: Sentence, title: str) -> None:
-        """Learn a rectangle of one map of a long sentence."""
+    async def _fetch_window(self, large: LargeKey, window: MapWindow, sentence: Sentence, title: str) -> None:
+        """Learn a rectangle of one map of a long sentence, or of a difference."""
+        text, name, off, minuend = large
 
         def waiting() -> None:
-            if name != self._pane.shown_name:
+            if name != self._pane.shown_name or large != self._drawn:
                 self._pane.show_waiting(title)
 
-        off = self._off
-        pooled = await patiently(self._engine.pooled(sentence.text, name, window, "maps", off), waiting)
+        pooled = await patiently(self._engine.pooled(text, name, window, "maps", off, minuend), waiting)
+        if large != (self._text, self._wanted(), self._off, self._minuend):
+            return
         if isinstance(pooled, EngineError):
             self._pane.show_message(title, str(pooled))
-        elif (sentence.text, off) == (self._text, self._off) and name == self._wanted():
+        else:
+            self._drawn = large
             self._pane.receive(pooled, sentence, title)
 
     async def whole_map(self) -> AttentionMap:
@@ -227,7 +238,8 @@ class Reading:
             return self._pane.shown
         if self._pane.shown_name is None or self._text is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")
-        return await asyncio.wrap_future(self._engine.whole_map(self._text, self._pane.shown_name, off=self._off))
+        name, off, minuend = self._pane.shown_name, self._off, self._minuend
+        return await asyncio.wrap_future(self._engine.whole_map(self._text, name, off=off, minuend=minuend))
 
     async def _fetch(self, key: MapKey, text: str, title: str) -> None:
         """Learn one layer's maps; of the others only the means are kept, so that memory holds few.

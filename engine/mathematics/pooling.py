@@ -28,69 +28,70 @@ def pool(
 ) -> PooledMap:
     """Pool a rectangle of a map: the largest weight of each block, where it is, and the mean.
 
+    Of two maps it is their differences that are pooled, the largest being the one of the largest size; of these, too,
+    there are no more at a time than a row of blocks has.
+
     Parameters
     ----------
-    attention : the whole map.
+    attention : the whole map, or two of them.
     window : which blocks; what lies beyond the map is left out.
     largest : what `largest_value` gives for this map, where that is known already.
     breathe : called between rows of blocks; it may raise to give up.
     """
-    if attention.other is not None:
-        return _pool_differences(attention, attention.other, window, breathe)
-    weights = attention.weights
+    weights, other = attention.weights, attention.other
     window = window.within(*weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
     if largest is None:
-        largest = largest_value(weights, block, window.pooling, breathe)
+        largest = largest_value(weights, block, window.pooling, breathe, other)
     shape = len(rows), len(columns)
     first, last = columns.start * block, min(columns.stop * block, weights.shape[1])
     if block == 1:
-        seen = weights[rows.start : rows.stop, first:last]
-        places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32)
+        seen = _values(weights, other, slice(rows.start, rows.stop), slice(first, last))
+        places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32).reshape(*shape, 2)
         return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                         seen, seen, places.reshape(*shape, 2), largest)  # fmt: skip
+                         seen, seen, places, largest, _pairs(weights, other, places))  # fmt: skip
     maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty((*shape, 2), np.int32)
     starts = np.arange(0, last - first, block)
     for place, row in enumerate(rows):
         breathe()
-        some = weights[row * block : (row + 1) * block, first:last]  # (queries, keys)
+        some = _values(weights, other, slice(row * block, (row + 1) * block), slice(first, last))  # (queries, keys)
+        sizes = some if other is None else np.abs(some)
         padded = np.full(len(columns) * block, -np.inf, np.float32)
-        padded[: last - first] = some.max(axis=0)
+        padded[: last - first] = sizes.max(axis=0)
         keys = padded.reshape(-1, block).argmax(axis=1) + starts  # of each block's largest weight, counted from first
-        queries = some[:, keys].argmax(axis=0)
+        queries = sizes[:, keys].argmax(axis=0)
         maxima[place] = some[queries, keys]
         places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
         means[place] = _row_of_means(some, starts)
-    return PooledMap(
-        attention.name, attention.query_tokens, attention.key_tokens, window, maxima, means, places, largest
-    )
+    return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
+                     maxima, means, places, largest, _pairs(weights, other, places))  # fmt: skip
 
 
-def _pool_differences(
-    attention: AttentionMap, other: Weights, window: MapWindow, breathe: Callable[[], None]
-) -> PooledMap:
-    """Pool the differences of two models' maps: of each block the one that is largest in size, and the mean."""
-    difference = other - attention.weights
-    of_sizes = AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, np.abs(difference))
-    sizes = pool(of_sizes, MapWindow(window.block, window.rows, window.columns), None, breathe)
-    at = sizes.places[..., 0], sizes.places[..., 1]
-    maxima, means = difference[at], sizes.means
-    if window.block == 1:
-        means = maxima
-    else:
-        of_values = AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, difference)
-        means = pool(of_values, window, 0.0, breathe).means
-    largest = sizes.largest
-    if window.pooling == "mean" and window.block > 1:
-        largest = float(np.abs(means).max(initial=0.0, where=np.isfinite(means)))
-    pairs = np.stack([attention.weights[at], other[at]], axis=-1)
-    return PooledMap(attention.name, attention.query_tokens, attention.key_tokens,
-                     MapWindow(window.block, sizes.window.rows, sizes.window.columns, window.pooling),
-                     maxima, means, sizes.places, largest, pairs)  # fmt: skip
+def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice) -> Weights:
+    """Give a rectangle of a map as it is, or of two maps the second less the first."""
+    if other is None:
+        return weights[queries, keys]
+    with np.errstate(invalid="ignore"):  # of infinities that cancel
+        difference: Weights = other[queries, keys] - weights[queries, keys]
+    return difference
 
 
-def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Callable[[], None] = _at_once) -> float:
+def _pairs(weights: Weights, other: Weights | None, places: NDArray[np.int32]) -> Weights | None:
+    """Give the weights that two maps have at some places."""
+    if other is None:
+        return None
+    at = places[..., 0], places[..., 1]
+    return np.stack([weights[at], other[at]], axis=-1)
+
+
+def largest_value(
+    weights: Weights,
+    block: int,
+    pooling: Pooling,
+    breathe: Callable[[], None] = _at_once,
+    other: Weights | None = None,
+) -> float:
     """Give the largest of a map's finite values, pooled to blocks; zero where there is none.
 
     Parameters
@@ -98,6 +99,7 @@ def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Calla
     weights : (queries, keys) float32.
     block, pooling : as in `engine.values.attention.MapWindow`; the largest maximum is the same for all blocks.
     breathe : called between rows of blocks; it may raise to give up.
+    other : of the same shape, where the differences of two maps are meant: then it is the largest size of any.
     """
     is_mean = pooling == "mean" and block > 1
     step = block if is_mean else _QUERIES_AT_ONCE
@@ -105,8 +107,10 @@ def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Calla
     largest = 0.0
     for first in range(0, len(weights), step):
         breathe()
-        some: NDArray[Any] = weights[first : first + step]
+        some: NDArray[Any] = _values(weights, other, slice(first, first + step), slice(None))
         values = _row_of_means(some, starts) if is_mean else some
+        if other is not None:
+            values = np.abs(values)
         highest = float(values.max(initial=0.0))
         if not np.isfinite(highest):
             highest = float(values.max(where=np.isfinite(values), initial=0.0))

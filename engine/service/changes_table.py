@@ -148,17 +148,31 @@ class _Parts:
     ----------
     projections : by matrix, W_Q, W_K, W_V and W_Oᵀ: (heads, r, d).
     circuits : by circuit, the factors left (heads, r, m) and right (heads, r, n) of ``leftᵀ right``.
+    biases : by matrix, those that there are: (heads, 1, size). That of W_O is the layer's, and no head's.
     """
 
     projections: Mapping[str, Tensor]
     circuits: Mapping[str, tuple[Tensor, Tensor]]
+    biases: Mapping[str, Tensor]
 
 
 def _of_heads(weights: LayerWeights, numbers: Sequence[int]) -> _Parts:
     """Cut out some heads, each with its own copy of what it shares."""
     own, shared = list(numbers), [number // weights.group for number in numbers]
     query, key, value, output = weights.query[own], weights.key[shared], weights.value[shared], weights.output[own].mT
-    return _Parts({"Q": query, "K": key, "V": value, "O": output}, {"QK": (query, key), "OV": (value, output)})
+    return _Parts(
+        {"Q": query, "K": key, "V": value, "O": output},
+        {"QK": (query, key), "OV": (value, output)},
+        {
+            matrix: bias[places][:, None]
+            for matrix, bias, places in (
+                ("Q", weights.query_bias, own),
+                ("K", weights.key_bias, shared),
+                ("V", weights.value_bias, shared),
+            )
+            if bias is not None
+        },
+    )
 
 
 def _of_layer(weights: LayerWeights) -> _Parts:
@@ -178,6 +192,16 @@ def _of_layer(weights: LayerWeights) -> _Parts:
     return _Parts(
         {"Q": stacked(query), "K": stacked(key), "V": stacked(value), "O": stacked(output)},
         {"QK": (stacked(summed(query)), stacked(key)), "OV": (stacked(value), stacked(summed(output)))},
+        {
+            matrix: bias.reshape(1, 1, -1)
+            for matrix, bias in (
+                ("Q", weights.query_bias),
+                ("K", weights.key_bias),
+                ("V", weights.value_bias),
+                ("O", weights.output_bias),
+            )
+            if bias is not None
+        },
     )
 
 
@@ -197,6 +221,10 @@ def _measured(
         for matrix in MATRICES
     }
     chances = {matrix: unrelated(*(_norms(each, matrix) for each in (first, second))) for matrix in MATRICES}
+    for matrix, bias in first.biases.items():
+        if (other := second.biases.get(matrix)) is not None:
+            distances[f"b_{matrix}"] = distance(bias, other)
+            chances[f"b_{matrix}"] = unrelated(*(torch.linalg.matrix_norm(each.double()) for each in (bias, other)))
     rows: list[Numbers] = [{} for _ in numbers]
     for place, row in enumerate(rows):
         row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}

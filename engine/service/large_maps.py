@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +13,19 @@ from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Pool
 from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.lines import MapLines
+from engine.values.off import Off
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader
 
+Reading = tuple[str, Off]
+"""A sentence, and the heads that are switched off while it is read."""
 
-class LargeMaps:
+Read = Callable[[Reading], "MapReader"]
+"""Has a sentence read, unless it was the last one."""
+
+
+class LayerMaps:
     """One layer's maps, or the means over a stack's layers, at a time.
 
     Nobody else ever holds the array, so that the next layer's maps can take its place without memory being given back
@@ -26,67 +34,100 @@ class LargeMaps:
 
     def __init__(self) -> None:
         self._buffer: np.ndarray[Any, np.dtype[np.float32]] | None = None
+        self._reading: Reading | None = None
         self._maps: AttentionMaps | None = None
         self._mean: AttentionMap | None = None
-        self._largest: dict[tuple[MapName, int, Pooling], float] = {}
 
-    def window(self, reader: MapReader, name: MapName, window: MapWindow, breathe: Breathe) -> PooledMap:
-        """Pool a rectangle of one map of the sentence that was read last.
+    def holds(self, reading: Reading, name: MapName) -> bool:
+        """Say whether a map is there."""
+        maps = self._maps
+        return maps is not None and (self._reading, maps.stack, maps.layer) == (reading, name.stack, name.layer)
+
+    def map(self, reading: Reading, name: MapName, read: Read, breathe: Breathe) -> AttentionMap:
+        """Give one map, computing what is not there."""
+        if not self.holds(reading, name):
+            self._maps = self._mean = None  # while the array is written they are not true
+            if reading != self._reading:
+                self._buffer = None  # before the memory is needed to read
+            self._reading = reading
+            reader = read(reading)
+            if name.layer is None:
+                self._maps = reader.mean_over_layers(name.stack, breathe, self._buffer)
+            else:
+                self._maps = reader.layer_maps(Head(name.stack, name.layer), breathe, self._buffer)
+            self._buffer = self._maps.weights
+        assert self._maps is not None  # it has just been made, where it was not there
+        if name.head is not None:
+            return self._maps.select(name.head)
+        if self._mean is None:
+            self._mean = self._maps.select(None)
+        return self._mean
+
+
+class LargeMaps:
+    """The maps of as many layers, or readings, as are looked at together: of one, or of two for their difference."""
+
+    def __init__(self) -> None:
+        self._layers: list[LayerMaps] = []
+        self._largest: dict[tuple[Hashable, int, Pooling], float] = {}
+
+    def holds(self, reading: Reading, name: MapName) -> bool:
+        """Say whether a map is there."""
+        return any(each.holds(reading, name) for each in self._layers)
+
+    def maps(self, asked: Sequence[tuple[Reading, MapName]], read: Read, breathe: Breathe) -> list[AttentionMap]:
+        """Give maps to be looked at together, on this thread and before others are asked for.
+
+        Layers that are not asked for now are let go of once one has to be computed.
 
         Raises
         ------
-        EngineError : when the map cannot be had, or does not fit into memory.
+        EngineError : when a map cannot be had, or does not fit into memory.
         """
-        attention = self._map(reader, name, breathe)
-        pooled = pool(attention, window, self._largest_of(attention, window.block, window.pooling, breathe), breathe)
-        if window.block > 1:
+        if not all(self.holds(*each) for each in asked):
+            self._largest.clear()
+            wanted = [each for each in asked if not self.holds(*each)]
+            kept = [layer for layer in self._layers if any(layer.holds(*each) for each in asked)]
+            spare = [layer for layer in self._layers if layer not in kept][: len(wanted)]  # no array but those needed
+            self._layers = kept
+            for reading, name in wanted:
+                if not self.holds(reading, name):  # two heads of one layer come together
+                    layer = spare.pop() if spare else LayerMaps()
+                    layer.map(reading, name, read, breathe)
+                    self._layers.append(layer)
+        return [next(layer for layer in self._layers if layer.holds(*each)).map(*each, read, breathe) for each in asked]
+
+    def window(self, attention: AttentionMap, known_as: Hashable, window: MapWindow, breathe: Breathe) -> PooledMap:
+        """Pool a rectangle of a map, or of the difference of two.
+
+        Parameters
+        ----------
+        known_as : what the map is, by which the end of its scale is kept while it is there.
+        """
+        largest = self._largest_of(attention, known_as, window.block, window.pooling, breathe)
+        pooled = pool(attention, window, largest, breathe)
+        if window.block > 1 or attention.other is not None:
             return pooled
         seen = pooled.maxima.copy()  # else the next layer would be seen in it
         return PooledMap(pooled.name, pooled.query_tokens, pooled.key_tokens, pooled.window,
                          seen, seen, pooled.places, pooled.largest)  # fmt: skip
 
-    def lines(self, reader: MapReader, name: MapName, place: tuple[int, int], breathe: Breathe) -> MapLines:
-        """Give the row of one query and the column of one key of a map of the sentence that was read last.
+    def lines(self, attention: AttentionMap, known_as: Hashable, place: tuple[int, int], breathe: Breathe) -> MapLines:
+        """Give the row of one query and the column of one key of a map, or of the difference of two.
 
         Raises
         ------
-        EngineError : when the map cannot be had, or has no such query or key.
+        EngineError : when the map has no such query or key.
         """
-        attention = self._map(reader, name, breathe)
         if any(not 0 <= at < count for at, count in zip(place, attention.weights.shape, strict=True)):
             raise EngineError(f"the map has no query {place[0]} with a key {place[1]}")
-        return MapLines.of(attention, *place, self._largest_of(attention, 1, "max", breathe))
+        return MapLines.of(attention, *place, self._largest_of(attention, known_as, 1, "max", breathe))
 
-    def _largest_of(self, attention: AttentionMap, block: int, pooling: Pooling, breathe: Breathe) -> float:
+    def _largest_of(
+        self, attention: AttentionMap, known_as: Hashable, block: int, pooling: Pooling, breathe: Breathe
+    ) -> float:
         """Give the largest value of a map that is pooled, which is found once."""
-        key = (attention.name, 1 if pooling == "max" else block, pooling)
+        key = (known_as, 1 if pooling == "max" else block, pooling)
         if key not in self._largest:
-            self._largest[key] = largest_value(attention.weights, block, pooling, breathe)
+            self._largest[key] = largest_value(attention.weights, block, pooling, breathe, attention.other)
         return self._largest[key]
-
-    def copy(self, reader: MapReader, name: MapName, breathe: Breathe) -> AttentionMap:
-        """Give one whole map to keep.
-
-        Raises
-        ------
-        EngineError : when the map cannot be had, or does not fit into memory.
-        """
-        attention = self._map(reader, name, breathe)
-        return AttentionMap(name, attention.query_tokens, attention.key_tokens, attention.weights.copy())
-
-    def _map(self, reader: MapReader, name: MapName, breathe: Breathe) -> AttentionMap:
-        """Give one map, computing what is not there."""
-        maps = self._maps
-        if maps is None or (maps.stack, maps.layer) != (name.stack, name.layer):
-            self._maps = self._mean = maps = None  # while the array is written they are not true
-            self._largest.clear()
-            if name.layer is None:
-                maps = reader.mean_over_layers(name.stack, breathe, self._buffer)
-            else:
-                maps = reader.layer_maps(Head(name.stack, name.layer), breathe, self._buffer)
-            self._maps, self._buffer = maps, maps.weights
-        if name.head is not None:
-            return maps.select(name.head)
-        if self._mean is None:
-            self._mean = maps.select(None)
-        return self._mean

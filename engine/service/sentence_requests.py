@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.heads import MapName
     from engine.values.lines import MapLines
+    from engine.values.minuend import Minuend
 
 
 class SentenceRequests(OpenModel):
@@ -63,25 +64,63 @@ class SentenceRequests(OpenModel):
         )
 
     def pooled(
-        self, text: str, name: MapName, window: MapWindow, view: str = "", off: Off = NOTHING_OFF
+        self,
+        text: str,
+        name: MapName,
+        window: MapWindow,
+        view: str = "",
+        off: Off = NOTHING_OFF,
+        minuend: Minuend | None = None,
     ) -> Future[PooledMap]:
-        """Ask for a rectangle of one map of a long sentence, pooled to blocks."""
-        return self._ask(
-            lambda session, breathe: session.sentences.pooled(text, name, window, breathe, off), Urgency.SENTENCE, view
-        )
+        """Ask for a rectangle of one map of a long sentence, pooled to blocks, or of a difference from it."""
 
-    def whole_map(self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF) -> Future[AttentionMap]:
-        """Ask for one whole map of a long sentence, to be written to a file."""
-        return self._ask(
-            lambda session, breathe: session.sentences.whole_map(text, name, breathe, off), Urgency.SENTENCE, view
-        )
+        def work(session: Session, breathe: Breathe) -> PooledMap:
+            attention = self._large_map(session, text, name, off, minuend, breathe)
+            return session.sentences.large_maps.window(attention, (text, name, off, minuend), window, breathe)
+
+        return self._ask(work, Urgency.SENTENCE, view)
+
+    def whole_map(
+        self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF, minuend: Minuend | None = None
+    ) -> Future[AttentionMap]:
+        """Ask for one whole map of a long sentence, or two for their difference, to be written to a file."""
+
+        def work(session: Session, breathe: Breathe) -> AttentionMap:
+            shown = self._large_map(session, text, name, off, minuend, breathe)
+            return replace(
+                shown, weights=shown.weights.copy(), other=None if shown.other is None else shown.other.copy()
+            )
+
+        return self._ask(work, Urgency.SENTENCE, view)
 
     def map_lines(
-        self, text: str, name: MapName, place: tuple[int, int], view: str = "", off: Off = NOTHING_OFF
+        self,
+        text: str,
+        name: MapName,
+        place: tuple[int, int],
+        view: str = "",
+        off: Off = NOTHING_OFF,
+        minuend: Minuend | None = None,
     ) -> Future[MapLines]:
         """Ask for the row of a query and the column of a key, ``place``, of one map of a long sentence."""
-        return self._ask(
-            lambda session, breathe: session.sentences.map_lines(text, name, place, breathe, off),
-            Urgency.SENTENCE,
-            view,
-        )
+
+        def work(session: Session, breathe: Breathe) -> MapLines:
+            attention = self._large_map(session, text, name, off, minuend, breathe)
+            return session.sentences.large_maps.lines(attention, (text, name, off, minuend), place, breathe)
+
+        return self._ask(work, Urgency.SENTENCE, view)
+
+    def _large_map(
+        self, session: Session, text: str, name: MapName, off: Off, minuend: Minuend | None, breathe: Breathe
+    ) -> AttentionMap:
+        """Give a map that stays on this thread, with the one that it is subtracted from beside it."""
+        sentences = session.sentences
+        if minuend is None:
+            if self._models is not None and not sentences.large_maps.holds((text, off), name):
+                self._models.other.sentences.close()  # nobody looks at a difference any more
+            return sentences.large_map(text, name, breathe, off)
+        if minuend.name is not None:
+            return sentences.large_pair(((text, off), name), ((text, off), minuend.name), breathe)
+        if off.heads:
+            return sentences.large_pair(((text, NOTHING_OFF), name), ((text, off), name), breathe)
+        return self._both(session, breathe).large_map(text, name, breathe)

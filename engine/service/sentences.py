@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.models.source import Source
-from engine.service.large_maps import LargeMaps
+from engine.service.large_maps import LargeMaps, Reading
 from engine.service.loading import collector_at_rest, torch_import
 from engine.service.whole_model import WholeModel
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, MapName
-from engine.values.lines import MapLines
 from engine.values.off import NOTHING_OFF, Off
 
 if TYPE_CHECKING:
@@ -30,20 +30,24 @@ class Sentences:
     ----------
     source : of the model, for its tokenizer.
     whole_model : the model itself, loaded when the first sentence is run.
+
+    Attributes
+    ----------
+    large_maps : those of a sentence that stay here.
     """
 
     def __init__(self, source: Source, whole_model: WholeModel) -> None:
         self._source = source
         self._outline = source.anatomy.outline
         self._whole_model = whole_model
-        self._large_maps = LargeMaps()
+        self.large_maps = LargeMaps()
         self._words: Words | None = None
 
     def read(self, text: str, breathe: Breathe, off: Off = NOTHING_OFF) -> Sentence:
         """Run the model on a sentence, so that its layers' maps can be recomputed."""
         reader = self._whole_model.reader(breathe)
         if not reader.has_read(text, off):
-            self._large_maps = LargeMaps()  # before the memory is needed for the new ones
+            self.large_maps = LargeMaps()  # before the memory is needed for the new ones
         return reader.read(text, breathe, off)
 
     def attention(
@@ -55,24 +59,27 @@ class Sentences:
             return reader.mean_over_layers(stack, breathe)
         return reader.layer_maps(Head(stack, layer), breathe)
 
-    def pooled(
-        self, text: str, name: MapName, window: MapWindow, breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> PooledMap:
-        """Give a rectangle of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.window(reader, name, window, breathe)
+    def large_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
+        """Give one map of a sentence, whose maps stay here: it is true until another one is asked for."""
+        return self._large([((text, off), name)], breathe)[0]
 
-    def whole_map(self, text: str, name: MapName, breathe: Breathe, off: Off = NOTHING_OFF) -> AttentionMap:
-        """Give one map of a long sentence, to keep."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.copy(reader, name, breathe)
+    def large_pair(
+        self, first: tuple[Reading, MapName], second: tuple[Reading, MapName], breathe: Breathe
+    ) -> AttentionMap:
+        """Give one map with another of this model beside it, likewise."""
+        return beside(*self._large([first, second], breathe))
 
-    def map_lines(
-        self, text: str, name: MapName, place: tuple[int, int], breathe: Breathe, off: Off = NOTHING_OFF
-    ) -> MapLines:
-        """Give a query's row and a key's column of one map of a sentence, whose maps stay here."""
-        reader = self._reader_of(text, name.stack, name.layer, breathe, off)
-        return self._large_maps.lines(reader, name, place, breathe)
+    def _large(self, asked: Sequence[tuple[Reading, MapName]], breathe: Breathe) -> list[AttentionMap]:
+        """Give maps that stay here, reading the sentence for those that are not there."""
+        for _, name in asked:
+            self._check(name.stack, name.layer)
+
+        def read(reading: Reading) -> MapReader:
+            reader = self._whole_model.reader(breathe)
+            reader.read(reading[0], breathe, reading[1])
+            return reader
+
+        return self.large_maps.maps(asked, read, breathe)
 
     def spell(self, text: str, breathe: Breathe) -> Sentence:
         """Tokenize a sentence as the model would read it, without the model."""
@@ -93,15 +100,31 @@ class Sentences:
 
     def close(self) -> None:
         """Let go of the maps."""
-        self._large_maps = LargeMaps()
+        self.large_maps = LargeMaps()
 
     def _reader_of(
         self, text: str, stack: str, layer: int | None, breathe: Breathe, off: Off = NOTHING_OFF
     ) -> MapReader:
         """Read a sentence, once it is clear that there are maps of what is asked for."""
+        self._check(stack, layer)
+        self.read(text, breathe, off)
+        return self._whole_model.reader(breathe)
+
+    def _check(self, stack: str, layer: int | None) -> None:
+        """Refuse what has no maps, or is not there."""
         if stack.endswith(DELTA):
             raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
         if layer is not None:
             self._outline.layer(Head(stack, layer))
-        self.read(text, breathe, off)
-        return self._whole_model.reader(breathe)
+
+
+def beside(base: AttentionMap, other: AttentionMap) -> AttentionMap:
+    """Put two maps together, of which a difference is the second less the first.
+
+    Raises
+    ------
+    EngineError : when their queries or keys are other tokens.
+    """
+    if (base.query_tokens, base.key_tokens) != (other.query_tokens, other.key_tokens):
+        raise EngineError("the maps have other tokens along their sides, so there is no difference")
+    return replace(base, other=other.weights)

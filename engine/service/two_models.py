@@ -13,7 +13,8 @@ from engine.values.heads import Head
 
 if TYPE_CHECKING:
     from engine.service.session import Session
-    from engine.values.attention import AttentionMaps, Sentence
+    from engine.values.attention import AttentionMap, AttentionMaps, Sentence
+    from engine.values.heads import MapName
     from engine.values.spectra import SpectraGroup
 
 Breathe = Callable[[], None]
@@ -45,17 +46,35 @@ class TwoModels:
         ------
         EngineError : when the layers cannot be compared, the models read other tokens, or both do not fit into memory.
         """
+        self._check(text, stack, layer, breathe)
+        own = self.session.attention(text, stack, layer, breathe)
+        theirs = self.other.attention(text, stack, layer, breathe)
+        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
+            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
+        return replace(own, other=theirs.weights)
+
+    def large_map(self, text: str, name: MapName, breathe: Breathe) -> AttentionMap:
+        """Give one map of a sentence with the other model's, of which each model keeps its own.
+
+        Raises
+        ------
+        EngineError : as `attention`.
+        """
+        self._check(text, name.stack, name.layer, breathe)
+        own = self.session.sentences.large_map(text, name, breathe)
+        theirs = self.other.sentences.large_map(text, name, breathe)
+        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
+            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
+        return replace(own, other=theirs.weights)
+
+    def _check(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> None:
+        """Refuse maps that have no difference, or do not fit into memory, before either model is loaded."""
         if layer is None:
             self.comparison.check_stack(stack)
         else:
             self.comparison.check(Head(stack, layer))
         self._check_tokens(text, breathe)
         self.session.make_room(self.other)
-        own = self.session.attention(text, stack, layer, breathe)
-        theirs = self.other.attention(text, stack, layer, breathe)
-        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
-            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
-        return replace(own, other=theirs.weights)
 
     def spectra(self, layer: Head, whole_layer: bool, distance: int | None, breathe: Breathe) -> SpectraGroup:
         """Give the other model's spectra of all heads of a layer, or of the layer as a whole, as `Session` does.

@@ -139,6 +139,10 @@ OF_TWO_MODELS = {
         f"{matrix.lower()}_distance": f"‖B − A‖/‖A‖ of {matrix}, A of this model, B of the other" for matrix in MATRICES
     },
     **{
+        f"b_{matrix.lower()}_distance": f"‖b′ − b‖/‖b‖ of the bias b_{matrix}, b of this model, b′ of the other"
+        for matrix in "QKVO"
+    },
+    **{
         f"{matrix}_{name}": f"{words} between {space} of both models"
         for matrix, space in _PROJECTIONS.items()
         for name, words in _ANGLES_OF_TWO.items()
@@ -159,7 +163,13 @@ def explain(column: str, view: str = "") -> str:
         return own
     if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
         said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
-        chance = "weights" if "_distance" in column else "subspaces of the same sizes"
+        chance = (
+            "biases"
+            if column.startswith("b_")
+            else "weights"
+            if "_distance" in column
+            else "subspaces of the same sizes"
+        )
         return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
     matrix, dot, measure = column.partition(".")
     if dot:

@@ -234,6 +234,7 @@ CHANGES = View(
         *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES)),
         *(f"{name}_change" for name in CIRCUIT_MEASURES),
         *(f"{matrix}_{name}_change" for name in RANK_COLUMNS[6:] for matrix in _CIRCUITS_FIRST),
+        *_with_chance(*(f"b_{matrix}_distance" for matrix in "qkvo")),
     ),
     has_whole_layers=True,
     options=frozenset({"layer", "head", "stack", "vs"}),

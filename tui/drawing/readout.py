@@ -35,13 +35,12 @@ def of_weight(
 def of_difference(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Name query, key, both models' weights and their difference; of a block, those of the largest difference."""
+    """Name query, key, the weights of both maps and their difference."""
     assert block.pair is not None
     query, key = block.place
     arrow = "->" if ascii_only else "→"
-    sign = "-" if block.largest < 0 else "+"
-    one, other, change = (_number(each) for each in (*block.pair, abs(block.largest)))
-    numbers = f"{one} {arrow} {other}  {sign}{change}"
+    one, other = (_number(each) for each in block.pair)
+    numbers = f"{one} {arrow} {other}  {_signed(block.largest)}"
     line = ""
     for asking, reading in (("query", "key"), ("q", "k")):
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
@@ -57,16 +56,24 @@ def of_block(
 ) -> str:
     """Give a block's largest weight, mean and sum, its queries and keys, and where the largest weight is.
 
-    Where that does not fit the words become shorter, the sum and then the mean are left out, and the tokens are cut.
+    Of a block of differences it is the one of the largest size, with the weights of both maps at its place, and no sum.
+    Where that does not fit the words become shorter, all but the largest and then the mean too are left out, and the
+    tokens are cut.
     """
     query, key = block.place
     to, arrow = ("-", "->") if ascii_only else ("–", "→")
     queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
                      for each in (block.queries, block.keys))  # fmt: skip
-    largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
+    if block.pair is None:
+        largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
+        most = f"max {largest}  mean {mean}  sum {total}"
+    else:
+        one, other = (_number(each) for each in block.pair)
+        largest, mean = _signed(block.largest), _signed(block.mean)
+        most = f"max {largest}  mean {mean}  {one} {arrow} {other}"
     line = ""
     for numbers, ranges in (
-        (f"max {largest}  mean {mean}  sum {total}", f"queries {queries}, keys {keys}"),
+        (most, f"queries {queries}, keys {keys}"),
         (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
         (f"max {largest}", f"q {queries} k {keys}"),
     ):
@@ -97,3 +104,8 @@ def _plain(token: str, ascii_only: bool) -> str:
 def _number(value: float) -> str:
     """Write a weight with four decimals, a small one with three digits and its power of ten."""
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
+
+
+def _signed(value: float) -> str:
+    """Write a difference with its sign."""
+    return f"{'-' if value < 0 else '+'}{_number(abs(value))}"

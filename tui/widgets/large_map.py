@@ -29,19 +29,22 @@ class LargeMap:
         self.key_tokens = key_tokens
         self._ask = ask
         self._asked: MapWindow | None = None
+        self._come: MapWindow | None = None
+
+    def begin(self) -> None:
+        """Ask for everything again: what is on the screen is of another map."""
+        self._asked = self._come = None
 
     def learn(self, pooled: PooledMap) -> bool:
         """Take the tokens from what has come; say whether it is of this map."""
         if pooled.name != self.name:
             return False
         self.query_tokens, self.key_tokens = pooled.query_tokens, pooled.key_tokens
+        self._come = pooled.window
         return True
 
-    def want(self, near: MapWindow, far: MapWindow, painted: PooledMap | None) -> None:
+    def want(self, near: MapWindow, far: MapWindow) -> None:
         """Ask for a window, unless a smaller one in it is there or on its way."""
-        known = [self._asked] if self._asked is not None else []
-        if painted is not None and painted.name == self.name:
-            known.append(painted.window)
-        if not any(window.covers(near) for window in known):
+        if not any(window is not None and window.covers(near) for window in (self._asked, self._come)):
             self._asked = far
             self._ask(far)

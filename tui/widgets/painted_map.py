@@ -64,6 +64,7 @@ class PaintedMap(Widget):
     def show_large(self, large: LargeMap) -> None:
         """Ask for what is to be seen of a map; what is on the screen stays until that comes."""
         self._map, self._large = None, large
+        large.begin()
         self._begin(len(large.query_tokens), len(large.key_tokens))
         self._ask()
 
@@ -190,7 +191,7 @@ class PaintedMap(Widget):
             return
         seen = self._canvas.window if pooled is not None and pooled.window.block == lens.block else None
         cells = self._cells(max(lens.block, 2))
-        self._large.want(lens.around(seen, cells, 0.5), lens.around(seen, cells, 1.0), pooled)
+        self._large.want(lens.around(seen, cells, 0.5), lens.around(seen, cells, 1.0))
 
     def on_heatmap_canvas_window_moved(self, message: HeatmapCanvas.WindowMoved) -> None:
         """Keep the whole map in view, or ask for what has come into view."""

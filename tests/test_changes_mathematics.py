@@ -1,0 +1,68 @@
+"""Distances of circuits and angles of subspaces: known by hand, and of dense matrices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from engine.mathematics import changes
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rotation(count: int) -> Tensor:
+    turned: Tensor = torch.linalg.qr(random(count, count, seed=9))[0]
+    return turned
+
+
+def test_a_circuit_whose_inner_basis_was_turned_has_not_changed_and_a_small_change_keeps_its_digits() -> None:
+    query, key, turn = random(3, 5, 40), random(3, 5, 30, seed=1), rotation(5)
+    assert float(changes.circuit_distance((query, key), (turn @ query, turn @ key)).max()) < 1e-14
+    assert float(changes.distance(query, turn @ query).min()) > 0.5
+    grown = query * (1 + 2.0**-40)
+    expected = torch.full((3,), 2.0**-40, dtype=torch.float64)
+    torch.testing.assert_close(changes.circuit_distance((query, key), (grown, key)), expected, rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize(("r", "m", "n"), [(3, 20, 30), (12, 10, 15), (6, 40, 6)])
+def test_circuit_distances_are_those_of_dense_products(r: int, m: int, n: int) -> None:
+    before, now = ((random(4, r, m, seed=seed), random(4, r, n, seed=seed + 1)) for seed in (2, 4))
+    one, other = (left.mT @ right for left, right in (before, now))
+    expected = (other - one).flatten(1).norm(dim=1) / one.flatten(1).norm(dim=1)
+    torch.testing.assert_close(changes.circuit_distance(before, now), expected, rtol=1e-12, atol=0)
+    nothing = torch.zeros_like(before[0])
+    assert changes.circuit_distance((nothing, before[1]), (nothing, now[1])).tolist() == [0.0] * 4
+    assert changes.circuit_distance((nothing, before[1]), now).tolist() == [math.inf] * 4
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-9, 1e-5, 0.3, 45.0, 60.0, 90.0])
+def test_principal_angles_are_those_that_a_plane_was_tilted_by(angle: float) -> None:
+    basis, radians = torch.linalg.qr(random(12, 12, seed=3))[0], math.radians(angle)
+    first = basis[:, :3]
+    tilted = math.cos(radians) * basis[:, 0] + math.sin(radians) * basis[:, 5]
+    second = torch.stack([tilted, basis[:, 1], basis[:, 6]], 1) @ rotation(3)
+    degrees = changes.principal_angles(first[None], second[None])[0]
+    expected = torch.tensor(sorted([angle, 0.0, 90.0]), dtype=torch.float64)
+    torch.testing.assert_close(degrees, expected, rtol=1e-6, atol=2e-13)
+    (summary,) = changes.apart(first[None], second[None])
+    assert summary is not None
+    assert summary.overlap == pytest.approx((1 + math.cos(radians) ** 2) / 3)
+    same = changes.principal_angles(first[None], first[None] @ rotation(3))
+    assert same.tolist() == [[0.0, 0.0, 0.0]]
+    smaller = changes.principal_angles(first[None], second[None, :, :1])
+    torch.testing.assert_close(smaller, changes.principal_angles(second[None, :, :1], first[None]))
+
+
+def test_random_subspaces_overlap_by_their_share_of_the_space() -> None:
+    many = changes.random_apart(24, 6, 400)
+    drawn = changes.apart(torch.linalg.qr(random(400, 24, 6))[0], torch.linalg.qr(random(400, 24, 6, seed=1))[0])
+    means = [np.mean([getattr(each, name) for each in drawn]) for name in ("smallest", "mean", "largest", "overlap")]
+    np.testing.assert_allclose(means, [many.smallest, many.mean, many.largest, many.overlap], rtol=0.02)
+    assert many.overlap == 0.25
+    assert changes.random_apart(8, 9, 2) == changes.Apart(0.0, 0.0, 0.0, 1.0)
