@@ -130,7 +130,7 @@ class ComparedMaps:
         text, off = read
 
         def waiting() -> None:
-            pane.show_message("", "computing …")
+            pane.show_message("", "computing …", is_waiting=True)
 
         sentence = await patiently(self._engine.read(text, "compare", off), waiting)
         found: dict[Head, AttentionMap | LargeMap | EngineError] = {}

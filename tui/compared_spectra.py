@@ -58,7 +58,8 @@ class ComparedSpectra:
             self._run(partial(self._fetch, unknown, front.whole_layer if wants_baseline else None), "compare spectra")
         found = [self._of(head) for head in heads]
         if not any(found):
-            pane.show_message("", self._why_not(heads))
+            why_not = self._why_not(heads)
+            pane.show_message("", why_not or "computing …", is_waiting=not why_not)
             return
         chance = f"{at_distance(self._weights.distance)}  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
@@ -77,13 +78,13 @@ class ComparedSpectra:
             return {}
 
     def _why_not(self, heads: Sequence[Head]) -> str:
-        """Say why there is nothing to draw."""
+        """Say why there will be nothing to draw; nothing where it is being worked out."""
         try:
             for head in heads:
                 self._weights.knowledge.spectra(head, self._weights.distance)
         except EngineError as error:
             return str(error)
-        return "computing …"
+        return ""
 
     def _curve(
         self,

@@ -160,7 +160,7 @@ class Tables:
                 self._sweeping, self._stopped = key, None
                 self._run(partial(self._sweep, key, pane), "sweep of heads")
         elif found is None and view.grows:
-            pane.show_message(title, "reading …")
+            pane.show_message(title, "reading …", is_waiting=True)
         elif found is None:
             self._run(partial(self._fetch, key, pane, title), "table")
         elif isinstance(found, EngineError):
@@ -223,7 +223,7 @@ class Tables:
 
         def waiting() -> None:
             if not rows:
-                pane.show_message("", "computing …")
+                pane.show_message("", "computing …", is_waiting=True)
 
         if pane.is_blank:
             waiting()
@@ -255,10 +255,13 @@ class Tables:
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment, if there is one."""
+
+        def waiting() -> None:
+            pane.show_message(title, "computing …", is_waiting=True)
+
         if pane.is_blank:
-            pane.show_message(title, "computing …")
-        asked = self._engine.table(*key, "table")
-        answer = await patiently(asked, lambda: pane.show_message(title, "computing …"))
+            waiting()
+        answer = await patiently(self._engine.table(*key, "table"), waiting)
         self._keep(key, answer)
         self.draw()
 

@@ -68,6 +68,7 @@ class TablePane(FilteredPane):
 
     def show(self, title: str, table: Table, selected: Head | None) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""
+        self.is_waiting = False
         is_new = table is not self.shown
         if is_new:
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
@@ -95,8 +96,9 @@ class TablePane(FilteredPane):
         self.awaited_row = None
         self.read_out()
 
-    def show_message(self, title: str, message: str) -> None:
-        """Say why there is no table."""
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is no table, or none yet."""
+        self.is_waiting = is_waiting
         self.shown = None
         self._set_title(title)
         self.grid.show_message(message)
