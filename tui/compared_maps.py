@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -203,7 +204,7 @@ class ComparedMaps:
 
 def _alone(attention: AttentionMap) -> AttentionMap:
     """Copy a map out of its layer's, which are then let go of."""
-    return AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, attention.weights.copy())
+    return replace(attention, weights=attention.weights.copy())
 
 
 def _without(off: Off) -> str:

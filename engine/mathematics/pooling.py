@@ -48,7 +48,7 @@ def pool(
         seen = weights[rows.start : rows.stop, first:last]
         places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32)
         return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                         seen, seen, places.reshape(*shape, 2), largest)  # fmt: skip
+                         seen, seen, places.reshape(*shape, 2), largest, None, attention.visible)  # fmt: skip
     maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty((*shape, 2), np.int32)
     starts = np.arange(0, last - first, block)
@@ -62,9 +62,8 @@ def pool(
         maxima[place] = some[queries, keys]
         places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
         means[place] = _row_of_means(some, starts)
-    return PooledMap(
-        attention.name, attention.query_tokens, attention.key_tokens, window, maxima, means, places, largest
-    )
+    return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
+                     maxima, means, places, largest, None, attention.visible)  # fmt: skip
 
 
 def _pool_differences(
@@ -87,7 +86,7 @@ def _pool_differences(
     pairs = np.stack([attention.weights[at], other[at]], axis=-1)
     return PooledMap(attention.name, attention.query_tokens, attention.key_tokens,
                      MapWindow(window.block, sizes.window.rows, sizes.window.columns, window.pooling),
-                     maxima, means, sizes.places, largest, pairs)  # fmt: skip
+                     maxima, means, sizes.places, largest, pairs, attention.visible)  # fmt: skip
 
 
 def largest_value(weights: Weights, block: int, pooling: Pooling, breathe: Callable[[], None] = _at_once) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class LargeMaps:
             return pooled
         seen = pooled.maxima.copy()  # else the next layer would be seen in it
         return PooledMap(pooled.name, pooled.query_tokens, pooled.key_tokens, pooled.window,
-                         seen, seen, pooled.places, pooled.largest)  # fmt: skip
+                         seen, seen, pooled.places, pooled.largest, None, pooled.visible)  # fmt: skip
 
     def lines(self, reader: MapReader, name: MapName, place: tuple[int, int], breathe: Breathe) -> MapLines:
         """Give the row of one query and the column of one key of a map of the sentence that was read last.
@@ -72,7 +73,7 @@ class LargeMaps:
         EngineError : when the map cannot be had, or does not fit into memory.
         """
         attention = self._map(reader, name, breathe)
-        return AttentionMap(name, attention.query_tokens, attention.key_tokens, attention.weights.copy())
+        return replace(attention, name=name, weights=attention.weights.copy())
 
     def _map(self, reader: MapReader, name: MapName, breathe: Breathe) -> AttentionMap:
         """Give one map, computing what is not there."""

@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from tui.drawing.curves import Curve
+from tui.drawing.readout import MASKED
 from tui.drawing.ticks import brief
 from tui.messages import RoomChanged
 from tui.panes.line import Line
@@ -146,7 +147,11 @@ class ComparePane(Pane):
         if self.side is Side.MAPS:
             self.values.show(
                 [
-                    HeadValue(*self.graph.line_sign(number), name.split(" ", 1)[-1], f"{each.value:.4f}")
+                    HeadValue(
+                        *self.graph.line_sign(number),
+                        name.split(" ", 1)[-1],
+                        MASKED if each.is_masked else f"{each.value:.4f}",
+                    )
                     for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
                 ]
             )
