@@ -155,7 +155,7 @@ class Tables:
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
-                pane.show(*self._partial[1:], None)
+                pane.show(*self._partial[1:], None, is_growing=True)
             if key not in (self._sweeping, self._stopped):
                 self._sweeping, self._stopped = key, None
                 self._run(partial(self._sweep, key, pane), "sweep of heads")
@@ -166,7 +166,8 @@ class Tables:
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:
-            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name)
+            is_growing = view.grows and key not in self._complete
+            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name, is_growing=is_growing)
 
     def _title(self, view: View) -> str:
         """Say what a table is of."""
