@@ -66,6 +66,7 @@ class Tables:
         self._selected: Head | None = None
         self._text: str | None = None
         self._distance: int | None = None
+        self._is_announced = False
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._trouble: dict[Key, str] = {}
@@ -83,9 +84,9 @@ class Tables:
         self._asked, self._sweeping = Query(), None
         self.draw()
 
-    def turn(self, distance: int | None) -> None:
-        """Show QK with the key so many tokens before the query, or without positions (None)."""
-        self._distance = distance
+    def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
+        """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
+        self._distance, self._is_announced = distance, is_announced
         self.draw()
 
     def measure_again(self, epsilon: float) -> None:
@@ -147,6 +148,9 @@ class Tables:
         query = self._query(view)
         if query is None:
             pane.show_message(title, f"choose {view.scope.value}")
+            return
+        if query.distance is not None and self._is_announced:
+            pane.show_waiting(title)
             return
         key = (pane.view, query)
         found = self._known.get(key)

@@ -94,6 +94,11 @@ class ComparePane(Pane):
         self.legend_line.show("")
         self.readout_line.show("")
 
+    def show_waiting(self, title: str) -> None:
+        """Say what comes next; what is drawn stays until it does."""
+        self.is_waiting = True
+        self._set_title(f"{title} computing …")
+
     def show_spectra(self, title: str, names: Sequence[str], curves: Sequence[Curve]) -> None:
         """Draw the heads' spectra; the lines of every curve are in the order of the names."""
         self._names, self._curves, self.is_waiting = tuple(names), tuple(curves), False

@@ -108,6 +108,11 @@ class TablePane(FilteredPane):
         self.explanation_line.show("")
         self.readout_line.show("")
 
+    def show_waiting(self, title: str) -> None:
+        """Say what comes next; what is drawn stays until it does."""
+        self.is_waiting = True
+        self._set_title(f"{title} computing …")
+
     @property
     def is_blank(self) -> bool:
         """Whether it was made just now, and neither a table nor a message has come."""
