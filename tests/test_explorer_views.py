@@ -132,6 +132,8 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         await pilot.press("down", "down", "right")
         assert "query 2" in shown(app.views.attention.readout_line)
         assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
+        await pilot.press("right", "right")
+        assert shown(app.views.attention.readout_line).endswith("  masked"), "the key comes after the query"
 
 
 async def test_a_goes_through_the_means(tiny_model: TinyModel) -> None:

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from engine.values.attention import AttentionMap
+from engine.mathematics.pooling import pool
+from engine.values.attention import AttentionMap, MapWindow
 from engine.values.heads import MapName
+from engine.values.visible import Visible
 from tests.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show
 from tests.painted import NASTY, good_terminal
 from tui.drawing.levels import Ink
 from tui.drawing.ramps import ramp
+from tui.drawing.readout import of_block
 from tui.widgets.heatmap import Heatmap
 
 
@@ -154,6 +157,20 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         heatmap.move_to(1, 1)
         assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap(ascii=True).readout() == ""
+        weights = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4], dtype=np.float32)
+        visible = Visible(np.zeros(4, np.int64), np.arange(4))
+        causal = AttentionMap(MapName("decoder", 0, 0), tuple("abcd"), tuple("abcd"), weights, None, visible)
+        app = await show(pilot, causal)
+        said = []
+        for cell in ((0, 1), (1, 1), (2, 1), (2, 3)):
+            app.heatmap.move_to(*cell)
+            said.append(app.heatmap.readout().split()[-1])
+        assert said == ["masked", "0.0000", "0.0000", "masked"], "a key that is seen may weigh nothing"
+    block = pool(causal, MapWindow(2, range(2), range(2))).at(0, 1)
+    assert [of_block(block, "abcd", "abcd", width) for width in (60, 20)] == [
+        "masked  queries 0–1, keys 2–3",
+        "masked  q 0–1 k 2–3",
+    ]
 
 
 async def test_the_readout_cuts_long_tokens_to_the_width_and_keeps_the_weight() -> None:

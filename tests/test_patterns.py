@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from engine.mathematics.head_labels import LABELS, label_of
 from engine.mathematics.patterns import (
-    Visible,
     attention_to,
     keys_of_interest,
     repeated_keys,
@@ -21,6 +20,7 @@ from engine.mathematics.patterns import (
     uniform_to,
     visible_keys,
 )
+from engine.values.visible import Visible
 
 TOKENS = 12
 SEEN: dict[str, Callable[[int, int], bool]] = {
@@ -51,6 +51,11 @@ def test_uniform_attention_gives_what_chance_gives(kind: str) -> None:
     maps = (mask / mask.sum(1, keepdims=True))[None].repeat(2, 0)
     visible = visible_keys(maps)
     np.testing.assert_array_equal(visible.count, mask.sum(1))
+    for query, key in np.ndindex(TOKENS - 1, TOKENS - 1):
+        assert visible.hides(range(query, query + 1), range(key, key + 1)) != mask[query, key]
+        assert (
+            visible.hides(range(query, query + 2), range(key, key + 2)) != mask[query : query + 2, key : key + 2].any()
+        )
     wide, (entropy, distance) = spread(maps, visible), uniform_spread(visible)
     np.testing.assert_allclose(wide.entropy, entropy, rtol=1e-6)
     np.testing.assert_allclose(wide.mean_distance, distance, rtol=1e-6)

@@ -19,6 +19,7 @@ from tests.monkey_hands import drawn_every, has_ended, press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
+from tui.pasting import PasteParser
 from tui.sentences_screen import SentencesScreen
 from tui.start import Start
 
@@ -130,6 +131,15 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
         await settle(pilot)
         assert app.conductor.text == "one two"
         assert app.focused is app.tree_widget
+
+
+def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
+    sent = "a\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~c"
+    for size in range(1, len(sent) + 1):
+        parser = PasteParser()
+        come = [each for at in range(0, len(sent), size) for each in parser.feed(sent[at : at + size])]
+        typed = [each.text if isinstance(each, events.Paste) else getattr(each, "key", "") for each in come]
+        assert typed == ["a", "up", "xr\ty[20", "down", "b", "zz", "c"]
 
 
 async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +14,7 @@ import pytest
 from textual.events import Key
 
 from engine.service.files import claimed_path
+from engine.service.thread import Urgency
 from engine.values.tables import Table
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
@@ -214,6 +216,24 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
         for key in ("s", "S", "a"):
             await pilot.press("e", key)
             await settle(pilot)
+        pictures = names(folder)
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        app.conductor.read("another sentence")
+        await pilot.press("P")
+        for keys, view in zip(
+            ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True
+        ):
+            await pilot.press(*keys)
+            while not app.views.active.is_waiting:
+                await pilot.pause(0.01)
+            await pilot.press("E")
+            await pilot.pause()
+            assert notice(app) == f"the {view} view shows nothing yet; nothing was written"
+        free.set()
+        await settle(pilot)
+        assert not app.views.active.is_waiting
+        assert names(folder) == pictures
     text = next(folder.glob("*-ranks.txt")).read_text(encoding="utf-8")
     assert text.splitlines() == [line.rstrip() for line in "\n".join(lines).rstrip().splitlines()]
     assert "energy rank" in text

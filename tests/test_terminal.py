@@ -185,8 +185,10 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.send("i")
         terminal.wait_for("Read it")
         since = len(terminal.output)
-        terminal.send("\x1b[200~one\ntwo three\x1b[201~")
-        terminal.wait_for("one two three", since=since)
+        terminal.send(
+            "\x1b[200~one\ntwo \x1b[31mthree\x1b[0m, \x1b]8;;http://a.b\x1b\\a \x1bOPlink\x1b]8;;\x07\x1b[201~"
+        )
+        terminal.wait_for("one two three, a OPlink", since=since)
         terminal.send("\x15")
         terminal.settle()
         terminal.send("the cat sat on the mat\rjjl")

@@ -103,11 +103,14 @@ class Actions(
     ]
 
     def action_help(self) -> None:
-        """Show the keys that work now."""
+        """Show the keys that work now; one of two models does where there are two."""
         from tui.help_screen import HelpScreen, describe_keys
 
         self.clear_notifications()
-        sections = describe_keys(self, self.screen.active_bindings.values())
+        of_two = {f"view('{view.name}')" for view in TABLES.values() if "vs" in view.needs}
+        left_out = frozenset() if self.engine.is_comparing else of_two
+        active = (each for each in self.screen.active_bindings.values() if each.binding.action not in left_out)
+        sections = describe_keys(self, active)
         self.push_screen(HelpScreen(sections, self.conductor.marks))
 
     def action_check(self) -> None:

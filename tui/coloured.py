@@ -61,7 +61,7 @@ class Coloured:
         attention = self._app.views.attention
         pooled = attention.heatmap.pooled
         if pooled is None or attention.shown_name is None:
-            pane.show_message(attention.title, attention.message)
+            pane.show_message(attention.title, attention.message, is_waiting=attention.is_waiting)
             return
         query, key = attention.heatmap.cursor
         is_one = is_of_one_text(pooled.name, pooled.query_tokens, pooled.key_tokens)

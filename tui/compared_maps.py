@@ -156,7 +156,7 @@ class ComparedMaps:
         text, off = read
 
         def waiting() -> None:
-            pane.show_message("", "computing …")
+            pane.show_message("", "computing …", is_waiting=True)
 
         sentence = await patiently(self._engine.read(text, "compare", off), waiting)
         found: dict[Head, AttentionMap | LargeMap | EngineError] = {}
@@ -246,7 +246,7 @@ def _map_of(head: Head) -> MapName:
 
 def _alone(attention: AttentionMap) -> AttentionMap:
     """Copy a map out of its layer's, which are then let go of."""
-    return AttentionMap(attention.name, attention.query_tokens, attention.key_tokens, attention.weights.copy())
+    return replace(attention, weights=attention.weights.copy())
 
 
 def _without(off: Off) -> str:

@@ -58,11 +58,19 @@ class ComparedSpectra:
             self._run(partial(self._fetch, unknown, front.whole_layer if wants_baseline else None), "compare spectra")
         found = [self._of(head) for head in heads]
         if not any(found):
-            pane.show_message("", self._why_not(heads))
+            why_not = self._why_not(heads)
+            if why_not or self._weights.distance is None:
+                pane.show_message("", why_not or "computing …", is_waiting=not why_not)
+            else:
+                self.show_waiting(pane, heads)
             return
         chance = f"{at_distance(self._weights.distance)}  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
         pane.show_spectra(f"{len(heads)} heads{chance}", names, curves)
+
+    def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
+        """Say that the heads' spectra at the distance come next."""
+        pane.show_waiting(f"{len(heads)} heads{at_distance(self._weights.distance)}")
 
     def _has(self, head: Head) -> bool:
         """Say whether the spectra of a head's layer are known, with QK at the distance if it is shown at one."""
@@ -77,13 +85,13 @@ class ComparedSpectra:
             return {}
 
     def _why_not(self, heads: Sequence[Head]) -> str:
-        """Say why there is nothing to draw."""
+        """Say why there will be nothing to draw; nothing where it is being worked out."""
         try:
             for head in heads:
                 self._weights.knowledge.spectra(head, self._weights.distance)
         except EngineError as error:
             return str(error)
-        return "computing …"
+        return ""
 
     def _curve(
         self,

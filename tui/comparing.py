@@ -139,6 +139,14 @@ class Comparing:
         if (heads := views.in_view(HeadsPane)) is not None and heads.maps.size:
             self._heads.draw(heads, self._selected, self._text, self._off)
 
+    def announce(self, distance: int | None) -> None:
+        """Say where QK will be turned, and ask for nothing yet; None takes that back."""
+        pane = self._app.views.in_view(ComparePane)
+        if distance is None:
+            self.draw()
+        elif pane is not None and pane.side is Side.SPECTRA and self.pins.heads:
+            self._spectra.show_waiting(pane, self.pins.beside(self._selected))
+
     def _draw_compared(self, pane: ComparePane) -> None:
         """Draw the pinned heads and the selected one: their spectra, their maps or a difference."""
         heads = self.pins.beside(self._selected)

@@ -65,6 +65,8 @@ class Distance:
         """Say in the titles at once where it will be turned; None takes that back."""
         self._wanted = distance
         self._weights.announce(distance)
+        self._tables.turn(distance, is_announced=distance is not None)
+        self._comparing.announce(distance)
 
     def step(self, step: int) -> None:
         """Move the key away from the query, or nearer, where QK is shown at a distance."""

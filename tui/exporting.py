@@ -107,7 +107,13 @@ class Exporting:
         ------
         EngineError : when there is nothing to write, or no folder.
         """
+        self._refuse_unfinished(choice)
         return unused_path(self._stem(choice.what), choice.ending, self.folder)
+
+    def _refuse_unfinished(self, choice: Choice) -> None:
+        """Raise where a picture would show that something is being worked out, and nothing of it."""
+        if choice.what.is_picture and choice.what is not What.SCREEN and self._app.views.active.is_waiting:
+            raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
     @property
     def _asked(self) -> Asking:
@@ -168,6 +174,7 @@ class Exporting:
             await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         self.writing.refuse_a_second()
         choice = self.fitting(choice)
+        self._refuse_unfinished(choice)
         self.choice = choice
         path = path or self.suggest(choice)
         if choice.what.is_table and choice.format != "npz":

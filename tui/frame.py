@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
 from textual.binding import Binding
+from textual.driver import Driver
 from textual.errors import NoWidget
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
@@ -20,6 +23,7 @@ from engine.service.log import note
 from tui.key_line import KeyLine
 from tui.line_filters import AsciiOnly, Colourless
 from tui.painting import Painted, Repaint
+from tui.pasting import PasteParser
 from tui.themes import ANSI, OWN, usual_theme
 
 WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
@@ -67,6 +71,14 @@ class Frame(App[None]):
         """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
         usual = usual_theme(self.console.color_system, no_color=self.no_color)
         self.theme = ANSI if self.no_color else name or usual
+
+    def get_driver_class(self) -> type[Driver]:
+        """Choose what reads keys; it reads them by a parser of its module, whose place ours takes."""
+        driver = super().get_driver_class()
+        module = sys.modules[driver.__module__]
+        if hasattr(module, XTermParser.__name__):
+            setattr(module, XTermParser.__name__, PasteParser)
+        return driver
 
     def draw_ascii_only(self) -> None:
         """Send nothing but ASCII from now on."""

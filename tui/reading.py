@@ -176,7 +176,7 @@ class Reading:
             how = f"press {key_of(self._pane.app, 'app.sentence')} and type a sentence"
             self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))))
         elif self._sentence is None:
-            self._pane.show_message(title, self._waiting())
+            self._pane.show_message(title, self._waiting(), is_waiting=True)
         elif isinstance(self._sentence, EngineError):
             self._pane.show_message(title, str(self._sentence))
         else:
@@ -254,7 +254,7 @@ class Reading:
             asked = engine.differences(text, stack, layer, "maps", off)
         else:
             asked = engine.attention(text, stack, layer, "maps", off)
-        answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …"))
+        answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …", is_waiting=True))
         if (text, off, is_difference) == (self._text, self._off, self._is_difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

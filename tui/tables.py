@@ -66,6 +66,7 @@ class Tables:
         self._selected: Head | None = None
         self._text: str | None = None
         self._distance: int | None = None
+        self._is_announced = False
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._trouble: dict[Key, str] = {}
@@ -83,9 +84,9 @@ class Tables:
         self._asked, self._sweeping = Query(), None
         self.draw()
 
-    def turn(self, distance: int | None) -> None:
-        """Show QK with the key so many tokens before the query, or without positions (None)."""
-        self._distance = distance
+    def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
+        """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
+        self._distance, self._is_announced = distance, is_announced
         self.draw()
 
     def measure_again(self, epsilon: float) -> None:
@@ -148,6 +149,9 @@ class Tables:
         if query is None:
             pane.show_message(title, f"choose {view.scope.value}")
             return
+        if query.distance is not None and self._is_announced:
+            pane.show_waiting(title)
+            return
         key = (pane.view, query)
         found = self._known.get(key)
         if view.grows and key != self._following and (found is None or key not in self._complete):
@@ -155,18 +159,19 @@ class Tables:
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
-                pane.show(*self._partial[1:], None)
+                pane.show(*self._partial[1:], None, is_growing=True)
             if key not in (self._sweeping, self._stopped):
                 self._sweeping, self._stopped = key, None
                 self._run(partial(self._sweep, key, pane), "sweep of heads")
         elif found is None and view.grows:
-            pane.show_message(title, "reading …")
+            pane.show_message(title, "reading …", is_waiting=True)
         elif found is None:
             self._run(partial(self._fetch, key, pane, title), "table")
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:
-            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name)
+            is_growing = view.grows and key not in self._complete
+            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name, is_growing=is_growing)
 
     def _title(self, view: View) -> str:
         """Say what a table is of."""
@@ -223,7 +228,7 @@ class Tables:
 
         def waiting() -> None:
             if not rows:
-                pane.show_message("", "computing …")
+                pane.show_message("", "computing …", is_waiting=True)
 
         if pane.is_blank:
             waiting()
@@ -255,10 +260,13 @@ class Tables:
 
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment, if there is one."""
+
+        def waiting() -> None:
+            pane.show_message(title, "computing …", is_waiting=True)
+
         if pane.is_blank:
-            pane.show_message(title, "computing …")
-        asked = self._engine.table(*key, "table")
-        answer = await patiently(asked, lambda: pane.show_message(title, "computing …"))
+            waiting()
+        answer = await patiently(self._engine.table(*key, "table"), waiting)
         self._keep(key, answer)
         self.draw()
 

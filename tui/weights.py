@@ -234,7 +234,7 @@ class Weights:
         if spectra is None and self.distance is not None:
             pane.show_waiting(title)
         elif spectra is None:
-            pane.show_message(title, "computing …")
+            pane.show_message(title, "computing …", is_waiting=True)
         else:
             other = None
             if self.other is not None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.values.visible import Places, Visible
+
 Weights = NDArray[np.float32]
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 BLOCK = 2**22
 """Weights that are made float64 at once."""
@@ -27,34 +28,6 @@ NOWHERE = -1
 
 def _at_once() -> None:
     """Work without looking for anything more urgent."""
-
-
-@dataclass(frozen=True)
-class Visible:
-    """The keys that each query sees: all from its first to its last.
-
-    Attributes
-    ----------
-    first, last : (queries,) positions; a query that sees nothing has its last before its first.
-    """
-
-    first: Places
-    last: Places
-
-    @property
-    def count(self) -> Places:
-        """How many keys each query sees, (queries,)."""
-        count: Places = np.maximum(self.last - self.first + 1, 0)
-        return count
-
-    @property
-    def has_choice(self) -> NDArray[np.bool_]:
-        """Whether a query sees more than one key, (queries,)."""
-        return self.count > 1
-
-    def holds(self, keys: Places) -> NDArray[np.bool_]:
-        """Say of each query whether it has a choice and sees a key, (queries,)."""
-        return self.has_choice & (keys >= self.first) & (keys <= self.last)
 
 
 def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Visible:

@@ -49,7 +49,7 @@ def pool(
         seen = _values(weights, other, slice(rows.start, rows.stop), slice(first, last))
         places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32).reshape(*shape, 2)
         return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                         seen, seen, places, largest, _pairs(weights, other, places))  # fmt: skip
+                         seen, seen, places, largest, _pairs(weights, other, places), attention.visible)  # fmt: skip
     maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty((*shape, 2), np.int32)
     starts = np.arange(0, last - first, block)
@@ -65,7 +65,7 @@ def pool(
         places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
         means[place] = _row_of_means(some, starts)
     return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                     maxima, means, places, largest, _pairs(weights, other, places))  # fmt: skip
+                     maxima, means, places, largest, _pairs(weights, other, places), attention.visible)  # fmt: skip
 
 
 def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice) -> Weights:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.mathematics.patterns import visible_keys
 from engine.models.gathering import Gathering
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
@@ -201,4 +202,6 @@ class MapReader(ABC):
             breathe()
             queries, keys = reading.gather(layer, gathering, breathe)
         assert reading._sentence is not None  # else nothing would have been gathered
-        return AttentionMaps(reading._sentence, layers[0].stack, number, queries, keys, gathering.mean())
+        weights = gathering.mean()
+        visible = visible_keys(weights, breathe)
+        return AttentionMaps(reading._sentence, layers[0].stack, number, queries, keys, weights, visible=visible)

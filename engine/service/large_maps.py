@@ -110,7 +110,7 @@ class LargeMaps:
             return pooled
         seen = pooled.maxima.copy()  # else the next layer would be seen in it
         return PooledMap(pooled.name, pooled.query_tokens, pooled.key_tokens, pooled.window,
-                         seen, seen, pooled.places, pooled.largest)  # fmt: skip
+                         seen, seen, pooled.places, pooled.largest, None, pooled.visible)  # fmt: skip
 
     def lines(self, attention: AttentionMap, known_as: Hashable, place: tuple[int, int], breathe: Breathe) -> MapLines:
         """Give the row of one query and the column of one key of a map, or of the difference of two.

@@ -172,7 +172,7 @@ def _measure(maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]], bre
     """
     weights = maps.weights
     _, queries, keys = weights.shape
-    visible = visible_keys(weights, breathe)
+    visible = maps.visible or visible_keys(weights, breathe)
     wide = spread(weights, visible, breathe)
     entropy, distance = uniform_spread(visible)
     own, chance = {"entropy": wide.entropy, "to_none": wide.to_none}, {"entropy": entropy}

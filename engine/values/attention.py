@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.heads import MapName
+from engine.values.visible import Visible
 
 Pooling = Literal["max", "mean"]
 """Which weight stands for a block of them."""
@@ -85,6 +86,7 @@ class AttentionMaps:
     weights : (heads, queries, keys) float32 probabilities; each row sums to one, less what goes to a sink.
     is_rollout : whether it is the stack's rollout instead, in the place of one head.
     other : the same of a second model, where two are compared.
+    visible : the keys that the layer's mask lets each query see; of a mean, that of any layer. None where it has none.
     chance : (queries, keys) what a rollout is when every query looks at all keys it sees alike.
     """
 
@@ -96,6 +98,7 @@ class AttentionMaps:
     weights: NDArray[np.float32]
     is_rollout: bool = False
     other: NDArray[np.float32] | None = None
+    visible: Visible | None = None
     chance: NDArray[np.float32] | None = None
 
     def select(self, head: int | None) -> AttentionMap:
@@ -106,7 +109,7 @@ class AttentionMaps:
             for maps in (self.weights, self.other)
         )
         assert weights is not None  # only the other model's may be missing
-        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other, self.chance)
+        return AttentionMap(name, self.query_tokens, self.key_tokens, weights, other, self.visible, self.chance)
 
 
 def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -128,6 +131,7 @@ class AttentionMap:
     query_tokens, key_tokens : the texts along both axes.
     weights : (queries, keys) float32.
     other : the same of a second model, where two are compared: what is drawn then is ``other − weights``.
+    visible : the keys that the mask lets each query see; None where that is not known.
     chance : (queries, keys) what chance gives for a rollout.
     """
 
@@ -136,6 +140,7 @@ class AttentionMap:
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     other: NDArray[np.float32] | None = None
+    visible: Visible | None = None
     chance: NDArray[np.float32] | None = None
 
 
@@ -185,6 +190,7 @@ class PooledMap:
     largest : the largest of all values of the whole map, pooled as the window says, that are finite.
     pairs : (rows, columns, 2) the weights at ``places`` in two models, where the map is of differences, the second less
         the first. Then ``maxima`` are the differences that are largest in size, and so is ``largest``.
+    visible : the keys that the mask lets each query of the whole map see; None where that is not known.
     """
 
     name: MapName
@@ -196,6 +202,7 @@ class PooledMap:
     places: NDArray[np.int32]
     largest: float
     pairs: NDArray[np.float32] | None = None
+    visible: Visible | None = None
 
     @property
     def is_signed(self) -> bool:
@@ -220,7 +227,10 @@ class PooledMap:
         )
         query, key = (int(place) for place in self.places[inside])
         pair = None if self.pairs is None else (float(self.pairs[inside][0]), float(self.pairs[inside][1]))
-        return PooledBlock(queries, keys, float(self.maxima[inside]), (query, key), float(self.means[inside]), pair)
+        largest = float(self.maxima[inside])
+        is_zero = not largest and not any(pair or ())  # what the mask was not seen to hide is a number all the same
+        is_masked = is_zero and self.visible is not None and self.visible.hides(queries, keys)
+        return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +244,7 @@ class PooledBlock:
     place : query and key of the largest.
     mean : of its weights.
     pair : the two models' weights at that place, where these are differences.
+    is_masked : whether the mask hides all its keys from all its queries.
     """
 
     queries: range
@@ -242,6 +253,7 @@ class PooledBlock:
     place: tuple[int, int]
     mean: float
     pair: tuple[float, float] | None = None
+    is_masked: bool = False
 
     @property
     def total(self) -> float:

@@ -12,6 +12,9 @@ from tui.drawing.text import fit, harmless, in_ascii
 _SHORTEST_TOKEN = 4
 """Cells that a token is left, if it has as many."""
 
+MASKED = "masked"
+"""In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
+
 
 def of_weight(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
@@ -21,7 +24,7 @@ def of_weight(
     Where it does not fit then either, the words become shorter, and at last the weight stands before bare numbers.
     """
     query, key = block.place
-    number = _number(block.largest)
+    number = MASKED if block.is_masked else _number(block.largest)
     arrow = "->" if ascii_only else "→"
     for asking, reading in (("query", "key"), ("q", "k")):
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {number}')
@@ -40,7 +43,7 @@ def of_difference(
     query, key = block.place
     arrow = "->" if ascii_only else "→"
     one, other = (_number(each) for each in block.pair)
-    numbers = f"{one} {arrow} {other}  {_signed(block.largest)}"
+    numbers = MASKED if block.is_masked else f"{one} {arrow} {other}  {_signed(block.largest)}"
     line = ""
     for asking, reading in (("query", "key"), ("q", "k")):
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
@@ -64,6 +67,9 @@ def of_block(
     to, arrow = ("-", "->") if ascii_only else ("–", "→")
     queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
                      for each in (block.queries, block.keys))  # fmt: skip
+    if block.is_masked:
+        line = f"{MASKED}  queries {queries}, keys {keys}"
+        return line if cell_len(line) <= width else f"{MASKED}  q {queries} k {keys}"
     if block.pair is None:
         largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
         most = f"max {largest}  mean {mean}  sum {total}"

@@ -84,7 +84,7 @@ class AttentionPane(Pane):
     def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
         self.shown, self.shown_name = maps.select(name.head), name
-        self._message = ""
+        self._message, self.is_waiting = "", False
         self._set_title(title, maps.sentence.notice)
         self.heatmap.show(map_with_parts(self.shown, maps.sentence, ascii_only=self._ascii_only))
         self._refresh_lines()
@@ -97,15 +97,16 @@ class AttentionPane(Pane):
     def receive(self, pooled: PooledMap, sentence: Sentence, title: str) -> None:
         """Draw what has come of a long sentence's map."""
         self.shown_name = pooled.name
-        self._message = ""
+        self._message, self.is_waiting = "", False
         self._set_title(
             title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
         )
         self.heatmap.receive(map_with_parts(pooled, sentence, ascii_only=self._ascii_only))
         self._refresh_lines()
 
-    def show_message(self, title: str, message: str) -> None:
-        """Say why there is no map."""
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is no map, or none yet."""
+        self.is_waiting = is_waiting
         self.shown = self.shown_name = None
         self._set_title(title, "")
         if message == self._message:
@@ -118,6 +119,7 @@ class AttentionPane(Pane):
 
     def show_waiting(self, title: str) -> None:
         """Say that a long sentence's map is computed; it is still drawn when it comes."""
+        self.is_waiting = True
         self.shown_name = None
         self._set_title(title, "")
         self.heatmap.wait("computing …")

@@ -10,6 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from tui.drawing.curves import Curve
+from tui.drawing.readout import MASKED
 from tui.drawing.ticks import brief
 from tui.messages import RoomChanged
 from tui.panes.line import Line
@@ -70,8 +71,7 @@ class ComparePane(Pane):
         is_graph = side is Side.SPECTRA
         self.graph.display, self.maps.display, self.legend_line.display = is_graph, not is_graph, not is_graph
         self.values.display = side is not Side.DIFFERENCE
-        self.is_of_sentence = not is_graph
-        self.is_of_sentence = not is_graph
+        self.is_of_sentence, self.is_waiting = not is_graph, True
         if self.is_mounted:
             self._set_title("")
             if self.has_focus_within:
@@ -81,8 +81,9 @@ class ComparePane(Pane):
         """Put the focus on what is shown."""
         self.screen.set_focus(self.graph if self.side is Side.SPECTRA else self.maps.leading)
 
-    def show_message(self, title: str, message: str) -> None:
-        """Say why there is nothing to compare."""
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is nothing to compare, or nothing yet."""
+        self.is_waiting = is_waiting
         self._names, self._curves = (), ()
         self._set_title(title)
         if self.side is Side.SPECTRA:
@@ -93,16 +94,21 @@ class ComparePane(Pane):
         self.legend_line.show("")
         self.readout_line.show("")
 
+    def show_waiting(self, title: str) -> None:
+        """Say what comes next; what is drawn stays until it does."""
+        self.is_waiting = True
+        self._set_title(f"{title} computing …")
+
     def show_spectra(self, title: str, names: Sequence[str], curves: Sequence[Curve]) -> None:
         """Draw the heads' spectra; the lines of every curve are in the order of the names."""
-        self._names, self._curves = tuple(names), tuple(curves)
+        self._names, self._curves, self.is_waiting = tuple(names), tuple(curves), False
         self._set_title(title)
         self.graph.show(curves)
         self._read_out_spectra()
 
     def show_maps(self, title: str, maps: Sequence[Titled]) -> None:
         """Draw the heads' maps, or a difference."""
-        self._names, self._curves = tuple(each.title.plain for each in maps), ()
+        self._names, self._curves, self.is_waiting = tuple(each.title.plain for each in maps), (), False
         self._set_title(title)
         self.maps.show(maps)
         self._read_out_maps()
@@ -146,7 +152,11 @@ class ComparePane(Pane):
         if self.side is Side.MAPS:
             self.values.show(
                 [
-                    HeadValue(*self.graph.line_sign(number), name.split(" ", 1)[-1], f"{each.value:.4f}")
+                    HeadValue(
+                        *self.graph.line_sign(number),
+                        name.split(" ", 1)[-1],
+                        MASKED if each.is_masked else f"{each.value:.4f}",
+                    )
                     for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
                 ]
             )

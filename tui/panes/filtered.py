@@ -25,6 +25,10 @@ class FilteredPane(Pane):
     ----------
     columns : that a filter can name.
     explanation_line : where it is said how far the filter goes.
+
+    Attributes
+    ----------
+    is_growing : whether rows, or cells of them, are still to come.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -42,6 +46,12 @@ class FilteredPane(Pane):
         self._filter = parse_filter("", ())
         self._applied = self._filter
         self._title = Text()
+        self.is_growing = False
+
+    @property
+    def _so_far(self) -> str:
+        """What is said behind a number of rows that is not the last one."""
+        return " so far" if self.is_growing else ""
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -71,7 +81,7 @@ class FilteredPane(Pane):
         left, rows = self.counts
         if self.narrowing is not None and rows:
             gap = "" if line.plain.endswith(" ") else "  "
-            line.append(f"{gap}{left} of {rows}  {harmless(self._filter.text.strip())}")
+            line.append(f"{gap}{left} of {rows}{self._so_far}  {harmless(self._filter.text.strip())}")
         self.title_line.show(line)
 
     @property
@@ -90,6 +100,8 @@ class FilteredPane(Pane):
         self.set_title(self._title)
         if self.filter_input.display and self.filter_input.value == self._filter.text:
             self._say_count()
+        elif not self.filter_input.display:
+            self._say_that_none_fits()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the filter line have its own key and the table its own."""
@@ -138,7 +150,7 @@ class FilteredPane(Pane):
         if not left:
             self.readout_line.show("")
         self.explanation_line.show(
-            f"{left} of {rows} rows" if self.filter_input.value
+            f"{left} of {rows} rows{self._so_far}" if self.filter_input.value
             else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
         )  # fmt: skip
 
@@ -166,8 +178,12 @@ class FilteredPane(Pane):
         self.filter_input.display = False
         self.filter_input.value = self._filter.text
         self.read_out()
+        self._say_that_none_fits()
+
+    def _say_that_none_fits(self) -> None:
+        """Say what to do where the filter leaves no row."""
         if self.narrowing is not None and not self.counts[0]:
             again, everything = key_of(self.app, "table.filter"), key_of(self.app, "filter.clear")
             self.explanation_line.show(
-                f"no row fits; {again} changes the filter, and {everything} there shows all rows"
+                f"no row fits{self._so_far}; {again} changes the filter, and {everything} there shows all rows"
             )

@@ -44,7 +44,7 @@ class HeadsPane(Pane):
 
     def show(self, layer: Head, title: str, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap]) -> None:
         """Draw the maps of a layer that have come so far."""
-        self.of_layer = layer
+        self.of_layer, self.is_waiting = layer, False
         self._set_title(title)
         self.maps.show(tiles, names, maps)
         self._read_out()
@@ -52,11 +52,11 @@ class HeadsPane(Pane):
     def show_waiting(self, layer: Head, title: str, heads: int) -> None:
         """Say that the maps of a layer's heads are to come."""
         self.show_message(title, "computing …", heads)
-        self.of_layer = layer
+        self.of_layer, self.is_waiting = layer, True
 
     def show_message(self, title: str, message: str, heads: int = 0) -> None:
         """Say why there are no maps, of how many heads."""
-        self.of_layer = None
+        self.of_layer, self.is_waiting = None, False
         self._set_title(title)
         self.maps.show_message(message, heads)
         self.legend_line.show("")

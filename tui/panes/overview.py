@@ -123,7 +123,7 @@ class OverviewPane(Pane):
 
     def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
         """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
-        self.shown, self.scale = shown, scale
+        self.shown, self.scale, self.is_waiting = shown, scale, not shown.known and not trouble
         self._title = title
         self._write_title()
         self.map.show(shown, scale)

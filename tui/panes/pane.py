@@ -16,6 +16,7 @@ class Pane(Vertical):
     has_scale : whether it draws on a scale that can be changed.
     is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
     is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
+    is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place.
     """
 
     view = ""
@@ -25,6 +26,7 @@ class Pane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
+        self.is_waiting = True
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 

@@ -98,6 +98,7 @@ class RanksPane(FilteredPane):
         selected : the line of the cursor.
         """
         self._all_names, self._rows, self._measure, self._selected = tuple(names), rows, measure, selected
+        self.is_waiting = not rows
         self.narrow()
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))

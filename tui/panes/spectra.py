@@ -62,7 +62,7 @@ class SpectraPane(Pane):
         other: Beside | None = None,
     ) -> None:
         """Draw spectra by matrix, with what chance gives and with another model's where those are known."""
-        self._other, self._epsilon = other, epsilon
+        self._other, self._epsilon, self.is_waiting = other, epsilon, False
         self._set_title(name)
         self.graph.show(
             [
@@ -87,11 +87,12 @@ class SpectraPane(Pane):
 
     def show_waiting(self, name: str) -> None:
         """Say what comes next; what is drawn stays until it does."""
+        self.is_waiting = True
         self._set_title(f"{name} computing …")
 
-    def show_message(self, name: str, message: str) -> None:
-        """Say why there is nothing to draw."""
-        self._epsilon = None
+    def show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is nothing to draw, or nothing yet."""
+        self._epsilon, self.is_waiting = None, is_waiting
         self._set_title(name)
         self.graph.show_message(message)
         self.readout_line.show("")

@@ -66,8 +66,10 @@ class TablePane(FilteredPane):
         """Put the focus on the table."""
         self.screen.set_focus(self.grid)
 
-    def show(self, title: str, table: Table, selected: Head | None) -> None:
+    def show(self, title: str, table: Table, selected: Head | None, *, is_growing: bool = False) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""
+        has_grown = self.is_growing and not is_growing
+        self.is_waiting, self.is_growing = False, is_growing
         is_new = table is not self.shown
         if is_new:
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
@@ -94,14 +96,22 @@ class TablePane(FilteredPane):
         self.grid.go_to(self.awaited_row)
         self.awaited_row = None
         self.read_out()
+        if has_grown:
+            self.say_counts()
 
-    def show_message(self, title: str, message: str) -> None:
-        """Say why there is no table."""
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is no table, or none yet."""
+        self.is_waiting = is_waiting
         self.shown = None
         self._set_title(title)
         self.grid.show_message(message)
         self.explanation_line.show("")
         self.readout_line.show("")
+
+    def show_waiting(self, title: str) -> None:
+        """Say what comes next; what is drawn stays until it does."""
+        self.is_waiting = True
+        self._set_title(f"{title} computing …")
 
     @property
     def is_blank(self) -> bool:

@@ -101,7 +101,7 @@ class TextPane(Pane):
         title : of the map.
         scale, ink, styles : as the map is drawn.
         """
-        self.shown, self._spellings = lines, spellings
+        self.shown, self._spellings, self.is_waiting = lines, spellings, False
         self.title_line.show(Text.assemble(("text ", "bold"), title))
         cells = signed_cells(ink) if lines.is_signed else ink.cells
         cursors = (lines.query, lines.query) if lines.is_of_one_text else (lines.query, lines.key)
@@ -116,9 +116,9 @@ class TextPane(Pane):
         self._share()
         self._say()
 
-    def show_message(self, title: str, message: str) -> None:
-        """Say why there is no text."""
-        self.shown = None
+    def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there is no text, or none yet."""
+        self.shown, self.is_waiting = None, is_waiting
         self.title_line.show(Text.assemble(("text ", "bold"), title))
         self.keys.clear()
         self.queries.clear()

@@ -173,6 +173,12 @@ class Heatmap(PaintedMap, can_focus=True):
             return float("nan")
         return float(pooled.values[cell[0] - pooled.window.rows.start, cell[1] - pooled.window.columns.start])
 
+    @property
+    def is_masked(self) -> bool:
+        """Whether the mask hides all keys of the cell under the cursor from all its queries."""
+        pooled, cell = self.pooled, self._cell
+        return pooled is not None and pooled.holds(*cell) and pooled.at(*cell).is_masked
+
     def _tell(self) -> None:
         """Tell whoever listens where the cursor is."""
         self.post_message(self.CursorMoved(self, *self.cursor, self.value))
