@@ -18,7 +18,7 @@ from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
 from engine.values.model import LayerOutline
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.halves import half_cells
+from tui.drawing.halves import Halves
 from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
@@ -63,6 +63,8 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         self.cursor = (0, 0)
         self._laid_out_for: object = None
         self._most_lines = 0
+        self._halves_for: object = None
+        self._halves_made = Halves(1, {}, {})
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -233,9 +235,16 @@ class HeadMapCanvas(Scrolled, can_focus=False):
             yield from merged_cells(first, self.glyphs, self.level_styles, others)
             return
         (below,) = second or [np.full_like(first, _OUTSIDE)]
-        colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
-        colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
-        yield from half_cells(first, below, grid.width, colours, others)
+        yield from self._halves(others).cells(first, below)
+
+    def _halves(self, others: Mapping[int, tuple[str, Style]]) -> Halves:
+        """Give what writes halves of lines, the same until they look otherwise."""
+        looks = self.level_styles, others
+        if self._halves_for != looks:
+            colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
+            colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
+            self._halves_for, self._halves_made = looks, Halves(len(others[CURSOR][0]), colours, others)
+        return self._halves_made
 
     def _levels_with_cursor(self, row: int) -> NDArray[np.uint8]:
         """Give the levels of a layer's cells, the cursor in place of one if it is there."""
