@@ -27,10 +27,10 @@ def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
 
 def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     """Make values of which so many are known."""
-    heads = tuple(head for layer in model for head in layer.head_names())
-    values = np.random.default_rng(0).normal(size=len(heads)) ** 2
+    order = {head: place for place, head in enumerate(head for layer in model for head in layer.head_names())}
+    values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
-    return MeasureMap("ov.stable_rank", heads, cells)
+    return MeasureMap("ov.stable_rank", order, cells)
 
 
 class MapApp(PaintedApp):
@@ -166,8 +166,8 @@ def test_every_value_is_in_one_bar_of_the_histogram() -> None:
 
 
 def test_places_count_down_from_the_largest() -> None:
-    heads = tuple(Head("decoder", 0, number) for number in range(5))
-    drawn = MeasureMap("ov.energy_rank", heads, (3, 9, 3, None, ""))
+    order = {Head("decoder", 0, number): number for number in range(5)}
+    drawn = MeasureMap("ov.energy_rank", order, (3, 9, 3, None, ""))
     assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
     assert drawn.numbers == 3
     assert drawn.known == 4

@@ -190,7 +190,7 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         """Compute the levels of all cells, (layers, heads of the widest)."""
         if self.grid is None:
             return np.zeros((0, 0), dtype=np.uint8)
-        found = np.full(len(shown.heads), ABSENT, dtype=np.uint8)
+        found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
         if scale is not None:
             found = scale.levels(shown.values, self.ink, len(self.glyphs))
         kinds = np.array(
