@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from textual.app import ComposeResult
@@ -25,10 +27,10 @@ def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
 
 def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     """Make values of which so many are known."""
-    heads = tuple(head for layer in model for head in layer.head_names())
-    values = np.random.default_rng(0).normal(size=len(heads)) ** 2
+    order = {head: place for place, head in enumerate(head for layer in model for head in layer.head_names())}
+    values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
-    return MeasureMap("ov.stable_rank", heads, cells)
+    return MeasureMap("ov.stable_rank", order, cells)
 
 
 class MapApp(PaintedApp):
@@ -104,6 +106,49 @@ def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
     assert (one.width, one.height, one.header(0)) == (4, 2, ("0   ", range(1)))
 
 
+def test_layers_share_lines_within_their_stack_alone() -> None:
+    model = (*layers(3, 4), *(replace(layer, stack="cross") for layer in layers(2, 4)))
+    grid = lay_out_heads(model, 57, 4, is_narrow_told=True, is_halved=True)
+    assert [line.rows for line in grid.lines] == [(), (0, 1), (2,), (), (3, 4)]
+    assert [grid.top(row) for row in range(5)] == [1, 1, 2, 4, 4]
+
+
+async def test_each_half_of_a_line_has_the_colour_of_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    model = layers(25, 12)
+    async with MapApp().run_test(size=(58, 16)) as pilot:
+        app = pilot.app
+        assert isinstance(app, MapApp)
+        app.map.open(model)
+        shown = random_map(model, 200)
+        scale = scale_of(shown.finite, "linear", False)
+        assert scale is not None
+        app.map.show(shown, scale)
+        app.map.put(5, 3)
+        await pilot.pause()
+        grid, styles = app.map.grid, app.map.level_styles
+        assert grid is not None
+        assert [line.rows for line in grid.lines] == [*((row, row + 1) for row in range(0, 24, 2)), (24,)]
+        colours: list[str] = []
+        for cell, level in zip(shown.cells, scale.levels(shown.values, app.map.ink, len(styles)), strict=True):
+            colours.append("" if cell is None else str(styles[level].bgcolor))
+        colours[5 * 12 + 3] = str(app.map.get_component_rich_style("overview--cursor").color)
+        for line in range(12):
+            for column in range(12):
+                (segment,) = app.map.render_line(1 + line).crop(
+                    grid.gutter + column * grid.width, grid.gutter + column * grid.width + 1
+                )
+                assert segment.style is not None
+                ink, ground = str(segment.style.color), str(segment.style.bgcolor)
+                halves = {"▀": (ink, ground), "▄": (ground, ink), " ": (ground, ground)}.get(segment.text, ("", ""))
+                for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
+                    assert colours[row * 12 + column] in (half, "")
+        place = (grid.gutter + 7 * grid.width, 1 + 4)
+        for expected in ((8, 7), (9, 7)):
+            await pilot.click(app.map, offset=place)
+            assert app.map.cursor == expected
+
+
 def test_every_value_is_in_one_bar_of_the_histogram() -> None:
     generator = np.random.default_rng(0)
     for values in (np.array([3.0, 3.0, 7.0]), generator.normal(size=500) ** 2, np.array([5.0])):
@@ -121,8 +166,8 @@ def test_every_value_is_in_one_bar_of_the_histogram() -> None:
 
 
 def test_places_count_down_from_the_largest() -> None:
-    heads = tuple(Head("decoder", 0, number) for number in range(5))
-    drawn = MeasureMap("ov.energy_rank", heads, (3, 9, 3, None, ""))
+    order = {Head("decoder", 0, number): number for number in range(5)}
+    drawn = MeasureMap("ov.energy_rank", order, (3, 9, 3, None, ""))
     assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
     assert drawn.numbers == 3
     assert drawn.known == 4

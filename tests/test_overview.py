@@ -36,7 +36,7 @@ def on_map(app: Explorer) -> dict[Head, Cell | None]:
     """Give what the overview draws."""
     drawn = app.views.overview.shown
     assert drawn is not None
-    return dict(zip(drawn.heads, drawn.cells, strict=True))
+    return dict(zip(drawn.order, drawn.cells, strict=True))
 
 
 def readout(app: Explorer) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.tabulate import rank_cells
@@ -99,7 +100,6 @@ class Overview:
         self._report = report
         self._go_to = go_to
         self._weights: Weights | None = None
-        self._heads: tuple[Head, ...] = ()
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
@@ -120,10 +120,10 @@ class Overview:
         """Show the heads of a model that has just been opened."""
         self._weights = weights
         weights.noticed = self.learn
-        self._heads = tuple(head for layer in outline.layers for head in layer.head_names())
         self._layers = tuple(layer.name for layer in outline.layers)
-        self._places = {head: place for place, head in enumerate(self._heads)}
-        self._ranks = [None] * len(self._heads)
+        heads = chain.from_iterable(layer.head_names() for layer in outline.layers)
+        self._places = {head: place for place, head in enumerate(heads)}
+        self._ranks = [None] * len(self._places)
         self._pane.open(outline.layers, self._said)
         self._draw()
 
@@ -264,17 +264,17 @@ class Overview:
             cells = tuple([None if row is None else row[place] for row in self._ranks])
         else:
             known = self._grown.get(part, Grown(Query()))
-            cells = known.cells(self.measure, len(self._heads))
+            cells = known.cells(self.measure, len(self._places))
             if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
                 trouble = known.trouble or known.note()
-        shown = MeasureMap(self.measure, self._heads, cells)
+        shown = MeasureMap(self.measure, self._places, cells)
         scale = scale_of(shown.finite, self._scales.get(self.measure, "linear"), self.measure in SIGNED)
         said = [self.measure]
         if self.measure.endswith("energy_rank"):
             said.append(f"ε {self._weights.epsilon:g}")
         if scale is not None and scale.scale == "log":
             said.append("log scale")
-        count = f"{shown.known} of {len(self._heads)}" if shown.known < len(self._heads) else f"{len(self._heads)}"
+        count = f"{shown.known} of {len(self._places)}" if shown.known < len(self._places) else f"{len(self._places)}"
         self._pane.show("  ".join((*said, f"{count} heads")), shown, scale, trouble)
 
     def _said(self, head: Head) -> Said:

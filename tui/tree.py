@@ -67,7 +67,7 @@ class HeadTree(Tree["Head | None"]):
             parent = self.root if len(outline.stacks) == 1 else self.root.add(Text(stack), expand=True)
             for layer in outline.stack_layers(stack):
                 self._layers[layer.name] = parent.add(Text(str(layer.name)), data=layer.name)
-        self._heads = {layer.name: tuple(layer.head_names()) for layer in outline.layers}
+        self._outlines = {layer.name: layer for layer in outline.layers}
         self.root.expand()
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Head | None]) -> None:
@@ -77,7 +77,7 @@ class HeadTree(Tree["Head | None"]):
     def _add_heads(self, node: TreeNode[Head | None]) -> None:
         """Make a layer's heads, once."""
         if node.data is not None and node.data.is_layer and not node.children:
-            for head in self._heads[node.data]:
+            for head in self._outlines[node.data].head_names():
                 node.add_leaf(Text(f"H{head.head}"), data=head)
 
     def is_open(self, name: Head) -> bool:

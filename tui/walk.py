@@ -11,15 +11,21 @@ def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | No
 
     None stands for the model as a whole, and for the end of the way.
     """
-    heads = [head for layer in outline.layers for head in layer.head_names()]
+    layers = outline.layers
     if here is None:
-        return heads[0] if step > 0 else None
-    if here in heads:
-        place = heads.index(here) + step
-    else:
-        first = next(place for place, head in enumerate(heads) if head.whole_layer == here)
-        place = first if step > 0 else first - 1
-    return heads[place] if 0 <= place < len(heads) else None
+        return Head(layers[0].stack, layers[0].layer, 0) if step > 0 else None
+    row = next(row for row, layer in enumerate(layers) if layer.name == here.whole_layer)
+    column = here.head + step
+    if here.is_layer:
+        column = 0 if step > 0 else -1
+    while column < 0 < row:
+        row -= 1
+        column += layers[row].heads
+    while column >= layers[row].heads and row + 1 < len(layers):
+        column -= layers[row].heads
+        row += 1
+    layer = layers[row]
+    return Head(layer.stack, layer.layer, column) if 0 <= column < layer.heads else None
 
 
 def layer_after(outline: ModelOutline, here: Head | None, step: int) -> Head:

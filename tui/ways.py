@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
@@ -11,7 +12,7 @@ from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.text import harmless
 from tui.key_names import key_of
-from tui.matches import find, lines_of
+from tui.matches import Lines, find, lines_of
 from tui.panes.table import TablePane
 from tui.places import parse_place
 from tui.visited import Place, Visited
@@ -54,8 +55,12 @@ class Ways:
         self.app = app
         self._weights = weights
         self._history = Visited()
-        self._lines = lines_of(outline)
         self._is_restoring = False
+
+    @cached_property
+    def _lines(self) -> Lines:
+        """The tree's lines, made when they are searched first: of a large model they are many thousands."""
+        return lines_of(self.outline)
 
     @property
     def here(self) -> Head | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,12 +32,12 @@ class MeasureMap:
     Attributes
     ----------
     measure : a numeric column of the table of all heads.
-    heads : every head of the model, layer by layer.
+    order : every head of the model, layer by layer, and where its cell stands.
     cells : of each head, as the table has it: empty where nothing is defined; None while it is not known.
     """
 
     measure: str
-    heads: tuple[Head, ...]
+    order: Mapping[Head, int]
     cells: tuple[Cell | None, ...]
 
     @cached_property
@@ -62,7 +63,7 @@ class MeasureMap:
 
     def cell(self, head: Head) -> Cell | None:
         """Give one head's cell."""
-        return self.cells[self.heads.index(head)]
+        return self.cells[self.order[head]]
 
     def place(self, value: float) -> int:
         """Count down from the largest to a value: 1 for the largest, and the same for heads that are alike."""
@@ -72,6 +73,6 @@ class MeasureMap:
         """Give the heads under ``stack, layer, head`` and the measure's name; a cell that is not known is empty."""
         rows = tuple(
             (head.stack, head.layer, head.label, "" if cell is None else cell)
-            for head, cell in zip(self.heads, self.cells, strict=True)
+            for head, cell in zip(self.order, self.cells, strict=True)
         )
         return Table(OVERVIEW, ("stack", "layer", "head", self.measure), rows)

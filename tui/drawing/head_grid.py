@@ -1,4 +1,4 @@
-"""Where the heads of a model stand on a map: a line or two for each layer, stacks one below the other."""
+"""Where the heads of a model stand on a map: lines for each layer, or half a line; stacks below each other."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Line:
     Attributes
     ----------
     text : what stands at its left: the layer's name, or that of the stack which begins.
-    row : which layer it shows, counted from the first; None for a stack's heading.
+    rows : which layers it shows, counted from the first: none for a stack's heading, two where each has half a line.
     """
 
     text: str
-    row: int | None
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class HeadGrid:
     width, height : columns and lines that a head takes.
     gutter : columns that the names of layers take.
     columns : heads of the widest layer.
+    is_halved : whether a head takes half a line, and a line shows two layers.
     """
 
     lines: tuple[Line, ...]
@@ -42,10 +43,15 @@ class HeadGrid:
     height: int
     gutter: int
     columns: int
+    is_halved: bool = False
 
     def top(self, row: int) -> int:
         """Give the first line of a row."""
-        return next(place for place, line in enumerate(self.lines) if line.row == row)
+        return next(place for place, line in enumerate(self.lines) if row in line.rows)
+
+    def rows_in(self, lines: int) -> int:
+        """Say how many rows so many lines show."""
+        return 2 * lines if self.is_halved else lines // self.height
 
     def header(self, cursor: int | None) -> tuple[str, range]:
         """Write numbers of heads over their columns, as many as there is room for, and the cursor's in any case.
@@ -71,7 +77,20 @@ class HeadGrid:
         return "".join(line), range(start, start + len(number))
 
 
-def lay_out_heads(layers: Sequence[LayerOutline], width: int, height: int, *, is_narrow_told: bool) -> HeadGrid:
+def fewest_lines(layers: Sequence[LayerOutline]) -> int:
+    """Say how many lines a map takes of which each layer has one."""
+    return len(layers) + _headings(layers)
+
+
+def _headings(layers: Sequence[LayerOutline]) -> int:
+    """Count the headings of stacks; a single stack has none."""
+    stacks = {layer.stack for layer in layers}
+    return len(stacks) if len(stacks) > 1 else 0
+
+
+def lay_out_heads(
+    layers: Sequence[LayerOutline], width: int, height: int, *, is_narrow_told: bool, is_halved: bool = False
+) -> HeadGrid:
     """Choose the largest cells with which all heads are in view; the smallest where they never are.
 
     Parameters
@@ -79,26 +98,32 @@ def lay_out_heads(layers: Sequence[LayerOutline], width: int, height: int, *, is
     layers : of the model, stack by stack.
     width, height : columns and lines there are, without that of the heads' numbers.
     is_narrow_told : whether levels can be told apart in a cell of one column.
+    is_halved : whether two layers are to share a line.
     """
-    stacks = list(dict.fromkeys(layer.stack for layer in layers))
-    headings = len(stacks) if len(stacks) > 1 else 0
     columns = max(layer.heads for layer in layers)
     gutter = max(len(str(layer.name)) for layer in layers) + 1
     sizes = _CELLS if is_narrow_told else _CELLS[:-1]
+    fitting = [size for size in sizes if gutter + columns * size[0] <= width]
     across, down = next(
-        (
-            (across, down)
-            for across, down in sizes
-            if gutter + columns * across <= width and headings + len(layers) * down <= height
-        ),
-        next(((across, 1) for across, _ in sizes[1:] if gutter + columns * across <= width), (sizes[-1][0], 1)),
+        (size for size in fitting if _headings(layers) + len(layers) * size[1] <= height and not is_halved),
+        next(((across, 1) for across, _ in fitting if across < _CELLS[0][0]), (sizes[-1][0], 1)),
     )
+    return HeadGrid(_lines(layers, down, is_halved), across, down, gutter, columns, is_halved)
+
+
+def _lines(layers: Sequence[LayerOutline], down: int, is_halved: bool) -> tuple[Line, ...]:
+    """Put layers below each other, of which each takes so many lines, or each two share one."""
+    has_headings = _headings(layers) > 0
     lines: list[Line] = []
     for row, layer in enumerate(layers):
-        if headings and (row == 0 or layers[row - 1].stack != layer.stack):
-            lines.append(Line(layer.stack, None))
-        lines += [Line(str(layer.name) if place == 0 else "", row) for place in range(down)]
-    return HeadGrid(tuple(lines), across, down, gutter, columns)
+        begins = row == 0 or layers[row - 1].stack != layer.stack
+        if begins and has_headings:
+            lines.append(Line(layer.stack))
+        if is_halved and not begins and len(lines[-1].rows) == 1:
+            lines[-1] = Line(lines[-1].text, (row - 1, row))
+        else:
+            lines += [Line(str(layer.name) if place == 0 else "", (row,)) for place in range(down)]
+    return tuple(lines)
 
 
 def _write(line: list[str], start: int, text: str) -> None:

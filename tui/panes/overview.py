@@ -140,8 +140,7 @@ class OverviewPane(Pane):
     def _draw_histogram(self) -> None:
         """Draw how the values are spread."""
         if self.shown is not None:
-            canvas = self.map
-            value = self._value_under_cursor()
+            canvas, value = self.map, self._value_under_cursor()
             self.histogram.show(self.shown, self.scale, value, canvas.ink, canvas.glyphs, canvas.level_styles)
 
     def _value_under_cursor(self) -> float | None:
@@ -200,9 +199,10 @@ class OverviewPane(Pane):
     @on(HeadMap.LaidOut)
     def _share_room(self) -> None:
         """Give the histogram what the map does not need, and at least a line."""
-        left = self.size.height - 3 - self.map.lines
-        least = 2 if self.size.height < 14 else 3 if self.size.height < 24 else 5
-        self.histogram.styles.height = max(least, min(left, 9))
+        lines = self.size.height - 3
+        least = 2 if self.size.height < 14 else 3
+        self.map.allow(lines - least)
+        self.histogram.styles.height = max(least, min(lines - self.map.lines, 9))
         self._make_room()
         self._draw_histogram()
 

@@ -43,13 +43,28 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         column = (offset.x - grid.gutter + self.scroll_offset.x) // grid.width
         if offset.y < 1 or place >= len(grid.lines) or offset.x < grid.gutter:
             return
-        row = grid.lines[place].row
+        row = self._row_at(grid.lines[place].rows, event.pointer_y % 1, column)
         if row is None or column >= self.rows[row].heads:
             return
         if (row, column) == self.cursor:
             self.action_choose()
         else:
             self._go(row, column)
+
+    def _row_at(self, rows: tuple[int, ...], share: float, column: int) -> int | None:
+        """Say which of a line's layers is meant.
+
+        Parameters
+        ----------
+        rows : that the line shows.
+        share : how far down in the line the mouse is; 0 of most terminals, which tell no more than the line. There
+            a click on the upper one of two goes on to the lower one.
+        column : of the head.
+        """
+        if len(rows) < 2:
+            return rows[0] if rows else None
+        is_lower = share >= 0.5 if share else self.cursor in [(row, column) for row in rows]
+        return rows[is_lower]
 
     def _go(self, row: int, column: int) -> None:
         """Move the cursor as a person asked for."""
@@ -65,8 +80,8 @@ class HeadMap(HeadMapCanvas, can_focus=True):
     def action_page(self, pages: int) -> None:
         """Move by as many layers as are in view, less one."""
         lines = self.scrollable_content_region.height - 1
-        height = 1 if self.grid is None else self.grid.height
-        self._go(self.cursor[0] + pages * max(lines // height - 1, 1), self.cursor[1])
+        rows = lines if self.grid is None else self.grid.rows_in(lines)
+        self._go(self.cursor[0] + pages * max(rows - 1, 1), self.cursor[1])
 
     def action_edge(self, last: bool) -> None:
         """Move to the layer's first or last head."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -17,7 +18,8 @@ from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
 from engine.values.model import LayerOutline
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.head_grid import HeadGrid, lay_out_heads
+from tui.drawing.halves import Halves
+from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink
 from tui.drawing.measure_scale import MeasureScale, glyphs_of
 from tui.drawing.signed import signed_styles
@@ -60,6 +62,9 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         self._levels: NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
         self.cursor = (0, 0)
         self._laid_out_for: object = None
+        self._most_lines = 0
+        self._halves_for: object = None
+        self._halves_made = Halves(1, {}, {})
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -98,6 +103,11 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         """Show a model's heads, of which nothing is known yet."""
         self.rows, self.cursor, self._map, self._scale = layers, (0, 0), None, None
         self._levels = np.zeros((0, 0), dtype=np.uint8)
+        self._lay_out()
+
+    def allow(self, lines: int) -> None:
+        """Say how many lines it may have at the most; only where each layer has none of its own two share one."""
+        self._most_lines = lines
         self._lay_out()
 
     def show(self, shown: MeasureMap, scale: MeasureScale | None) -> None:
@@ -147,7 +157,7 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         width, height = self.scrollable_content_region.size
         top, left = self.scroll_offset.y, self.scroll_offset.x
         line, start = grid.top(self.cursor[0]), self.cursor[1] * grid.width
-        if line and grid.lines[line - 1].row is None:
+        if line and not grid.lines[line - 1].rows:
             line -= 1  # with the heading of its stack
         last = grid.top(self.cursor[0]) + grid.height
         new_top = min(max(top, last - (height - 1)), line)
@@ -157,15 +167,17 @@ class HeadMapCanvas(Scrolled, can_focus=False):
 
     def _lay_out(self) -> None:
         """Choose the size of the cells, unless it is for the same pane and the same ink as before."""
-        wanted = (self.rows, self.size, self.ink, self._is_signed)
+        lines = 1 + fewest_lines(self.rows)
+        is_halved = self.ink is Ink.COLOUR and not self.ascii_only and lines > max(self.size.height, self._most_lines)
+        wanted = (self.rows, self.size, self.ink, self._is_signed, is_halved)
         if wanted == self._laid_out_for or not self.rows or not self.size.width:
             return
         self._laid_out_for = wanted
         is_narrow_told = self.ink is Ink.COLOUR or not self._is_signed
         width, height = self.size.width, self.size.height - 1
-        grid = lay_out_heads(self.rows, width, height, is_narrow_told=is_narrow_told)
+        grid = lay_out_heads(self.rows, width, height, is_narrow_told=is_narrow_told, is_halved=is_halved)
         if len(grid.lines) > height:  # a scrollbar takes a column
-            grid = lay_out_heads(self.rows, width - 1, height, is_narrow_told=is_narrow_told)
+            grid = lay_out_heads(self.rows, width - 1, height, is_narrow_told=is_narrow_told, is_halved=is_halved)
         is_other = grid != self.grid
         self.grid = grid
         self.virtual_size = Size(grid.gutter + grid.columns * grid.width, 1 + len(grid.lines))
@@ -178,7 +190,7 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         """Compute the levels of all cells, (layers, heads of the widest)."""
         if self.grid is None:
             return np.zeros((0, 0), dtype=np.uint8)
-        found = np.full(len(shown.heads), ABSENT, dtype=np.uint8)
+        found = np.full(len(shown.cells), ABSENT, dtype=np.uint8)
         if scale is not None:
             found = scale.levels(shown.values, self.ink, len(self.glyphs))
         kinds = np.array(
@@ -206,16 +218,41 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         if place >= len(grid.lines):
             return Strip.blank(width, blank)
         line = grid.lines[place]
-        if line.row is None:
+        if not line.rows:
             return Strip([Segment(line.text, plain)]).adjust_cell_length(width, blank)
-        is_here = line.row == self.cursor[0]
-        name = Segment(line.text, self.get_component_rich_style("overview--label-cursor") if is_here else plain)
-        gap = Segment(" " * (grid.gutter - len(line.text)), blank)
-        levels = self._levels[line.row].copy()
-        if is_here:
+        is_here = self.cursor[0] in line.rows
+        text = str(self.rows[self.cursor[0]].name) if is_here and grid.is_halved else line.text
+        name = Segment(text, self.get_component_rich_style("overview--label-cursor") if is_here else plain)
+        gap = Segment(" " * (grid.gutter - len(text)), blank)
+        cells = Strip(self._cells(line, grid)).crop(left, left + width - grid.gutter)
+        return Strip([name, gap, *cells]).adjust_cell_length(width, blank)
+
+    def _cells(self, line: Line, grid: HeadGrid) -> Iterator[Segment]:
+        """Paint the cells of a line's layer, or of two that share it."""
+        first, *second = (self._levels_with_cursor(row) for row in line.rows)
+        others = self._others(grid.width)
+        if not grid.is_halved:
+            yield from merged_cells(first, self.glyphs, self.level_styles, others)
+            return
+        (below,) = second or [np.full_like(first, _OUTSIDE)]
+        yield from self._halves(others).cells(first, below)
+
+    def _halves(self, others: Mapping[int, tuple[str, Style]]) -> Halves:
+        """Give what writes halves of lines, the same until they look otherwise."""
+        looks = self.level_styles, others
+        if self._halves_for != looks:
+            colours: dict[int, Color | None] = {level: style.bgcolor for level, style in enumerate(self.level_styles)}
+            colours |= {kind: others[kind][1].color for kind in (CURSOR, NOT_FINITE)}
+            self._halves_for, self._halves_made = looks, Halves(len(others[CURSOR][0]), colours, others)
+        return self._halves_made
+
+    def _levels_with_cursor(self, row: int) -> NDArray[np.uint8]:
+        """Give the levels of a layer's cells, the cursor in place of one if it is there."""
+        levels: NDArray[np.uint8] = self._levels[row]
+        if row == self.cursor[0]:
+            levels = levels.copy()
             levels[self.cursor[1]] = CURSOR
-        cells = Strip(merged_cells(levels, self.glyphs, self.level_styles, self._others(grid.width)))
-        return Strip([name, gap, *cells.crop(left, left + width - grid.gutter)]).adjust_cell_length(width, blank)
+        return levels
 
     def _header(self, grid: HeadGrid, left: int, plain: Style) -> Strip:
         """Paint the numbers of heads, that of the cursor's column set off."""
