@@ -39,7 +39,7 @@ _BEHIND: Cell = ("", VERBATIM)
 
 _NARROW = re.compile(
     r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2070-\u209f"
-    r"\u2190-\u22ff\u2400-\u2426\u2500-\u25ff\u2800-\u28ff]*"
+    r"\u2190-\u22ff\u232b\u23ce\u2400-\u2426\u2500-\u25ff\u2800-\u28ff]*"
 ).fullmatch
 """Whether every character of a text is certain to take one cell, whatever follows it."""
 
