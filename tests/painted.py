@@ -22,8 +22,13 @@ NASTY = [
 """Tokens with markup, escape sequences, wide and combining characters, emoji joined and coloured, half surrogates."""
 
 _PIECE = re.compile(
-    r"\x1b\[(?P<row>\d+);(?P<column>\d+)H|\x1b\[(?P<right>\d*)C|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<text>[^\x1b\n]+)"
+    r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<steps>\d*)(?P<way>[ABCD])|\x1b\[(?P<to>\d+)(?P<side>[dG])"
+    r"|\x1b\[((?P<top>\d+);(?P<bottom>\d+))?(?P<region>r)|\x1b\[(?P<lines>\d*)(?P<moved>[LM])"
+    r"|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<back>\x08)|(?P<text>[^\x1b\n\x08]+)"
 )
+
+EVERY_LINE = (0, 10**6 - 1)
+"""The first and the last line of a region that is the whole of any screen."""
 
 _STYLE = re.compile(
     r"(?P<ink>38;2;\d+;\d+;\d+|38;5;\d+|39|3\d|9\d)|(?P<ground>48;2;\d+;\d+;\d+|48;5;\d+|4[0-79]|10\d)|\d+"
@@ -94,6 +99,7 @@ class TerminalPicture:
     def write(self, data: str) -> None:
         """Show what is written; anything but text, styles and moves of the cursor is an error."""
         row = column = 0
+        region = EVERY_LINE
         style = Style()
         position = 0
         while position < len(data):
@@ -101,9 +107,21 @@ class TerminalPicture:
             assert piece is not None, f"unexpected output {data[position : position + 20]!r}"
             position = piece.end()
             if piece["row"]:
-                row, column = int(piece["row"]) - 1, int(piece["column"]) - 1
-            elif piece["right"] is not None:
-                column += int(piece["right"] or 1)
+                row, column = int(piece["row"]) - 1, int(piece["column"] or 1) - 1
+            elif piece["way"]:
+                steps = int(piece["steps"] or 1)
+                row += {"A": -steps, "B": steps}.get(piece["way"], 0)
+                column += {"C": steps, "D": -steps}.get(piece["way"], 0)
+            elif piece["back"]:
+                column -= 1
+            elif piece["side"]:
+                row, column = (int(piece["to"]) - 1, column) if piece["side"] == "d" else (row, int(piece["to"]) - 1)
+            elif piece["region"]:
+                region = (int(piece["top"] or 1) - 1, int(piece["bottom"] or 10**6) - 1)
+                row = column = 0
+            elif piece["moved"]:
+                assert region[0] <= row <= region[1]
+                self._move(row, region[1], int(piece["lines"] or 1) * (1 if piece["moved"] == "L" else -1))
             elif piece["style"] is not None:
                 style = style.after(piece["style"])
             elif piece["text"]:
@@ -116,6 +134,16 @@ class TerminalPicture:
                         self.cells[row, column + cell] = (character if cell == 0 else "", style.of(character))
                     column += width
         assert style == Style(), "what is written next by others would be in a style left over"
+        assert region == EVERY_LINE, "what is written next by others would move lines of a part of the screen"
+
+    def _move(self, top: int, bottom: int, step: int) -> None:
+        """Move lines down, or up where negative; what is free then shows nothing that a test could take for right."""
+        moved = {cell: shown for cell, shown in self.cells.items() if top <= cell[0] <= bottom}
+        for cell in moved:
+            del self.cells[cell]
+        for (row, column), shown in moved.items():
+            if top <= row + step <= bottom:
+                self.cells[row + step, column] = shown
 
     def line(self, row: int, left: int = 0, right: int | None = None) -> str:
         """Give the text of one line."""

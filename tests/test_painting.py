@@ -72,7 +72,7 @@ def test_what_is_of_one_style_is_sent_together_where_that_is_shorter() -> None:
     lines = [Strip([Segment("head", RED), Segment("rank", GREY)]) for _ in range(2)]
     written = sent(painted, ChopsUpdate([{0: each} for each in lines], [(0, 0, 8), (1, 0, 8)], [[8], [8]]))
     grey, red = "38;2;1;2;3", "31"
-    assert written == (f"\x1b[1;1H\x1b[{red}mhead\x1b[2;1Hhead\x1b[1;5H\x1b[{grey}mrank\x1b[2;5Hrank\x1b[0m")
+    assert written == (f"\x1b[1;1H\x1b[{red}mhead\x1b[2;1Hhead\x1b[{grey}mrank\x1b[1;5Hrank\x1b[0m")
 
 
 @pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
@@ -97,6 +97,33 @@ def test_changes_at_random_leave_the_picture_that_the_whole_makes(
         whole.write(update.render_segments(console))
         reduced.write(Repaint(painted, update).render_segments(console))
         assert reduced.cells == whole.cells
+
+
+@pytest.mark.parametrize("step", [1, -1, 3, -2])
+def test_lines_that_only_go_up_or_down_are_moved_by_the_terminal(step: int) -> None:
+    draw = Random(step)
+    texts = [f"{draw.choice(TEXTS)}{number:<4}{draw.random()} {draw.random()}" for number in range(40)]
+    styles = [Style.parse(draw.choice(STYLES)) for _ in texts]
+
+    def screen(first: int) -> ChopsUpdate:
+        """Make a list that scrolls between a line that stays and one that is always another."""
+        shown = [
+            ("rank", RED),
+            *zip(texts[first : first + 20], styles[first : first + 20], strict=True),
+            (f"{first}", RED),
+        ]
+        lines = [Strip([Segment(text, style)]).adjust_cell_length(60).crop(0, 60) for text, style in shown]
+        return ChopsUpdate([{0: each} for each in lines], [(y, 0, 60) for y in range(22)], [[60]] * 22)
+
+    painted, reduced, whole = Painted(), TerminalPicture(), TerminalPicture()
+    reduced.write(sent(painted, screen(8)))
+    for first in (8 + step, 8 + 2 * step):
+        scrolled = sent(painted, screen(first))
+        assert f"{abs(step) if abs(step) > 1 else ''}{'M' if step > 0 else 'L'}" in scrolled.split("\x1b[")
+        assert len(scrolled) < len(sent(Painted(), screen(first))) / 3
+        reduced.write(scrolled)
+    whole.write(screen(8 + 2 * step).render_segments(CONSOLE))
+    assert reduced.cells == whole.cells
 
 
 def test_another_style_is_a_change() -> None:

@@ -17,9 +17,16 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
 from tui.pen import VERBATIM, Look, Run, looks, written
+from tui.scrolling import find_scroll
 
 GAP = 3
 """Cells that are as they should be and are sent all the same, where skipping them would take a move of the cursor."""
+
+LONG = 400
+"""Bytes of an update from which on it is looked for what lines only move."""
+
+WORTH_A_SCROLL = 0.7
+"""What part of the bytes may be left where lines move; for a moment they are seen elsewhere from edge to edge."""
 
 Cell = tuple[str, Look]
 """A character and how it looks; of a piece that is sent as it is, the first cell has all of it."""
@@ -32,7 +39,7 @@ _BEHIND: Cell = ("", VERBATIM)
 
 _NARROW = re.compile(
     r"[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0482\u2010-\u2027\u2030-\u205e\u2070-\u209f"
-    r"\u2190-\u22ff\u2500-\u25ff\u2800-\u28ff]*"
+    r"\u2190-\u22ff\u232b\u23ce\u2400-\u2426\u2500-\u25ff\u2800-\u28ff]*"
 ).fullmatch
 """Whether every character of a text is certain to take one cell, whatever follows it."""
 
@@ -53,8 +60,8 @@ class Painted:
         """Know nothing of the terminal any more, such as when it has another size or was in other hands."""
         self._lines = []
 
-    def differences(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> Iterator[Run]:
-        """Give what an update changes, and remember it."""
+    def written(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
+        """Write what an update changes, and remember it."""
         if isinstance(update, LayoutUpdate):
             pieces = [(y, 0, Strip.join(line)) for y, line in enumerate(update.strips)]
             width, height = update.region.right, len(pieces)
@@ -64,13 +71,31 @@ class Painted:
         if len(self._lines) != height or any(len(line) != width for line in self._lines[:1]):
             self._lines = [[_UNKNOWN] * width for _ in range(height)]
         system = COLOR_SYSTEMS[console.color_system or "truecolor"]
+        shown, self._lines = self._lines, [*self._lines]
+        runs: list[Run] = []
         for y, x, strip in pieces:
-            line, end = self._lines[y], x + strip.cell_length
-            before, after = line[x:end], _cells(strip, system, console)
+            end = x + strip.cell_length
+            before, after = self._lines[y][x:end], _cells(strip, system, console)
             if before != after:
-                line[x:end] = after
-                for start, stop in _differing(before, after):
-                    yield from _runs(y, x + start, after[start:stop])
+                self._lines[y] = [*self._lines[y][:x], *after, *self._lines[y][end:]]
+                runs += _changes(y, x, before, after)
+        in_place = written(runs, width)
+        if len(in_place) < LONG:
+            return in_place
+        scrolled = self._scrolled_from(shown, width)
+        return scrolled if scrolled and len(scrolled) < len(in_place) * WORTH_A_SCROLL else in_place
+
+    def _scrolled_from(self, shown: list[list[Cell]], width: int) -> str:
+        """Write what the terminal is to show by moving lines first of what it shows; nothing where that is no use."""
+        scroll = find_scroll(shown, self._lines)
+        if scroll is None or any(_UNKNOWN in line for line in self._lines[scroll.top : scroll.bottom + 1]):
+            return ""
+        runs: list[Run] = []
+        for y, (before, after) in enumerate(zip(scroll.applied(shown, _UNKNOWN), self._lines, strict=True)):
+            if before != after:
+                for start, stop in _sent_alike(after):
+                    runs += _changes(y, start, before[start:stop], after[start:stop])
+        return scroll.codes + written(runs, width)
 
 
 class Repaint(CompositorUpdate):
@@ -89,7 +114,7 @@ class Repaint(CompositorUpdate):
 
     def render_segments(self, console: Console) -> str:
         """Write what differs."""
-        return written(list(self._painted.differences(self._update, console)))
+        return self._painted.written(self._update, console)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Segment(self.render_segments(console), None, [(ControlType.CURSOR_MOVE_TO, 0, 0)])
@@ -114,6 +139,24 @@ def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:
         letter, blank = looks(style, system)
         cells += [(character, blank if character == " " else letter) for character in text]
     return cells
+
+
+def _changes(row: int, column: int, before: list[Cell], after: list[Cell]) -> Iterator[Run]:
+    """Give what changes between cells of a line, which are all sent as they are or none."""
+    if before != after:
+        for start, stop in _differing(before, after):
+            yield from _runs(row, column + start, after[start:stop])
+
+
+def _sent_alike(cells: list[Cell]) -> Iterator[tuple[int, int]]:
+    """Cut a line where a piece that is sent as it is begins or ends."""
+    start = 0
+    for place in range(1, len(cells)):
+        text, look = cells[place]
+        if (look is VERBATIM) != (cells[start][1] is VERBATIM) or (look is VERBATIM and text):
+            yield start, place
+            start = place
+    yield start, len(cells)
 
 
 def _differing(before: list[Cell], after: list[Cell]) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ written together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -48,6 +48,16 @@ VERBATIM = Look(("verbatim",))
 """Stands for text that is sent with its codes as it is, and leaves the terminal as after a reset."""
 
 
+Place = tuple[int, int]
+"""Row and column of the terminal's cursor."""
+
+UNKNOWN_PLACE: Place = (-1, -1)
+"""Where the cursor is, when only the terminal can tell."""
+
+FEW = 64
+"""Runs of which the best order is looked for one by one; the time for it grows with their square."""
+
+
 class Run(NamedTuple):
     """Text of one look, each character of which takes one cell, unless the look is ``VERBATIM``."""
 
@@ -80,12 +90,23 @@ def looks(style: Style | None, system: ColorSystem) -> tuple[Look, Look]:
     return look, look if _SEEN_ON_BLANKS.intersection(attributes) else look._replace(ink=None)
 
 
-def written(runs: Sequence[Run]) -> str:
-    """Write runs in the shorter of two orders, as they come and by their looks; at the end all is as after a reset."""
-    in_turn = _in_order(runs)
+def written(runs: Sequence[Run], width: int) -> str:
+    """Write runs in the shortest of three orders; at the end all is as after a reset.
+
+    They are as they come, by their looks, or, where they are few, each time that which costs least next.
+
+    Parameters
+    ----------
+    runs : what is written.
+    width : of the terminal; behind its last cell terminals differ in where the cursor is.
+    """
+    in_turn = _in_order(runs, width)
     if len({run.look for run in runs}) == len(runs):
         return in_turn
-    return min(in_turn, _in_order(sorted(runs, key=_order)), key=len)
+    orders = [in_turn, _in_order(sorted(runs, key=_order), width)]
+    if len(runs) <= FEW:
+        orders.append(_in_order(_nearest_first(runs, width), width))
+    return min(orders, key=len)
 
 
 def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
@@ -94,29 +115,63 @@ def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
     return run.look is not VERBATIM, attributes, ground, ink or ""
 
 
-def _in_order(runs: Iterable[Run]) -> str:
+def _nearest_first(runs: Sequence[Run], width: int) -> Iterator[Run]:
+    """Give first what is sent as it is, then each time the run that the fewest codes lead to."""
+    yield from (run for run in runs if run.look is VERBATIM)
+    left = [run for run in runs if run.look is not VERBATIM]
+    place, now = UNKNOWN_PLACE, PLAIN
+    while left:
+        costs = [len(_move(place, (run.row, run.column))) + len(_change(now, run.look)[0]) for run in left]
+        run = left.pop(costs.index(min(costs)))
+        yield run
+        place, now = _behind(run, width), _change(now, run.look)[1]
+
+
+def _in_order(runs: Iterable[Run], width: int) -> str:
     """Write runs one after the other."""
     parts: list[str] = []
-    row = column = -1
-    now = PLAIN
+    place, now = UNKNOWN_PLACE, PLAIN
     for run in runs:
-        if run.row != row or run.column < column:
-            parts.append(f"\x1b[{run.row + 1};{run.column + 1}H")
-        elif run.column > column:
-            step = run.column - column
-            parts.append(f"\x1b[{step if step > 1 else ''}C")
+        parts.append(_move(place, (run.row, run.column)))
         if run.look is VERBATIM:
             codes, now = "" if now == PLAIN else "0", PLAIN
-            row = -1  # how far such text takes the cursor is for the terminal to say
         else:
             codes, now = _change(now, run.look)
-            row, column = run.row, run.column + len(run.text)
         if codes:
             parts.append(f"\x1b[{codes}m")
         parts.append(run.text)
+        place = _behind(run, width)
     if now != PLAIN:
         parts.append("\x1b[0m")
     return "".join(parts)
+
+
+def _behind(run: Run, width: int) -> Place:
+    """Say where the cursor is once a run is written, where that is the same on every terminal."""
+    column = run.column + len(run.text)
+    return UNKNOWN_PLACE if run.look is VERBATIM or column >= width else (run.row, column)
+
+
+@lru_cache(maxsize=16384)
+def _move(place: Place, to: Place) -> str:
+    """Give the shortest codes that take the cursor from a place to another (ECMA-48, 8.3.18 to 8.3.22, and VPA)."""
+    row, column = to
+    absolute = f"\x1b[{row + 1};{column + 1}H"
+    if place == UNKNOWN_PLACE:
+        return absolute
+    down, right = row - place[0], column - place[1]
+    across = _shorter(right, "C", "D", f"\x1b[{column + 1}G")
+    if -3 <= right < 0:
+        across = "\b" * -right
+    return min(_shorter(down, "B", "A", f"\x1b[{row + 1}d") + across, absolute, key=len)
+
+
+def _shorter(steps: int, ahead: str, back: str, absolute: str) -> str:
+    """Write steps on a line or a column by their number, or as where they lead, whichever is shorter."""
+    if not steps:
+        return ""
+    number = "" if abs(steps) == 1 else str(abs(steps))
+    return min(f"\x1b[{number}{ahead if steps > 0 else back}", absolute, key=len)
 
 
 @lru_cache(maxsize=16384)

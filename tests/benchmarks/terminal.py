@@ -204,10 +204,11 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
         terminal.settle(2.0)
         terminal.send("t")
         terminal.settle(0.5)
-        yield from press(terminal, "tree move, at the overview", "j", 8, whole)
-        terminal.send("3zt")
-        terminal.settle(0.5)
-        yield from press(terminal, "tree move, at a map without a sentence", "j", 8, 500)
+        yield from press(terminal, "tree move, with the overview beside it", "j", 8, whole)
+        for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
+            terminal.send(typed)
+            terminal.settle(0.5)
+        yield from press(terminal, "tree move, at the ranks of a layer", "j", 4, 500)
 
 
 def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
