@@ -1,4 +1,4 @@
-"""Keys at random, as a cat on the keyboard would type them: ``python -m tests.monkey --seed 7 --keys 20000``.
+"""Keys at random, as a cat on the keyboard would type them; `tests.long_play` plays them for long.
 
 What is pressed are the keys that work where the focus is, letters, whole sentences, escape, the mouse and its wheel; in
 between the terminal gets other sizes, and another model is opened. Every so often everything has to come to rest, and
@@ -7,16 +7,12 @@ then what the parts say has to agree; in the end the program still answers, with
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
 import random
-import tempfile
 import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from textual import events
@@ -29,13 +25,16 @@ from engine.service.options import EngineOptions, log_file
 from tests.explorer import screen_text, settle
 from tests.invariants import compare, disagreements
 from tests.monkey_hands import (
+    LAST,
     OPENING,
     SENTENCES,
     SIZES,
     MonkeyError,
     drawn_every,
     has_ended,
+    point,
     press,
+    report,
     resize,
     working_keys,
 )
@@ -60,9 +59,6 @@ LOOKS = 4
 
 FRAMES = (1 / 60, 1 / 10, 1 / 10)
 """Seconds between two frames: as on a person's screen, or with several keys in each, which takes half the processor."""
-
-LAST = 50
-"""How many of the last keys a report names."""
 
 
 class Monkey:
@@ -108,11 +104,7 @@ class Monkey:
 
     def _report(self, what: str) -> MonkeyError:
         """Say what is wrong, and how it came to that."""
-        return MonkeyError(
-            f"{what}\nseed {self._seed}, after {self.pressed} keys, on {self._model}; the last were\n"
-            f"{' '.join(self._done)}\n"
-            f"again: python -m tests.monkey --seed {self._seed} --keys {self.pressed + 1} {' '.join(self._models)}"
-        )
+        return report(what, self._seed, self._models, self._model, self.pressed, self._done)
 
     async def _explore(self, until: int) -> None:
         """Open the explorer on a model, press keys, and find that it still answers."""
@@ -191,7 +183,7 @@ class Monkey:
         elif kind < 0.86:
             self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
         elif kind < 0.93:
-            self._point(app)
+            self._done.append(point(app, self._random))
         elif kind < 0.96:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
@@ -251,19 +243,6 @@ class Monkey:
             app.post_message(events.Paste(sentence[60:]))
             self._press(app, "enter")
 
-    def _point(self, app: PaintedExplorer) -> None:
-        """Click, turn the wheel, or move the mouse somewhere."""
-        width, height = app.size
-        x, y = self._random.randrange(max(width, 1)), self._random.randrange(max(height, 1))
-        kinds = self._random.choice(
-            ((events.MouseDown, events.MouseUp),) * 3
-            + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
-            + ((events.MouseDown, events.MouseMove, events.MouseUp),)
-        )
-        self._done.append(f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>")
-        for kind in kinds:
-            app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
-
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
@@ -309,27 +288,3 @@ class Monkey:
             raise self._report(f"? shows no keys:\n{screen_text(app)}")
         await self._type(app, "escape")
         await compare(app, head)
-
-
-def main() -> None:
-    """Play for long."""
-    parser = argparse.ArgumentParser(prog="python -m tests.monkey", description=__doc__)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--keys", type=int, default=20000)
-    parser.add_argument("--rests", type=float, default=0.03)
-    parser.add_argument("models", nargs="*", default=["demo"])
-    asked = parser.parse_args()
-    models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # what is typed may be a model's name
-        os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
-        os.chdir(home)  # where exports go
-        monkey = Monkey(asked.seed, models, asked.rests)
-        began = time.monotonic()
-        asyncio.run(monkey.play(asked.keys))
-    took = f"{monkey.opened} explorers, {monkey.switched} switches of models, {time.monotonic() - began:.0f} s"
-    print(f"seed {asked.seed}: {monkey.pressed} keys, {took}")
-
-
-if __name__ == "__main__":
-    main()
