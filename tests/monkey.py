@@ -25,7 +25,9 @@ from engine.service.options import EngineOptions, log_file
 from tests.explorer import screen_text, settle
 from tests.invariants import compare, disagreements
 from tests.monkey_hands import (
+    FRAMES,
     LAST,
+    LONGEST,
     OPENING,
     SENTENCES,
     SIZES,
@@ -45,7 +47,7 @@ from tui.start import Start
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""
 
-GLANCE = 20
+GLANCE = 40
 """After so many keys all that is on screen is compared with the whole painted at once."""
 
 PATIENCE = 60.0
@@ -56,9 +58,6 @@ LOOK = 0.01
 
 LOOKS = 4
 """How often in a row all is found at rest before it is: what was the last may have set off more."""
-
-FRAMES = (1 / 60, 1 / 10, 1 / 10)
-"""Seconds between two frames: as on a person's screen, or with several keys in each, which takes half the processor."""
 
 
 class Monkey:
@@ -83,6 +82,8 @@ class Monkey:
         self.switched = 0
         self._due = EVERY
         self._seen = 0
+        self._drawn = 0
+        self._frame = FRAMES[0]
         self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
@@ -116,9 +117,9 @@ class Monkey:
         text = self._random.choice((None, None, *SENTENCES[:3]))
         app = PaintedExplorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
         wrong: MonkeyError | None = None
-        frames = self._random.choice(FRAMES)
+        self._frame = self._random.choice(FRAMES)
         size = self._random.choice(SIZES)
-        with drawn_every(frames):
+        with drawn_every(LONGEST):
             async with app.run_test(size=size, notifications=True) as pilot:
                 try:
                     await self._play_with(app, pilot, until)
@@ -155,6 +156,8 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
+            if self.pressed >= self._drawn + self._frame and not has_ended(app):
+                self._draw(app)
             if self.pressed >= self._seen + GLANCE and not has_ended(app):
                 self._seen = self.pressed
                 await self._type(app)
@@ -172,6 +175,11 @@ class Monkey:
         if not has_ended(app):
             await self._still_answers(app, pilot)
 
+    def _draw(self, app: PaintedExplorer) -> None:
+        """Draw what has changed, as the toolkit does when it is time for the next frame."""
+        self._drawn = self.pressed
+        app.screen._on_timer_update()
+
     async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Do one thing."""
         self.pressed += 1
@@ -184,12 +192,12 @@ class Monkey:
             self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
         elif kind < 0.93:
             self._done.append(point(app, self._random))
-        elif kind < 0.96:
+        elif kind < 0.95:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             self.resized += 1
             resize(app, *size)
-        elif kind < 0.965:
+        elif kind < 0.955:
             await self._switch(app, pilot)
         elif kind < 0.98:
             self._say(app, self._random.choice(SENTENCES))
@@ -250,6 +258,7 @@ class Monkey:
         while not has_ended(app) and looks < LOOKS:
             is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to
             looks = looks + 1 if is_at_rest else 0
+            self._draw(app)
             await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
             if time.monotonic() - began > PATIENCE:
                 raise self._report(

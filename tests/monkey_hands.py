@@ -48,9 +48,17 @@ SIZES = (
     (200, 60),
 )
 
-
 LAST = 50
 """How many of the last keys a report names."""
+
+FRAMES = (3, 12, 40)
+"""Keys between two frames: as a person types, and as keys come that are held down or sent by a program.
+
+Counted in keys; only where the machine is so busy that they take longer than `LONGEST` are there more.
+"""
+
+LONGEST = 0.5
+"""Seconds after which a frame is drawn all the same, for what waits for one."""
 
 
 class MonkeyError(AssertionError):
