@@ -1,4 +1,4 @@
-"""Keys at random, as a cat on the keyboard would type them: ``python -m tests.monkey --seed 7 --keys 20000``.
+"""Keys at random, as a cat on the keyboard would type them; `tests.long_play` plays them for long.
 
 What is pressed are the keys that work where the focus is, letters, whole sentences, escape, the mouse and its wheel; in
 between the terminal gets other sizes, and another model is opened. Every so often everything has to come to rest, and
@@ -7,16 +7,12 @@ then what the parts say has to agree; in the end the program still answers, with
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
 import random
-import tempfile
 import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from textual import events
@@ -29,13 +25,18 @@ from engine.service.options import EngineOptions, log_file
 from tests.explorer import screen_text, settle
 from tests.invariants import compare, disagreements
 from tests.monkey_hands import (
+    FRAMES,
+    LAST,
+    LONGEST,
     OPENING,
     SENTENCES,
     SIZES,
     MonkeyError,
     drawn_every,
     has_ended,
+    point,
     press,
+    report,
     resize,
     working_keys,
 )
@@ -46,7 +47,7 @@ from tui.start import Start
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""
 
-GLANCE = 20
+GLANCE = 40
 """After so many keys all that is on screen is compared with the whole painted at once."""
 
 PATIENCE = 60.0
@@ -57,12 +58,6 @@ LOOK = 0.01
 
 LOOKS = 4
 """How often in a row all is found at rest before it is: what was the last may have set off more."""
-
-FRAMES = (1 / 60, 1 / 10, 1 / 10)
-"""Seconds between two frames: as on a person's screen, or with several keys in each, which takes half the processor."""
-
-LAST = 50
-"""How many of the last keys a report names."""
 
 
 class Monkey:
@@ -87,6 +82,8 @@ class Monkey:
         self.switched = 0
         self._due = EVERY
         self._seen = 0
+        self._drawn = 0
+        self._frame = FRAMES[0]
         self.resized = 0
 
     async def play(self, keys: int, stay: int = 700) -> None:
@@ -108,11 +105,7 @@ class Monkey:
 
     def _report(self, what: str) -> MonkeyError:
         """Say what is wrong, and how it came to that."""
-        return MonkeyError(
-            f"{what}\nseed {self._seed}, after {self.pressed} keys, on {self._model}; the last were\n"
-            f"{' '.join(self._done)}\n"
-            f"again: python -m tests.monkey --seed {self._seed} --keys {self.pressed + 1} {' '.join(self._models)}"
-        )
+        return report(what, self._seed, self._models, self._model, self.pressed, self._done)
 
     async def _explore(self, until: int) -> None:
         """Open the explorer on a model, press keys, and find that it still answers."""
@@ -124,9 +117,9 @@ class Monkey:
         text = self._random.choice((None, None, *SENTENCES[:3]))
         app = PaintedExplorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
         wrong: MonkeyError | None = None
-        frames = self._random.choice(FRAMES)
+        self._frame = self._random.choice(FRAMES)
         size = self._random.choice(SIZES)
-        with drawn_every(frames):
+        with drawn_every(LONGEST):
             async with app.run_test(size=size, notifications=True) as pilot:
                 try:
                     await self._play_with(app, pilot, until)
@@ -163,6 +156,8 @@ class Monkey:
             if app.engine is not engine:
                 engine = app.engine
                 self.switched += 1
+            if self.pressed >= self._drawn + self._frame and not has_ended(app):
+                self._draw(app)
             if self.pressed >= self._seen + GLANCE and not has_ended(app):
                 self._seen = self.pressed
                 await self._type(app)
@@ -180,6 +175,11 @@ class Monkey:
         if not has_ended(app):
             await self._still_answers(app, pilot)
 
+    def _draw(self, app: PaintedExplorer) -> None:
+        """Draw what has changed, as the toolkit does when it is time for the next frame."""
+        self._drawn = self.pressed
+        app.screen._on_timer_update()
+
     async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Do one thing."""
         self.pressed += 1
@@ -191,13 +191,13 @@ class Monkey:
         elif kind < 0.86:
             self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
         elif kind < 0.93:
-            self._point(app)
-        elif kind < 0.96:
+            self._done.append(point(app, self._random))
+        elif kind < 0.95:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             self.resized += 1
             resize(app, *size)
-        elif kind < 0.965:
+        elif kind < 0.955:
             await self._switch(app, pilot)
         elif kind < 0.98:
             self._say(app, self._random.choice(SENTENCES))
@@ -251,19 +251,6 @@ class Monkey:
             app.post_message(events.Paste(sentence[60:]))
             self._press(app, "enter")
 
-    def _point(self, app: PaintedExplorer) -> None:
-        """Click, turn the wheel, or move the mouse somewhere."""
-        width, height = app.size
-        x, y = self._random.randrange(max(width, 1)), self._random.randrange(max(height, 1))
-        kinds = self._random.choice(
-            ((events.MouseDown, events.MouseUp),) * 3
-            + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
-            + ((events.MouseDown, events.MouseMove, events.MouseUp),)
-        )
-        self._done.append(f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>")
-        for kind in kinds:
-            app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
-
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
         began = time.monotonic()
@@ -271,6 +258,7 @@ class Monkey:
         while not has_ended(app) and looks < LOOKS:
             is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to
             looks = looks + 1 if is_at_rest else 0
+            self._draw(app)
             await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
             if time.monotonic() - began > PATIENCE:
                 raise self._report(
@@ -309,27 +297,3 @@ class Monkey:
             raise self._report(f"? shows no keys:\n{screen_text(app)}")
         await self._type(app, "escape")
         await compare(app, head)
-
-
-def main() -> None:
-    """Play for long."""
-    parser = argparse.ArgumentParser(prog="python -m tests.monkey", description=__doc__)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--keys", type=int, default=20000)
-    parser.add_argument("--rests", type=float, default=0.03)
-    parser.add_argument("models", nargs="*", default=["demo"])
-    asked = parser.parse_args()
-    models = [model if model == "demo" else str(Path(model).resolve()) for model in asked.models]
-    with tempfile.TemporaryDirectory() as home:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # what is typed may be a model's name
-        os.environ |= {f"XDG_{kind}_HOME": f"{home}/{kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
-        os.chdir(home)  # where exports go
-        monkey = Monkey(asked.seed, models, asked.rests)
-        began = time.monotonic()
-        asyncio.run(monkey.play(asked.keys))
-    took = f"{monkey.opened} explorers, {monkey.switched} switches of models, {time.monotonic() - began:.0f} s"
-    print(f"seed {asked.seed}: {monkey.pressed} keys, {took}")
-
-
-if __name__ == "__main__":
-    main()

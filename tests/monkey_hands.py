@@ -1,9 +1,10 @@
-"""What random keys are drawn from, and how they are pressed."""
+"""What random keys are drawn from, how they are pressed, and what is said when they did harm."""
 
 from __future__ import annotations
 
+import random
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -47,9 +48,29 @@ SIZES = (
     (200, 60),
 )
 
+LAST = 50
+"""How many of the last keys a report names."""
+
+FRAMES = (3, 12, 40)
+"""Keys between two frames: as a person types, and as keys come that are held down or sent by a program.
+
+Counted in keys; only where the machine is so busy that they take longer than `LONGEST` are there more.
+"""
+
+LONGEST = 0.5
+"""Seconds after which a frame is drawn all the same, for what waits for one."""
+
 
 class MonkeyError(AssertionError):
     """Something went wrong, with the seed and what was done last."""
+
+
+def report(what: str, seed: int, models: Sequence[str], model: str, pressed: int, done: Iterable[str]) -> MonkeyError:
+    """Say what is wrong, on which model, and how it came to that."""
+    return MonkeyError(
+        f"{what}\nseed {seed}, after {pressed} keys, on {model}; the last were\n{' '.join(done)}\n"
+        f"again: python -m tests.long_play --seed {seed} --keys {pressed + 1} {' '.join(models)}"
+    )
 
 
 def press(app: App[Any], key: str) -> None:
@@ -60,6 +81,20 @@ def press(app: App[Any], key: str) -> None:
     driver = app._driver
     assert driver is not None
     driver.send_message(events.Key(key, character))
+
+
+def point(app: App[Any], chance: random.Random) -> str:
+    """Click, turn the wheel, or move the mouse somewhere; say what and where."""
+    width, height = app.size
+    x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
+    kinds = chance.choice(
+        ((events.MouseDown, events.MouseUp),) * 3
+        + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
+        + ((events.MouseDown, events.MouseMove, events.MouseUp),)
+    )
+    for kind in kinds:
+        app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+    return f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>"
 
 
 def resize(app: App[Any], width: int, height: int) -> None:

@@ -1,6 +1,6 @@
 """After hundreds of keys at random, in several models, the explorer still answers and its engine still computes.
 
-For long plays with other seeds: ``python -m tests.monkey --seed 7 --keys 20000 demo FOLDER …``.
+For long plays with other seeds: ``python -m tests.long_play --seed 7 --keys 20000 demo FOLDER …``.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ class Scoring:
     EngineError : when its scores are not products of queries and keys and something added.
     """
 
+    @torch.inference_mode(False)  # in between, while the model reads something less urgent
     def __init__(
         self,
         name: str,
@@ -185,6 +186,7 @@ class Scoring:
         """Give what a cap makes of a score; the score itself where there is none."""
         return float(_capped(torch.tensor(score, dtype=torch.float64), self._cap))
 
+    @torch.inference_mode(False)
     def side(self, matrix: str, head: int, place: int) -> Side:
         """Give a query (``Q``) or a key (``K``) as a function of what its projection read.
 

@@ -243,7 +243,7 @@ class Reader(MapReader):
         call = for_weights(module, *self._calls[layer])
         name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
         try:
-            with self._lent(self.model):
+            with self._lent(self.model), reading_eagerly(self.model):  # whatever less urgent is in the model
                 projections = scoring_projections(self.model, described)
                 return Scoring(name, module, projections, (call.args, call.kwargs), shape), tokens
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
