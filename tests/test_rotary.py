@@ -59,20 +59,23 @@ FURTHER = [
     "cohere2",
     "deepseek_v2",
     "deepseek_v3",
-    "gemma3_text",
+    "gemma3",
     "gemma4_text",
     "gpt_oss",
     "gptj",
+    "granite_swa",
     "llama4_text",
     "minicpm3",
     "modernbert",
     "olmo2",
     "qwen2_vl_text",
     "qwen3",
+    "roformer",
     "smollm3",
+    "t5gemma",
 ]
 """Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
-latents."""
+latents, a text model inside a larger one, bases by layer, an encoder beside a decoder."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)
@@ -165,8 +168,29 @@ def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused
         rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
 
 
-def test_scaling_that_depends_on_the_sentence_is_refused(tiny_model: TinyModel) -> None:
-    rope = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-    source, _, anatomy = open_folder(tiny_model("llama", rope_parameters=rope))
-    with pytest.raises(EngineError, match="'dynamic'"):
-        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), source.settings())
+@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
+def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter_ones_are_meant(
+    tiny_model: TinyModel, kind: str
+) -> None:
+    factors = {"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4, "original_max_position_embeddings": 16}
+    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, **(factors if kind == "longrope" else {})}
+    folder = tiny_model("llama", rope_parameters=rope)
+    source, _, anatomy = open_folder(folder)
+    longest = 16 if kind == "longrope" else 64
+    assert any(f"than {longest} tokens" in note for note in anatomy.outline.notes)
+    rotation = rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
+    model: Any = transformers.AutoModel.from_pretrained(folder)
+    for tokens in (1, longest, longest + 1):
+        cos, _ = model.rotary_emb(torch.zeros(1, tokens, 32), torch.arange(tokens)[None])
+        angles = (tokens - 1) * rotation.frequencies.double()
+        is_same = torch.allclose(cos[0, -1, :4].double() / cos[0, 0, 0].double(), angles.cos(), atol=1e-4)
+        assert is_same == (tokens <= longest)
+    with pytest.raises(EngineError, match=f"Δ can be {longest - 1} at the most"):
+        turned(torch.zeros(1, 8, 1), rotation, longest)
+
+
+def test_scaling_of_another_kind_is_refused(tiny_model: TinyModel) -> None:
+    source, _, anatomy = open_folder(tiny_model("llama"))
+    settings = {**source.settings(), "rope_parameters": {"rope_type": "spiral", "rope_theta": 10000.0}}
+    with pytest.raises(EngineError, match="'spiral'"):
+        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), settings)

@@ -70,6 +70,7 @@ OWN: dict[str, dict[str, Any]] = {
     "ernie4_5_vl_moe_text": {
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
     },
+    "esm": {"position_embedding_type": "rotary"},
     "esmc": {"num_key_value_heads": 4},
     "fun_asr_nano": {"adaptor_config": {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 8}},
     "funnel": {"block_sizes": [1, 1], "num_decoder_layers": 1, "n_head": 4, "d_head": 8, "d_inner": 48},
@@ -79,7 +80,11 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "glm5_next_text": {"index_kpool": 2, "qk_rope_head_dim": 0},
     "granite4_vision": {"deepstack_layer_map": [[0, 0]], "downsample_rate": "1/2"},
-    "granitemoehybrid": {"mamba_n_heads": 4, "layer_types": ["linear_attention", "full_attention"]},
+    "granite_swa": {"layer_rope_theta": [10000.0, 500.0]},
+    "granitemoehybrid": {
+        "position_embedding_type": "rope", "mamba_n_heads": 4, "layer_types": ["linear_attention", "full_attention"]
+    },
+    "granitemoe_swa": {"layer_rope_theta": [10000.0, 500.0]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 9, "expert_layer_offset": 8},
     "kyutai_speech_to_text": {"codebook_vocab_size": 33, "audio_pad_token_id": 5},
     "laguna": {"layer_types": ["full_attention", "sliding_attention"], "num_attention_heads_per_layer": [4, 8]},
@@ -126,7 +131,7 @@ OWN: dict[str, dict[str, Any]] = {
         "layer_types": ["linear_attention", "hybrid"] * 2, "num_hidden_layers": 4,
         "attention_head_dim": 16, "attention_hidden_size": 64, "num_key_value_heads": 4,
     },
-    "zamba2": {"attention_head_dim": 16, "num_key_value_heads": 4},
+    "zamba2": {"use_mem_rope": True, "attention_head_dim": 16, "num_key_value_heads": 4},
     "zaya": {"num_experts_per_tok": 1},
 }  # fmt: skip
 """What a type needs besides."""

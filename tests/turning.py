@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
-from engine.models.rotations import KNOWN, is_reordered, rotation_of
+from engine.models.held import arguments
+from engine.models.loaded_modules import attention_in
+from engine.models.rotary_types import KNOWN
+from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head
 from tests import tiny_models
@@ -42,35 +45,47 @@ def longer_configuration(model_type: str) -> Any:
         for name, value in short.to_dict().items()
         if name not in chosen | {"transformers_version", "model_type"} and not name.startswith("_")
     }
+    if bases := kept.get("layer_rope_theta"):
+        kept["layer_rope_theta"] = (bases * LAYERS)[:LAYERS]
     try:
         config: Any = type(short)(**{**kept, "num_hidden_layers": LAYERS})
         tiny_models.build(config)
     except Exception:  # whatever a configuration's own code raises: the short one holds
         return short
-    return config
+    missing = set(getattr(short, "layer_types", None) or ()) - set(getattr(config, "layer_types", None) or ())
+    return short if missing else config
 
 
-def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) -> dict[Head, tuple[Noted, Tensor]]:
+WHOLE = {
+    "mllama_text_model": "mllama", "t5_gemma_module": "t5gemma",
+    "t5gemma2_decoder": "t5gemma2",
+}  # fmt: skip
+"""Types that are a part of a model and run in it alone, and the model's."""
+
+
+def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int) -> dict[Head, tuple[Noted, Tensor]]:
     """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
 
-    ``layers`` holds each layer's module, number of heads, and the width of what it reads.
+    ``layers`` holds each layer's module, number of heads, and the width of what its keys are made of.
     """
     watches: dict[Head, Any] = {}
     read: dict[Head, Tensor] = {}
     hooks: list[Any] = []
-    for name, (path, heads, width) in layers.items():
-        watch = watches[name] = ScoreWatch((heads, TOKENS, TOKENS))
+    for name, (module, heads, width) in layers.items():
+        of_both_sides = 2 if "Merged" in type(module).__name__ else 1  # the decoder's own keys first
+        watch = watches[name] = ScoreWatch((heads, TOKENS, of_both_sides * TOKENS))
 
         def enter(
             module: Any, args: tuple[Any, ...], named: dict[str, Any],
             name: Head = name, width: int = width, watch: Any = watch,
         ) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
             def alike(value: Any) -> Any:
-                is_stream = isinstance(value, Tensor) and value.shape == (1, TOKENS, width)
-                if not is_stream or name in read:
+                if not isinstance(value, Tensor) or value.ndim != 3 or not value.is_floating_point():
                     return value
-                read[name] = value[0, 0].double()
-                return value[:, :1].expand_as(value).contiguous()
+                is_stream = value.shape == (1, TOKENS, width)
+                if is_stream and (name not in read or name.stack == "cross"):  # whose keys are of what comes second
+                    read[name] = value[0, 0].double()
+                return value[:, :1].expand_as(value).contiguous() if is_stream or name.stack == "cross" else value
 
             args, named = tuple(alike(each) for each in args), {key: alike(each) for key, each in named.items()}
             watch.__enter__()
@@ -79,13 +94,13 @@ def observe(model: Any, layers: dict[Head, tuple[str, int, int]], token: int) ->
         def leave(module: Any, args: Any, named: Any, result: Any, watch: Any = watch) -> None:
             watch.__exit__(None, None, None)
 
-        module = model.get_submodule(path)
         hooks += [
             module.register_forward_pre_hook(enter, with_kwargs=True),
             module.register_forward_hook(leave, with_kwargs=True),
         ]
+    inputs = arguments(model, torch.full((1, TOKENS), token))
     with torch.no_grad():
-        model(input_ids=torch.full((1, TOKENS), token))
+        model(**{name: value for name, value in inputs.items() if "position" not in name})
     for hook in hooks:
         hook.remove()
     return {name: (watch.noted, read[name]) for name, watch in watches.items()}
@@ -106,7 +121,8 @@ def compare(config: Any) -> str:
         outline = anatomy.outline
         weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
         rotations = {layer.name: rotation_of(outline, layer, source.settings()) for layer in outline.layers}
-    asked = {layer.name: (layer.module, layer.heads, layer.d_model) for layer in outline.layers}
+    modules = attention_in(model, anatomy)
+    asked = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
     seen = [observe(model, asked, token) for token in SAID]
     known = list[Tensor]()
     for name, (noted, _) in seen[0].items():
@@ -173,7 +189,7 @@ def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
 def main() -> None:
     """Print what is different for the types that are named, or for all that `rotation_of` knows."""
     wrong = 0
-    for model_type in sys.argv[1:] or sorted(KNOWN):
+    for model_type in sys.argv[1:] or sorted({WHOLE.get(each, each) for each in KNOWN}):
         try:
             said = check(model_type)
         except Exception as error:  # of transformers or ours: the others are measured all the same

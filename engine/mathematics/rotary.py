@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.values.errors import EngineError
+
 
 @dataclass(frozen=True)
 class Rotation:
@@ -24,11 +26,13 @@ class Rotation:
     is_interleaved : whether a pair is two neighbours (GPT-J's form), and not one of the first half and one of the
         second (GPT-NeoX's, "rotate half").
     start : the first dimension that is turned; in latent attention those without positions come before it.
+    longest : tokens of the longest sentence in which they are the frequencies; None where they are in every one.
     """
 
     frequencies: Tensor
     is_interleaved: bool
     start: int = 0
+    longest: int | None = None
 
 
 def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
@@ -43,7 +47,16 @@ def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
     Returns
     -------
     (heads, head_dim, n) float64
+
+    Raises
+    ------
+    EngineError : when no sentence in which the frequencies hold is long enough for the distance.
     """
+    if rotation.longest is not None and distance >= rotation.longest:
+        raise EngineError(
+            f"frequencies change in sentences of more than {rotation.longest} tokens; "
+            f"Δ can be {rotation.longest - 1} at the most"
+        )
     turned_rows = rows.double().clone()
     pairs, start = len(rotation.frequencies), rotation.start
     end = start + 2 * pairs

@@ -37,6 +37,10 @@ OFFSET_POSITION_TYPES = frozenset({
 """Types whose position table counts from after the padding token, so that it holds more rows than positions."""
 
 
+LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_max_position_embeddings"}
+"""Kinds of scaling of rotary positions that begin beyond a length of sentence, and the setting of that length."""
+
+
 def read_config(directory: Path) -> dict[str, Any]:
     """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
 
@@ -121,6 +125,18 @@ def context(config: Mapping[str, Any], model_type: str) -> int | None:
                 length -= int(config.get("pad_token_id") or 0) + 1
             return length
     return None
+
+
+def unscaled_length(config: Mapping[str, Any], rope: object) -> int | None:
+    """Read up to which length of sentence, in tokens, rotary positions are as they are, where longer ones are scaled.
+
+    ``rope`` are the settings of the positions, if there are any; a fixed α, as HunYuan's, is the same for all lengths.
+    """
+    if not isinstance(rope, dict) or rope.get("alpha"):
+        return None
+    setting = LENGTH_SCALING.get(str(rope.get("rope_type") or rope.get("type")))
+    length = None if setting is None else rope.get(setting) or config.get(setting)
+    return length if isinstance(length, int) else None
 
 
 def settings_of(directory: Path) -> tuple[str, int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.models.checkpoint import TensorEntry
-from engine.models.configuration import context, head_count, head_widths
+from engine.models.configuration import context, head_count, head_widths, unscaled_length
 from engine.models.counts import Counts, count_heads
 from engine.models.marking import marks_of
 from engine.models.places import Places, place_modules
@@ -240,7 +240,7 @@ def read_anatomy(
         modules[place] = _attention(module, rule, places.lenders.get(place), entries, config, place)
     if not modules:
         raise EngineError(_why_none(model_type, entries))
-    notes = (*notes, *_notes(model_type, places))
+    notes = (*notes, *_notes(model_type, places, config))
     return anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
 
 
@@ -275,8 +275,8 @@ def anatomy_of(
     return Anatomy(outline, ordered)
 
 
-def _notes(model_type: str, places: Places) -> tuple[str, ...]:
-    """Say what was left out, and where the heads were found by name alone."""
+def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what was left out, where the heads were found by name alone, and from which length on positions change."""
     notes = []
     if model_type not in PROVEN_TYPES:
         notes.append(f"heads of type '{model_type}' were found by their names; no test proves this type yet")
@@ -284,6 +284,8 @@ def _notes(model_type: str, places: Places) -> tuple[str, ...]:
         notes.append(f"only the heads that read text are here; left out: {', '.join(places.left_out)}")
     if places.unknown:
         notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
+    if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
+        notes.append(f"sentences of more than {longest} tokens scale rotary positions; QK at a distance is of shorter")
     return tuple(notes)
 
 

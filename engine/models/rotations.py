@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -10,63 +11,25 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.rotary import Rotation
+from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
+from engine.models.rotary_types import (
+    BACKWARDS,
+    CHOSEN,
+    FIXED,
+    KNOWN,
+    LATENT,
+    NEIGHBOURS,
+    REORDERING,
+    SLIDING_ALONE,
+    UNNAMED,
+)
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline
 
-HALVES = frozenset(
-    {
-        "afmoe", "apertus", "arcee", "aria_text", "bamba", "bitnet", "chameleon", "cohere_compass_text",
-        "cosmos3_edge_text", "cwm", "dbrx", "deepseek_ocr2_text", "diffllama", "dots1", "embedding_gemma2_text",
-        "emu3_text_model", "esmc", "eurobert", "exaone4", "exaone_moe", "falcon", "falcon_h1", "flex_olmo", "flint",
-        "gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "glm4_moe",
-        "glm4v_moe_text", "glm_image_text", "gpt_neox", "gpt_neox_japanese", "gpt_oss", "granite",
-        "granite4_vision_text", "granite_docling_text", "granitemoe", "granitemoeshared", "hy_v3", "hyperclovax",
-        "jais2", "kolibri1", "laguna", "lfm2",
-        "lfm2_moe", "lfm3", "llama", "mellum", "minimax", "minimax_m2", "minimax_m3_vl_text", "ministral", "ministral3",
-        "mistral", "mixtral", "modernbert", "modernbert-decoder", "molmo2_text",
-        "nemotron", "olmo", "olmo2", "olmo3", "olmo_hybrid", "olmoe", "paddleocr_vl_text", "persimmon", "phi", "phi3",
-        "phi4_multimodal", "phimoe", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl_text",
-        "qwen3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_moe", "qwen3_next", "qwen3_omni_moe_text",
-        "qwen3_vl_moe_text", "qwen3_vl_text", "qwen4_exp_text", "recurrent_gemma", "seed_oss", "smollm3", "solar_open",
-        "stablelm", "starcoder2", "step3p5", "t5gemma2_text", "ultrabert", "unlimited_ocr_text", "vaultgemma",
-    }
-)  # fmt: skip
-"""Types that turn the first half of the dimensions they turn against the second."""
-
-NEIGHBOURS = frozenset(
-    {
-        "codegen", "cohere", "cohere2", "cohere2_moe", "ernie4_5", "ernie4_5_moe", "ernie4_5_vl_moe_text", "glm",
-        "deepseek_v2",
-        "glm4", "glm4v_text", "glm_ocr_text", "gptj", "helium", "llama4_text", "openai_privacy_filter",
-    }
-)  # fmt: skip
-"""Types that turn neighbouring dimensions against each other."""
-
-REORDERING = frozenset(
-    {
-        "axk1", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash", "mistral4", "youtu",
-    }
-)  # fmt: skip
-"""Types that first put neighbours apart, into two halves, of queries and of keys, unless ``rope_interleave`` is false:
-in the order of W_K's rows it is neighbours that are turned."""
-
-LATENT = frozenset({"deepseek_v2", "hy_v4", "minicpm3"}) | REORDERING
-"""Types of latent attention, whose heads' last dimensions are turned, and not the first."""
-
-KNOWN = HALVES | NEIGHBOURS | LATENT
-
-SLIDING_ALONE = frozenset(
-    {"afmoe", "cohere2", "cohere2_moe", "exaone4", "exaone_moe", "flint", "kolibri1"}
-)  # fmt: skip
-"""Those of them that turn nothing in the layers that attend to the whole sentence."""
-
-UNNAMED = frozenset({"codegen", "gptj"})
-"""Those whose frequencies are no module's: 10000^(−2i/rotary_dim), from their ``create_sinusoidal_positions``."""
-
-FIXED = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
-"""Kinds of scaling whose frequencies do not change with the length of a sentence."""
+UNTURNED = Rotation(torch.empty(0), False)
+"""That of a layer whose scores do not depend on positions."""
 
 
 def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Rotation:
@@ -78,21 +41,23 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     ------
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
-    config = _configuration(outline, settings)
+    if layer.is_change:
+        raise EngineError("the change that an adapter makes is measured without positions; ask for the layer itself")
+    config = _configuration(outline, layer, settings)
     model_type = str(config.model_type)
-    if model_type not in KNOWN or len(outline.stacks) > 1 or getattr(config, "alibi", False):
+    setting, value = CHOSEN.get(model_type, ("", ""))
+    if model_type not in KNOWN or getattr(config, setting, "") != value:
         raise EngineError(
             f"type '{outline.model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
         )
-    if not _is_turned(config, layer.layer):
-        return Rotation(torch.empty(0), False)
-    kinds = getattr(config, "layer_types", None)
-    frequencies = _frequencies(outline, config, "" if kinds is None else kinds[layer.layer])
+    if not _is_turned(config, layer):
+        return UNTURNED
+    frequencies, longest = _frequencies(outline, config, layer)
     if 2 * len(frequencies) > layer.head_dim:
         raise EngineError(f"{outline.name} turns {2 * len(frequencies)} dimensions of heads of {layer.head_dim}")
     start = layer.head_dim - 2 * len(frequencies) if model_type in LATENT else 0
     is_interleaved = model_type in NEIGHBOURS or is_reordered(config)
-    return Rotation(frequencies, is_interleaved, start)
+    return Rotation(-frequencies if model_type in BACKWARDS else frequencies, is_interleaved, start, longest)
 
 
 def is_reordered(config: Any) -> bool:
@@ -100,44 +65,66 @@ def is_reordered(config: Any) -> bool:
     return config.model_type in REORDERING and bool(getattr(config, "rope_interleave", True))
 
 
-def _configuration(outline: ModelOutline, settings: Mapping[str, Any]) -> Any:
-    """Read a model's configuration, or that of its text where it takes more than text."""
+def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
+    """Read a model's configuration, or that of the side of it that a layer is in.
+
+    Where a text model is inside a larger one, the settings are the text model's already.
+    """
     silence()
+    own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
     try:
         with IMPORTING:
             import transformers
 
-            config: Any = transformers.AutoConfig.for_model(**settings)
+            config: Any = transformers.AutoConfig.for_model(**own)
     except Exception as error:  # whatever a configuration's own code raises
         raise EngineError(f"the rotary frequencies of {outline.name} cannot be had ({error})") from error
-    return config.get_text_config()
+    if not config.is_encoder_decoder:
+        return config
+    side = "encoder" if layer.stack == "encoder" else "decoder"
+    parts = (getattr(config, name, None) for name in (side, f"{side}_config"))
+    config = next((each for each in parts if hasattr(each, "model_type")), config)
+    return getattr(config, "text_config", config)
 
 
-def _is_turned(config: Any, layer: int) -> bool:
+def _is_turned(config: Any, layer: LayerOutline) -> bool:
     """Say whether a layer turns anything: some attend without positions, by their kind or by a list."""
+    if layer.stack == "cross":
+        return False
     if config.model_type in SLIDING_ALONE:
-        return config.sliding_window is None or config.layer_types[layer] == "sliding_attention"
+        return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"
     flags = getattr(config, "no_rope_layers", None)  # which, despite its name, holds 1 for a layer that turns
-    return not flags or bool(flags[layer])
+    bases = getattr(config, "layer_rope_theta", None)
+    return all(bool(each[layer.layer]) for each in (flags, bases) if each)
 
 
-def _frequencies(outline: ModelOutline, config: Any, kind: str) -> Tensor:
-    """Compute the frequencies of a layer of a kind: (pairs,) radians per token.
+def _frequencies(outline: ModelOutline, config: Any, layer: LayerOutline) -> tuple[Tensor, int | None]:
+    """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold.
 
     Raises
     ------
-    EngineError : where they depend on the sentence, or the type's own code cannot say them.
+    EngineError : where the type's own code cannot say them, or says several.
     """
-    if config.model_type in UNNAMED and config.rotary_dim:
-        exponents = torch.arange(0, int(config.rotary_dim), 2, dtype=torch.float64) / int(config.rotary_dim)
-        return torch.pow(10000.0, -exponents)
+    setting = UNNAMED.get(config.model_type)
+    width = layer.head_dim if setting == "" else getattr(config, setting or "", 0)
+    if setting is not None and width:
+        exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
+        return torch.pow(10000.0, -exponents), None
+    kinds = getattr(config, "layer_types", None)
+    kind = kinds[layer.layer] if kinds else ""
     given = getattr(config, "rope_parameters", None) or {}
-    scaling = str(given.get(kind, given).get("rope_type", "default"))
-    if scaling not in FIXED:
+    given = given.get(kind) or given
+    scaling = str(given.get("rope_type", "default"))
+    longest = unscaled_length(vars(config), given)
+    if scaling not in FIXED and longest is None:
         raise EngineError(
-            f"{outline.name} scales its rotary positions by '{scaling}', which depends on the sentence's length; "
+            f"{outline.name} scales its rotary positions by '{scaling}', which attn-tui does not know; "
             "there is no QK at a distance"
         )
+    bases = getattr(config, "layer_rope_theta", None)
+    if bases:
+        config = copy.deepcopy(config)
+        config.rope_parameters = {**given, "rope_theta": bases[layer.layer]}
     try:
         with IMPORTING:
             module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
@@ -152,4 +139,4 @@ def _frequencies(outline: ModelOutline, config: Any, kind: str) -> Tensor:
     if not all(torch.equal(first, each) for each in others):
         raise EngineError(f"{outline.name} has rotary positions of several kinds; there is no QK at a distance")
     frequencies: Tensor = first
-    return frequencies
+    return frequencies, longest
