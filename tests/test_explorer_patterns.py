@@ -92,6 +92,10 @@ async def test_a_reaches_the_rollout_and_it_is_written(
         found = app.views.attention.shown
         assert found is not None
         np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
+        assert found.chance is not None
+        await pilot.press("j", "j", "l")
+        weight, chance = float(found.weights[2, 1]), float(found.chance[2, 1])
+        assert shown(app.views.attention.readout_line).endswith(f"  {weight:.4f}  chance {chance:.4f}")
         await pilot.press("E")
         await settle(pilot)
     (file,) = tmp_path.glob("*-rollout.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import Future
 
 import numpy as np
@@ -15,9 +16,12 @@ from engine.values.off import Off
 from engine.values.tables import Table
 from engine.values.view import Query
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.test_explorer_tables import asked, pane, rows
 from tui.app import Explorer
+from tui.first_look import FirstLook
+from tui.shown_model import ShownModel
+from tui.start import Start
 
 TEXT = "The cat sat on the mat"
 
@@ -70,6 +74,27 @@ async def test_without_a_sentence_one_is_asked_for(tiny_model: TinyModel) -> Non
         await press(pilot, "i", *"the", "enter")
         assert pane(app).view == "predictions", "what is looked at stays"
         assert len(rows(pane(app).shown)) == 20
+
+
+async def test_a_sentence_that_waits_for_the_first_head_is_not_asked_for(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_there, go_on = asyncio.Event(), FirstLook._go_on
+
+    async def later(first: FirstLook, model: ShownModel) -> None:
+        await is_there.wait()
+        await go_on(first, model)
+
+    monkeypatch.setattr(FirstLook, "_go_on", later)
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2", with_head=True)), text=TEXT))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.is_ready and app.conductor.selected is not None)
+        await pilot.press("8")
+        await until(pilot, lambda: "the sentence is read once the first head is there …" in screen_text(app))
+        is_there.set()
+        await settle(pilot)
+        assert len(rows(pane(app).shown)) == 20
+    app.engine.stop()
 
 
 async def test_heads_are_switched_off_in_the_tree_and_the_map_says_so(tiny_model: TinyModel) -> None:

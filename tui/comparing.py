@@ -17,6 +17,7 @@ from tui.key_names import key_of
 from tui.panes.compare import ComparePane, Side
 from tui.panes.heads import HeadsPane
 from tui.pins import Pins, how_to_pin
+from tui.unread import no_sentence
 from tui.weights import Weights
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ class Comparing:
         elif pane.side is Side.SPECTRA:
             self._spectra.draw(pane, heads, names, self._selected)
         elif self._text is None:
-            pane.show_message("", f"press {key_of(self._app, 'app.sentence')} and type a sentence")
+            message, is_waiting = no_sentence(self._app)
+            pane.show_message("", message, is_waiting=is_waiting)
         elif pane.side is Side.MAPS:
             self._maps.draw(pane, heads, names, self._text, self._off)
         elif (pair := self.pins.pair(self._selected)) is None:

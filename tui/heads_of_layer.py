@@ -17,9 +17,9 @@ from engine.values.tables import Table
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
-from tui.key_names import key_of
 from tui.panes.heads import HeadsPane
 from tui.patience import patiently
+from tui.unread import no_sentence
 
 EVERY = range(1 << 30)
 """Blocks of a whole map: what lies beyond it is left out."""
@@ -70,7 +70,8 @@ class HeadsOfLayer:
             return
         title = self._title(selected, off)
         if text is None:
-            pane.show_message(title, f"press {key_of(pane.app, 'app.sentence')} and type a sentence")
+            message, is_waiting = no_sentence(pane.app)
+            pane.show_message(title, message, is_waiting=is_waiting)
             return
         layer = selected.whole_layer
         if self._is_drawn(pane, layer, text, off):

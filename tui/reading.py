@@ -18,9 +18,9 @@ from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from tui.beside import Run
 from tui.facts import short_name
-from tui.key_names import key_of
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
+from tui.unread import no_sentence
 from tui.widgets.large_map import LargeMap
 
 MapKey = tuple[str, int | None, bool]
@@ -173,8 +173,8 @@ class Reading:
         elif self._off.heads:
             title += f" · with {self._off}"
         if self._text is None:
-            how = f"press {key_of(self._pane.app, 'app.sentence')} and type a sentence"
-            self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))))
+            how, is_waiting = no_sentence(self._pane.app)
+            self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))), is_waiting=is_waiting)
         elif self._sentence is None:
             self._pane.show_message(title, self._waiting(), is_waiting=True)
         elif isinstance(self._sentence, EngineError):

@@ -22,6 +22,7 @@ from tui.growing import grown
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
+from tui.unread import no_sentence
 from tui.views import Views
 
 KEPT = 64
@@ -143,7 +144,8 @@ class Tables:
         name, view = self._selected, VIEWS[pane.view]
         title = self._title(view) + (at_distance(self._distance) if "distance" in view.options else "")
         if "text" in view.needs and not self._text:
-            pane.show_message(title, f"press {key_of(pane.app, 'app.sentence')} and type a sentence")
+            message, is_waiting = no_sentence(pane.app)
+            pane.show_message(title, message, is_waiting=is_waiting)
             return
         query = self._query(view)
         if query is None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling
+from engine.values.visible import Visible
 
 _QUERIES_AT_ONCE = 256
 """Of a map that is searched for its largest weight."""
@@ -49,7 +50,7 @@ def pool(
         seen = _values(weights, other, slice(rows.start, rows.stop), slice(first, last))
         places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32).reshape(*shape, 2)
         return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                         seen, seen, places, largest, _pairs(weights, other, places), attention.visible)  # fmt: skip
+                         seen, seen, places, largest, *_beside(attention, places))  # fmt: skip
     maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty((*shape, 2), np.int32)
     starts = np.arange(0, last - first, block)
@@ -65,7 +66,7 @@ def pool(
         places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
         means[place] = _row_of_means(some, starts)
     return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                     maxima, means, places, largest, _pairs(weights, other, places), attention.visible)  # fmt: skip
+                     maxima, means, places, largest, *_beside(attention, places))  # fmt: skip
 
 
 def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice) -> Weights:
@@ -77,12 +78,14 @@ def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice
     return difference
 
 
-def _pairs(weights: Weights, other: Weights | None, places: NDArray[np.int32]) -> Weights | None:
-    """Give the weights that two maps have at some places."""
-    if other is None:
-        return None
+def _beside(
+    attention: AttentionMap, places: NDArray[np.int32]
+) -> tuple[Weights | None, Visible | None, Weights | None]:
+    """Give what stands beside a map's values: the weights that two maps have at some places, the mask, and chance."""
     at = places[..., 0], places[..., 1]
-    return np.stack([weights[at], other[at]], axis=-1)
+    other, chance = attention.other, attention.chance
+    pairs = None if other is None else np.stack([attention.weights[at], other[at]], axis=-1)
+    return pairs, attention.visible, None if chance is None else chance[at]
 
 
 def largest_value(

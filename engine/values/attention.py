@@ -191,6 +191,7 @@ class PooledMap:
     pairs : (rows, columns, 2) the weights at ``places`` in two models, where the map is of differences, the second less
         the first. Then ``maxima`` are the differences that are largest in size, and so is ``largest``.
     visible : the keys that the mask lets each query of the whole map see; None where that is not known.
+    chances : (rows, columns) what chance gives at ``places``, where the map is a rollout.
     """
 
     name: MapName
@@ -203,6 +204,7 @@ class PooledMap:
     largest: float
     pairs: NDArray[np.float32] | None = None
     visible: Visible | None = None
+    chances: NDArray[np.float32] | None = None
 
     @property
     def is_signed(self) -> bool:
@@ -230,7 +232,8 @@ class PooledMap:
         largest = float(self.maxima[inside])
         is_zero = not largest and not any(pair or ())  # what the mask was not seen to hide is a number all the same
         is_masked = is_zero and self.visible is not None and self.visible.hides(queries, keys)
-        return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked)
+        chance = None if self.chances is None else float(self.chances[inside])
+        return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked, chance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +248,7 @@ class PooledBlock:
     mean : of its weights.
     pair : the two models' weights at that place, where these are differences.
     is_masked : whether the mask hides all its keys from all its queries.
+    chance : of the weight at that place, where it is of a rollout.
     """
 
     queries: range
@@ -254,6 +258,7 @@ class PooledBlock:
     mean: float
     pair: tuple[float, float] | None = None
     is_masked: bool = False
+    chance: float | None = None
 
     @property
     def total(self) -> float:

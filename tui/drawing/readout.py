@@ -24,7 +24,7 @@ def of_weight(
     Where it does not fit then either, the words become shorter, and at last the weight stands before bare numbers.
     """
     query, key = block.place
-    number = MASKED if block.is_masked else _number(block.largest)
+    number = MASKED if block.is_masked else _beside_chance(block)
     arrow = "->" if ascii_only else "→"
     for asking, reading in (("query", "key"), ("q", "k")):
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {number}')
@@ -72,7 +72,7 @@ def of_block(
         return line if cell_len(line) <= width else f"{MASKED}  q {queries} k {keys}"
     if block.pair is None:
         largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
-        most = f"max {largest}  mean {mean}  sum {total}"
+        most = f"max {_beside_chance(block)}  mean {mean}  sum {total}"
     else:
         one, other = (_number(each) for each in block.pair)
         largest, mean = _signed(block.largest), _signed(block.mean)
@@ -110,6 +110,11 @@ def _plain(token: str, ascii_only: bool) -> str:
 def _number(value: float) -> str:
     """Write a weight with four decimals, a small one with three digits and its power of ten."""
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
+
+
+def _beside_chance(block: PooledBlock) -> str:
+    """Write the largest weight, with what chance gives where that is known."""
+    return _number(block.largest) + ("" if block.chance is None else f"  chance {_number(block.chance)}")
 
 
 def _signed(value: float) -> str:

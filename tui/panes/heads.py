@@ -51,12 +51,12 @@ class HeadsPane(Pane):
 
     def show_waiting(self, layer: Head, title: str, heads: int) -> None:
         """Say that the maps of a layer's heads are to come."""
-        self.show_message(title, "computing …", heads)
-        self.of_layer, self.is_waiting = layer, True
+        self.show_message(title, "computing …", heads, is_waiting=True)
+        self.of_layer = layer
 
-    def show_message(self, title: str, message: str, heads: int = 0) -> None:
+    def show_message(self, title: str, message: str, heads: int = 0, *, is_waiting: bool = False) -> None:
         """Say why there are no maps, of how many heads."""
-        self.of_layer, self.is_waiting = None, False
+        self.of_layer, self.is_waiting = None, is_waiting
         self._set_title(title)
         self.maps.show_message(message, heads)
         self.legend_line.show("")
