@@ -13,6 +13,7 @@ from engine.values.heads import MATRICES, Head, MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui
+from tui.measuring import AT_ONCE
 from tui.panes.attention import Averaging
 from tui.panes.ranks import RanksPane
 
@@ -43,12 +44,18 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         assert MEASURES[-1].title in shown(app.views.ranks.title_line)
 
 
-async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> None:
+@pytest.mark.parametrize("at_once", [AT_ONCE, 0])
+async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("tui.measuring.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
+        await settle(pilot)
         before = line(app.views.ranks, 0)
         for _ in range(5):
             await pilot.press("+")
+        await settle(pilot)
         after = line(app.views.ranks, 0)
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
