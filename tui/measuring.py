@@ -9,7 +9,7 @@ from engine.values.heads import Head
 from tui.beside import Run
 from tui.knowledge import GroupKey, Knowledge, measured
 
-AT_ONCE = 20_000
+AT_ONCE = 6_000
 """Singular values up to which measuring takes at most two milliseconds."""
 
 

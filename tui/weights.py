@@ -260,12 +260,15 @@ class Weights:
         """Draw the ranks of a layer's heads, or of the model's layers."""
         knowledge, name = self.knowledge, self._selected
         names = knowledge.names_beside(name)
+        measured = self._measuring.among(names, self.epsilon)
+        if name is not None and len(measured) < len(names):
+            return  # it is drawn in a moment, with all numbers
         beside = name or knowledge.outline.layers[0].name
         distance = None if name is None else self.distance
         self._views.ranks.show(
             "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
             names,
-            knowledge.rows_at(self._measuring.among(names, self.epsilon), self.epsilon, distance),
+            knowledge.rows_at(measured, self.epsilon, distance),
             self._measure,
             self.epsilon,
             knowledge.chance(beside, self._measure, self.epsilon),
