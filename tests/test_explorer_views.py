@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 
 from engine.mathematics.measures import MEASURES
-from engine.values.heads import Head, MapName
+from engine.values.heads import MATRICES, Head, MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui
+from tui.measuring import AT_ONCE
 from tui.panes.attention import Averaging
+from tui.panes.ranks import RanksPane
 
 TEXT = "the cat sat on the mat"
+
+
+def line(pane: RanksPane, number: int) -> list[str]:
+    """Give a line of the ranks as it is written."""
+    return [pane.table.text(cell) for cell in pane.table.rows[pane.table.order[number]]]
 
 
 async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_model: TinyModel) -> None:
@@ -27,7 +34,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
             place = table.columns.index(measure.name)
             values = {(row[2], row[3]): row[place] for row in table}
             for number, label in enumerate(("0", "1", "2", "3", "all")):
-                cells = [str(cell) for cell in app.views.ranks.table.get_row_at(number)]
+                cells = line(app.views.ranks, number)
                 assert cells[0] == ("all" if label == "all" else f"H{label}")
                 for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
                     assert float(cell) == pytest.approx(float(values[label, matrix]), rel=0.05)
@@ -37,13 +44,19 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
         assert MEASURES[-1].title in shown(app.views.ranks.title_line)
 
 
-async def test_another_epsilon_is_measured_at_once(tiny_model: TinyModel) -> None:
+@pytest.mark.parametrize("at_once", [AT_ONCE, 0])
+async def test_another_epsilon_is_measured_at_once_or_beside_the_loop(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("tui.measuring.AT_ONCE", at_once)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("2")
-        before = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
+        await settle(pilot)
+        before = line(app.views.ranks, 0)
         for _ in range(5):
             await pilot.press("+")
-        after = [str(cell) for cell in app.views.ranks.table.get_row_at(0)]
+        await settle(pilot)
+        after = line(app.views.ranks, 0)
         assert "ε 0.5" in shown(app.views.ranks.title_line)
         assert all(int(late) < int(early) for early, late in zip(before[1:], after[1:], strict=True))
         table, _ = app.conductor.table()
@@ -55,10 +68,18 @@ async def test_the_row_under_the_cursor_is_the_selected_head(tiny_model: TinyMod
         await pilot.press("2", "j", "j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 2)
-        assert app.views.ranks.table.cursor_row == 2
+        assert app.views.ranks.table.cursor[0] == 2
         await pilot.press("j", "j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0)
+        for key, is_descending in (("o", True), ("o", False)):
+            await pilot.press(key)
+            await settle(pilot)
+            place = [str(cell) for cell in MATRICES].index("Q") + 1
+            numbers = [float(line(app.views.ranks, number)[place]) for number in range(5)]
+            assert numbers == sorted(numbers, reverse=is_descending)
+            assert app.conductor.selected is not None
+            assert line(app.views.ranks, 0)[0] in (f"H{app.conductor.selected.head}", "all"), "the first is selected"
 
 
 async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_exported(
@@ -76,7 +97,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         left = [row for row in whole if row[3] == "OV" and row[2] != "all"]
         assert 0 < len(left) < len(whole)
         assert f"{len(left)} of {len(whole)}  matrix = OV and head != all" in shown(pane.title_line)
-        lines = [[str(cell) for cell in pane.table.get_row_at(n)] for n in range(pane.table.row_count)]
+        lines = [line(pane, number) for number in range(len(pane.table.order))]
         assert lines == [[f"H{row[2]}", "", "", "", "", "", str(row[6])] for row in left]
         assert list(app.conductor.table()[0]) == left
         await pilot.press("E")
@@ -100,7 +121,7 @@ async def test_on_the_model_the_ranks_are_its_whole_layers(tiny_model: TinyModel
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("g", "g", "2")
         await settle(pilot)
-        rows = [str(app.views.ranks.table.get_row_at(number)[0]) for number in range(2)]
+        rows = [line(app.views.ranks, number)[0] for number in range(2)]
         assert rows == ["L0", "L1"]
         table, subject = app.conductor.table()
         assert subject == "model"

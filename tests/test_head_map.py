@@ -9,6 +9,7 @@ import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
+from engine.values.head_order import HeadOrder
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
 from engine.values.model import LayerOutline
@@ -27,7 +28,10 @@ def layers(count: int, heads: int) -> tuple[LayerOutline, ...]:
 
 def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     """Make values of which so many are known."""
-    order = {head: place for place, head in enumerate(head for layer in model for head in layer.head_names())}
+    order = HeadOrder(model)
+    assert dict(order) == {
+        head: place for place, head in enumerate(each for layer in model for each in layer.head_names())
+    }
     values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
     return MeasureMap("ov.stable_rank", order, cells)

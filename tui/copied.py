@@ -100,10 +100,11 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         if cell is None:
             raise EngineError(NOTHING)
         return Copied(str(cell), f"{pane.shown.measure} of {pane.map.head}")
-    if isinstance(pane, RanksPane) and conductor.selected is not None:
-        return Copied(
-            str(conductor.selected), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers"
-        )
+    if isinstance(pane, RanksPane) and conductor.weights is not None and pane.under_cursor is not None:
+        head, matrix, number = pane.under_cursor
+        if not matrix:
+            return Copied(str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers")
+        return Copied(str(number), f"{conductor.weights.measure.title} of {head}, {matrix}")
     raise EngineError(NOTHING)
 
 

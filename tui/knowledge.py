@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.mathematics.chance import BesideChance, chance_measure
 from engine.mathematics.measures import Measure
@@ -19,6 +19,9 @@ KEPT = 64
 GroupKey = tuple[Head, bool]
 """A layer's name, and whether the layer as a whole is meant."""
 
+RowsByHead = dict[str, list[tuple[Cell, ...]]]
+"""Rows of the ``ranks`` table by what the head's column says."""
+
 
 class Knowledge:
     """Spectra, baselines and measured rows by layer, as they come in from the engine."""
@@ -30,7 +33,7 @@ class Knowledge:
         self._baselines: dict[GroupKey, Baseline] = {}
         self._turned: dict[tuple[GroupKey, int], SpectraGroup | EngineError] = {}
         self._turned_heads: dict[tuple[Head, int], Mapping[str, Spectrum]] = {}
-        self._rows: dict[tuple[GroupKey, float], dict[str, list[tuple[Cell, ...]]]] = {}
+        self._rows: dict[tuple[GroupKey, float], RowsByHead] = {}
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep spectra, or why there are none."""
@@ -172,14 +175,21 @@ class Knowledge:
             return self._measured(key, group, epsilon).get(head.label, ())
         return self.rows([head], epsilon)
 
-    def _measured(self, key: GroupKey, group: SpectraGroup, epsilon: float) -> Mapping[str, list[tuple[Cell, ...]]]:
-        """Measure a layer's spectra once; the rows are by what the head's column says, in their order."""
+    def _measured(self, key: GroupKey, group: SpectraGroup, epsilon: float) -> RowsByHead:
+        """Measure a layer's spectra, once."""
         if (key, epsilon) not in self._rows:
-            of_heads: dict[str, list[tuple[Cell, ...]]] = {}
-            for row in rank_rows([spectrum for number in group.spectra for spectrum in group.of(number)], epsilon):
-                of_heads.setdefault(str(row[2]), []).append(row)
-            self._rows[key, epsilon] = of_heads
+            self._rows[key, epsilon] = measured(group, epsilon)
         return self._rows[key, epsilon]
+
+    def unmeasured(self, keys: Iterable[GroupKey], epsilon: float) -> dict[GroupKey, SpectraGroup]:
+        """Give the spectra that are known of layers and not measured yet."""
+        missing = (key for key in dict.fromkeys(keys) if (key, epsilon) not in self._rows)
+        groups = ((key, self._groups.get(key)) for key in missing)
+        return {key: group for key, group in groups if isinstance(group, SpectraGroup)}
+
+    def keep_rows(self, key: GroupKey, epsilon: float, rows: RowsByHead) -> None:
+        """Keep a layer's rows, which were measured elsewhere."""
+        self._rows[key, epsilon] = rows
 
     def rows_beside_chance(self, names: Sequence[Head], epsilon: float, distance: int | None) -> list[tuple[Cell, ...]]:
         """Measure as in `rows_at`, beside what is known of chance, for which a distance makes no difference."""
@@ -202,3 +212,11 @@ class Knowledge:
             return {}
         spectra = self.spectra(name)
         return {} if spectra is None else chance_measure(measure, epsilon, spectra, baseline)
+
+
+def measured(group: SpectraGroup, epsilon: float) -> RowsByHead:
+    """Measure a layer's spectra, of its heads or as a whole: rows of the ``ranks`` table, in their order."""
+    of_heads: RowsByHead = {}
+    for row in rank_rows([spectrum for number in group.spectra for spectrum in group.of(number)], epsilon):
+        of_heads.setdefault(str(row[2]), []).append(row)
+    return of_heads

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.tabulate import rank_cells
 from engine.service.engine import Engine
 from engine.values.columns import CHANCE
 from engine.values.errors import EngineError
+from engine.values.head_order import HeadOrder
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
 from engine.values.model import ModelOutline
@@ -103,7 +103,7 @@ class Overview:
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
-        self._places: dict[Head, int] = {}
+        self._places = HeadOrder()
         self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
         self._is_measuring = False
@@ -121,8 +121,7 @@ class Overview:
         self._weights = weights
         weights.noticed = self.learn
         self._layers = tuple(layer.name for layer in outline.layers)
-        heads = chain.from_iterable(layer.head_names() for layer in outline.layers)
-        self._places = {head: place for place, head in enumerate(heads)}
+        self._places = HeadOrder(outline.layers)
         self._ranks = [None] * len(self._places)
         self._pane.open(outline.layers, self._said)
         self._draw()

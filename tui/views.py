@@ -47,7 +47,7 @@ class Views(Container):
     def __init__(self, *, ascii_only: bool, first: str = "spectra") -> None:
         super().__init__(id="views")
         self.spectra = SpectraPane(ascii_only=ascii_only)
-        self.ranks = RanksPane()
+        self.ranks = RanksPane(ascii_only=ascii_only)
         self.attention = AttentionPane(ascii_only=ascii_only)
         self.overview = OverviewPane(ascii_only=ascii_only)
         self.panes: list[Pane] = [self.spectra, self.ranks, self.attention, self.overview]

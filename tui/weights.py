@@ -17,6 +17,7 @@ from engine.values.tables import RANK_COLUMNS
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
 from tui.knowledge import Knowledge
+from tui.measuring import Measuring
 from tui.numbers import short
 from tui.other_spectra import OtherSpectra
 from tui.panes.ranks import next_measure
@@ -53,13 +54,7 @@ class Weights:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        views: Views,
-        tree: HeadTree,
-        outline: ModelOutline,
-        epsilon: float,
-        run: Run,
+        self, engine: Engine, views: Views, tree: HeadTree, outline: ModelOutline, epsilon: float, run: Run
     ) -> None:
         self.knowledge = Knowledge(outline)
         self.epsilon = epsilon
@@ -68,6 +63,7 @@ class Weights:
         self._views = views
         self._tree = tree
         self._run = run
+        self._measuring = Measuring(self.knowledge, run, self._draw_measured)
         self._turned = Turned(engine, self.knowledge, run, self._draw_turned)
         self._selected: Head | None = None
         self._measure = MEASURES[0]
@@ -148,7 +144,8 @@ class Weights:
     def note(self, head: Head) -> str:
         """Give what the tree says beside a head: the measure of QK and OV, and its label."""
         place = RANK_COLUMNS.index(self._measure.name)
-        values = {row[3]: row[place] for row in self.knowledge.rows_of(head, self.epsilon)}
+        rows = self.knowledge.rows_of(head, self.epsilon) if self._measuring.among([head], self.epsilon) else ()
+        values = {row[3]: row[place] for row in rows}
         numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
         return " ".join(filter(None, (*numbers, self.short_label(head))))
 
@@ -263,17 +260,26 @@ class Weights:
         """Draw the ranks of a layer's heads, or of the model's layers."""
         knowledge, name = self.knowledge, self._selected
         names = knowledge.names_beside(name)
+        measured = self._measuring.among(names, self.epsilon)
+        if name is not None and len(measured) < len(names):
+            return  # it is drawn in a moment, with all numbers
         beside = name or knowledge.outline.layers[0].name
         distance = None if name is None else self.distance
         self._views.ranks.show(
             "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
             names,
-            knowledge.rows_at(names, self.epsilon, distance),
+            knowledge.rows_at(measured, self.epsilon, distance),
             self._measure,
             self.epsilon,
             knowledge.chance(beside, self._measure, self.epsilon),
             name,
         )
+
+    def _draw_measured(self, layer: Head) -> None:
+        """Draw the measures of a layer that have come by now."""
+        self._tree.refresh_notes(layer)
+        if self._selected is None or self._selected.whole_layer == layer:
+            self._draw_ranks()
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""

@@ -49,6 +49,11 @@ class SpectraGroup:
     whole_layer: bool
     spectra: Mapping[int, Mapping[str, Spectrum]]
 
+    @property
+    def size(self) -> int:
+        """How many singular values there are in all."""
+        return sum(len(each.singular_values) for head in self.spectra.values() for each in head.values())
+
     def of(self, head: int) -> tuple[Spectrum, ...]:
         """List one head's six spectra in the order of the tables."""
         return tuple(self.spectra[head].values())

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.coordinate import Coordinate
-from textual.widgets import DataTable
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.messages import HeadPicked, RankMeasureWanted
-from tui.numbers import rough, short
+from tui.numbers import rough
 from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
+from tui.widgets.table_columns import Columns
+from tui.widgets.table_grid import TableGrid
 
 NAME_WIDTH, VALUE_WIDTH = 6, 8
 """Cells of a line's name and of each of its numbers; together they fit beside the tree on 80 columns."""
@@ -30,17 +28,23 @@ PLACES = {
 """What the columns hold that are no measures."""
 
 
-class RanksTable(DataTable[Text]):
-    """The table itself; a row is a head or a layer."""
+COLUMNS = Columns.evenly(("name", *MATRICES), NAME_WIDTH, VALUE_WIDTH - 1, gap=1)
+"""A line's name and its number for each matrix, as wide whatever the measure is."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "cursor_down", "Next head or layer", show=False, id="ranks.down"),
-        Binding("k,up", "cursor_up", "Previous head or layer", show=False, id="ranks.up"),
-        Binding("pagedown", "page_down", "A page down", show=False, id="ranks.page_down"),
-        Binding("pageup", "page_up", "A page up", show=False, id="ranks.page_up"),
-        Binding("gg,home", "scroll_top", "First line", show=False, id="ranks.first"),
-        Binding("G,end", "scroll_bottom", "Last line", show=False, id="ranks.last"),
-    ]
+
+class RanksTable(TableGrid):
+    """The table itself; a row is a head or a layer.
+
+    Attributes
+    ----------
+    missing : what stands where there is no number.
+    """
+
+    missing = "…"
+
+    def text(self, cell: Cell) -> str:
+        """Write one cell."""
+        return super().text(self.missing if cell == "" else cell)
 
 
 class RanksPane(FilteredPane):
@@ -51,17 +55,18 @@ class RanksPane(FilteredPane):
 
     view = "ranks"
 
-    def __init__(self) -> None:
+    def __init__(self, *, ascii_only: bool) -> None:
         super().__init__(RANK_COLUMNS)
-        self.table = RanksTable(name="ranks", cursor_type="row", zebra_stripes=False, cell_padding=0)
+        self.table = RanksTable(ascii_only=ascii_only, name="ranks")
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
-        self._cells: list[list[str]] = []
         self._all_names: tuple[Head, ...] = ()
         self._rows: Sequence[Sequence[Cell]] = ()
         self._counted = (0, 0)
         self._measure = MEASURES[0]
         self._selected: Head | None = None
+        self._picked: tuple[Head, ...] = ()
+        self._place: int | None = None
 
     def compose(self) -> ComposeResult:
         """Stack the title, the table, the line of chance and the line that explains the measure."""
@@ -70,12 +75,6 @@ class RanksPane(FilteredPane):
         yield self.table
         yield self.chance_line
         yield self.readout_line
-
-    def on_mount(self) -> None:
-        """Make the columns."""
-        self.table.add_column("", width=NAME_WIDTH, key="name")
-        for matrix in MATRICES:
-            self.table.add_column(Text(matrix, justify="right"), width=VALUE_WIDTH, key=matrix)
 
     def show(
         self,
@@ -97,7 +96,12 @@ class RanksPane(FilteredPane):
         chance : by matrix, what chance gives for the line of the cursor.
         selected : the line of the cursor.
         """
-        self._all_names, self._rows, self._measure, self._selected = tuple(names), rows, measure, selected
+        self._all_names, self._rows, self._measure = tuple(names), rows, measure
+        if selected in self._picked:  # what was picked after it is still on its way, and the cursor there
+            self._picked = self._picked[self._picked.index(selected) + 1 :]
+        elif selected != self._selected:
+            self._picked = ()
+        self._selected = selected
         self.is_waiting = not rows
         self.narrow()
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
@@ -134,17 +138,29 @@ class RanksPane(FilteredPane):
             names = tuple(name for name in names if (name.stack, name.layer, name.label) in left)
         self._counted = len(rows), len(self._rows)
         values = {(row[0], row[1], row[2], row[3]): row[place] for row in rows}
-        missing = "" if is_narrowed else "…"
-        cells = [
-            [
+        self._names, self.table.missing = names, "" if is_narrowed else "…"
+        lines = tuple(
+            (
                 _label(name, self._all_names),
-                *(_number(values.get((name.stack, name.layer, name.label, matrix)), missing) for matrix in MATRICES),
-            ]
+                *(values.get((name.stack, name.layer, name.label, matrix), "") for matrix in MATRICES),
+            )
             for name in names
-        ]
-        self._fill(names, cells)
-        if self._selected in self._names:
-            self.table.move_cursor(row=self._names.index(self._selected), animate=False)
+        )
+        if lines != self.table.rows:
+            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS)
+        wanted = self._picked[-1] if self._picked else self._selected
+        if wanted in names:
+            self.table.go_to(names.index(wanted))
+        self._place = self.table.place
+
+    @property
+    def under_cursor(self) -> tuple[Head, str, Cell] | None:
+        """The line under the cursor, the matrix (empty on the name) and the number; None where there is no line."""
+        row, place = self.table.row, self.table.place
+        if row is None or place is None:
+            return None
+        column = self.table.cursor[1]
+        return self._names[place], self.table.column if column else "", row[column]
 
     def go_to_column(self, column: str) -> None:
         """Have the measure shown that was named by itself."""
@@ -155,25 +171,21 @@ class RanksPane(FilteredPane):
         """Say what a column holds."""
         return next((f"{each.title}: {each.formula}" for each in MEASURES if each.name == column), PLACES[column])
 
-    def _fill(self, names: tuple[Head, ...], cells: list[list[str]]) -> None:
-        """Change the cells that differ; make the lines anew only when their number changes."""
-        if len(names) != len(self._names):
-            self.table.clear()
-            for line in cells:
-                self.table.add_row(Text(line[0]), *map(_right, line[1:]))
-        else:
-            for number, (old, new) in enumerate(zip(self._cells, cells, strict=True)):
-                for column, (before, after) in enumerate(zip(old, new, strict=True)):
-                    if before != after:
-                        cell = _right(after) if column else Text(after)
-                        self.table.update_cell_at(Coordinate(number, column), cell)
-        self._names, self._cells = names, cells
-
-    @on(DataTable.RowHighlighted)
-    def _moved(self, event: DataTable.RowHighlighted) -> None:
+    @on(TableGrid.Moved)
+    def _moved(self) -> None:
         """Select what the cursor is on, when a person moved it."""
-        if self.table.has_focus and 0 <= event.cursor_row < len(self._names):
-            self.post_message(HeadPicked(self._names[event.cursor_row]))
+        if self.table.has_focus and self.table.place not in (None, self._place):
+            self._pick()
+
+    @on(TableGrid.Chosen)
+    def _pick(self) -> None:
+        """Select what the cursor is on."""
+        self._place = self.table.place
+        if self._place is not None:
+            name = self._names[self._place]
+            if name != (self._picked[-1] if self._picked else self._selected):
+                self._picked = (*self._picked, name)
+            self.post_message(HeadPicked(name))
 
 
 def next_measure(measure: Measure, step: int) -> Measure:
@@ -188,13 +200,3 @@ def _label(name: Head, names: Sequence[Head]) -> str:
     if any(not each.is_layer for each in names):
         return "all"
     return str(name) if len({each.stack for each in names}) == 1 else f"{name.stack[0]}{name}"
-
-
-def _number(value: Cell | None, missing: str) -> str:
-    """Write a value, or what stands where there is none."""
-    return missing if value is None or isinstance(value, str) else short(value)
-
-
-def _right(cell: str) -> Text:
-    """Align a cell to the right."""
-    return Text(cell, justify="right")

@@ -32,6 +32,7 @@ class Wanted:
     frozen : how many of those stay at the left.
     kept_by : the filter whose rows are shown; None for all.
     sort : the name of the column that sorts them, and whether the largest come first; None as they came.
+    columns : how wide those are that are shown; None as wide as their names and cells want to be.
     """
 
     names: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class Wanted:
     frozen: int = 0
     kept_by: Filter | None = None
     sort: tuple[str, bool] | None = None
+    columns: Columns | None = None
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -92,7 +94,7 @@ def arrange(
     is_known = wanted.is_of_same_rows(before.wanted)
     columns = before.columns
     if not is_known:
-        columns = Columns.of(wanted.shown, _by_column(wanted, goes_on), wanted.frozen, write)
+        columns = wanted.columns or Columns.of(wanted.shown, _by_column(wanted, goes_on), wanted.frozen, write)
     kept = before.kept
     if not is_known or wanted.kept_by is not before.wanted.kept_by:
         kept = range(len(wanted.rows)) if wanted.kept_by is None else list(_kept(wanted, wanted.kept_by, goes_on))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
@@ -15,7 +14,7 @@ from textual.strip import Strip
 
 from engine.values.filters import Filter
 from engine.values.tables import Cell
-from tui.drawing.text import centred, fit, fit_end, harmless, in_ascii
+from tui.drawing.text import centred, harmless, in_ascii
 from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
@@ -42,10 +41,10 @@ class TableCanvas(Scrolled, can_focus=False):
     class Arranged(Message):
         """Other rows are shown, or the same in another order."""
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, name=name)
         self.message = ""
-        self._arranger = Arranger(self._text, self._use)
+        self._arranger = Arranger(self.text, self._use)
         self.cursor = (0, 0)
         self._drawn: tuple[str, ...] = ()
         self._columns = Columns()
@@ -109,6 +108,7 @@ class TableCanvas(Scrolled, can_focus=False):
         frozen: int,
         kept_by: Filter | None = None,
         places: tuple[int, ...] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         """Show rows, sorted as before where the column is still there.
 
@@ -119,9 +119,11 @@ class TableCanvas(Scrolled, can_focus=False):
         frozen : how many of the columns that are shown stay at the left.
         kept_by : the filter whose rows are shown; all unless given.
         places : the columns that are shown; all unless given.
+        columns : how wide they are, where that is not to follow from the cells.
         """
         self.message = ""
-        wanted = Wanted(names, rows, tuple(range(len(names))) if places is None else places, frozen, kept_by)
+        places = tuple(range(len(names))) if places is None else places
+        wanted = Wanted(names, rows, places, frozen, kept_by, columns=columns)
         before = self._arranger.wanted
         sort = before.sort if before.shown == wanted.shown else None
         self._arranger.want(replace(wanted, sort=sort))
@@ -150,7 +152,7 @@ class TableCanvas(Scrolled, can_focus=False):
         self.virtual_size = Size(0, 0)
         self.refresh()
 
-    def _text(self, cell: Cell) -> str:
+    def text(self, cell: Cell) -> str:
         """Write one cell."""
         text = short(cell) if isinstance(cell, int | float) else harmless(cell)
         return in_ascii(text) if self.ascii_only else text
@@ -190,26 +192,16 @@ class TableCanvas(Scrolled, can_focus=False):
         if self.message:
             return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
         if y < self.head:
-            return self._line(
-                lambda column: self._title(column, y - self.head), self.get_component_rich_style("table--head"), -1
-            )
+            columns, line, sort, ascii_only = self._columns, y - self.head, self._shown.wanted.sort, self.ascii_only
+            head = self.get_component_rich_style("table--head")
+            return self._line(lambda column: columns.title(column, line, sort, ascii_only=ascii_only), head, -1)
         place = y - self.head + self.scroll_offset.y
         if place >= len(self.order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
         row, places = self.rows[self.order[place]], self._shown.wanted.places
-        return self._line(lambda column: self._text(row[places[column]]), style, self.cursor[1] if is_current else -1)
-
-    def _title(self, place: int, line: int) -> str:
-        """Write a line of a column's name, counted from the last, with a sign where it sorts the rows."""
-        text = self._columns.titles[place][line]
-        shown = in_ascii(text) if self.ascii_only else text
-        sort = self._shown.wanted.sort
-        if line < -1 or sort is None or sort[0] != self.columns[place]:
-            return shown
-        down, up = ("v", "^") if self.ascii_only else ("▾", "▴")
-        return f"{shown}{down if sort[1] else up}"
+        return self._line(lambda column: self.text(row[places[column]]), style, self.cursor[1] if is_current else -1)
 
     def _line(self, write: Callable[[int], str], style: Style, marked: int) -> Strip:
         """Paint cells: the frozen ones, then those in view of the others."""
@@ -218,19 +210,10 @@ class TableCanvas(Scrolled, can_focus=False):
             own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
             segments += [
                 Segment(" " * (shown.start - painted), style),
-                Segment(self._cell(column, write(column), len(shown)), own),
+                Segment(self._columns.cell(column, write(column), len(shown), ascii_only=self.ascii_only), own),
             ]
             painted = shown.stop
         return Strip(segments).adjust_cell_length(self.size.width, style)
-
-    def _cell(self, column: int, text: str, room: int) -> str:
-        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
-        is_number = self._columns.numeric[column]
-        if is_number and text[-1:].isdigit() and room < self._columns.widths[column] and cell_len(text) > room:
-            text = "~" if self.ascii_only else "…"
-        if column < self._columns.frozen and not is_number:  # what tells long names apart is at their end
-            return fit_end(text, room, ascii_only=self.ascii_only)
-        return fit(text, room, align="right" if is_number else "left", ascii_only=self.ascii_only)
 
     @property
     def head(self) -> int:

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 
 from engine.values.kinds import Kind, kind_of
 from engine.values.tables import Cell
+from tui.drawing.text import fit, fit_end, in_ascii
 from tui.drawing.titles import Title, titles
 
 WIDEST = 32
@@ -45,6 +46,7 @@ class Columns:
     titles : what stands over each.
     widths : of each, in cells of the screen.
     starts : where each begins while nothing is scrolled, and where one more would.
+    gap : cells between two.
     """
 
     names: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ class Columns:
     titles: tuple[Title, ...] = ()
     widths: tuple[int, ...] = ()
     starts: tuple[int, ...] = (0,)
+    gap: int = GAP
 
     @classmethod
     def of(
@@ -74,6 +77,21 @@ class Columns:
             numeric.append(any(not isinstance(cell, str) for cell in cells))
         return cls(names, frozen, tuple(numeric), over, tuple(widths), _starts(widths))
 
+    @classmethod
+    def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
+        """Make columns of numbers that stay as wide whatever comes, behind one without a title that names the rows.
+
+        Parameters
+        ----------
+        names : of all, first that of the rows' names, which stays at the left.
+        name_width, value_width : in cells of the screen.
+        gap : cells between two.
+        """
+        numbers = names[1:]
+        widths = (name_width, *(value_width for _ in numbers))
+        over = (("", ""), *(("", name) for name in numbers))
+        return cls(names, 1, (False, *(True for _ in numbers)), over, widths, _starts(widths, gap), gap)
+
     def fitted(self, room: int, marked: str) -> Columns:
         """Make room for a sign behind the name of one column, and cut tokens where the columns do not all fit.
 
@@ -86,13 +104,13 @@ class Columns:
             max(width, cell_len(lower) + 1) if name == marked else width
             for name, width, (_, lower) in zip(self.names, self.widths, self.titles, strict=True)
         ]
-        if _starts(widths)[-1] > room:
+        if _starts(widths, self.gap)[-1] > room:
             widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
             widths = [
                 min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
                 for name, width in zip(self.names, widths, strict=True)
             ]
-        return replace(self, widths=tuple(widths), starts=_starts(widths))
+        return replace(self, widths=tuple(widths), starts=_starts(widths, self.gap))
 
     @property
     def head(self) -> int:
@@ -130,6 +148,32 @@ class Columns:
                 yield column, seen
                 painted = seen.stop
 
+    def title(self, column: int, line: int, sort: tuple[str, bool] | None, *, ascii_only: bool) -> str:
+        """Write a line of a column's name, counted from the last, with a sign where it sorts the rows.
+
+        Parameters
+        ----------
+        column : which.
+        line : -1 for the last.
+        sort : the name of the column that sorts the rows, and whether the largest come first.
+        ascii_only : whether only ASCII characters are drawn.
+        """
+        text = self.titles[column][line]
+        shown = in_ascii(text) if ascii_only else text
+        if line < -1 or sort is None or sort[0] != self.names[column]:
+            return shown
+        down, up = ("v", "^") if ascii_only else ("▾", "▴")
+        return f"{shown}{down if sort[1] else up}"
+
+    def cell(self, column: int, text: str, room: int, *, ascii_only: bool) -> str:
+        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
+        is_number = self.numeric[column]
+        if is_number and text[-1:].isdigit() and room < self.widths[column] and cell_len(text) > room:
+            text = "~" if ascii_only else "…"
+        if column < self.frozen and not is_number:  # what tells long names apart is at their end
+            return fit_end(text, room, ascii_only=ascii_only)
+        return fit(text, room, align="right" if is_number else "left", ascii_only=ascii_only)
+
     def at(self, x: int, left: int) -> int:
         """Find the column at a cell of a line, while they are scrolled so far."""
         place = x if x < self.edge else x + left
@@ -145,9 +189,9 @@ class Columns:
         return starts[bisect_left(starts, wanted)]
 
 
-def _starts(widths: Sequence[int]) -> tuple[int, ...]:
+def _starts(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
     """Say where each column begins, and where one more would."""
-    return tuple(accumulate((width + GAP for width in widths), initial=0))
+    return tuple(accumulate((width + gap for width in widths), initial=0))
 
 
 def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
