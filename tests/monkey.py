@@ -38,9 +38,10 @@ from tests.monkey_hands import (
     press,
     report,
     resize,
+    waited_for,
     working_keys,
 )
-from tests.painted_explorer import PaintedExplorer, stale, styled_otherwise
+from tests.painted_explorer import PaintedExplorer, is_closing, stale, styled_otherwise
 from tui.chooser import ChooserScreen
 from tui.start import Start
 
@@ -256,14 +257,12 @@ class Monkey:
         began = time.monotonic()
         looks = 0
         while not has_ended(app) and looks < LOOKS:
-            is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to
+            is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_closing(app)
             looks = looks + 1 if is_at_rest else 0
             self._draw(app)
             await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
             if time.monotonic() - began > PATIENCE:
-                raise self._report(
-                    f"still waiting for {[worker.group for worker in app.workers if not worker.is_finished]}"
-                )
+                raise self._report(waited_for(app))
         if has_ended(app):
             return
         for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app)):

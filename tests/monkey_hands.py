@@ -133,3 +133,13 @@ def working_keys(app: Explorer) -> list[str]:
 def has_ended(app: Explorer) -> bool:
     """Say whether the program has been left, as by a click on the key that does so."""
     return app._exit or bool(app.failure) or app.unforeseen is not None
+
+
+def waited_for(app: Explorer) -> str:
+    """Say what an explorer that does not come to rest is still waiting for."""
+    working = [worker.group for worker in app.workers if not worker.is_finished]
+    is_swept = app.is_ready and app.conductor._first_look.is_swept
+    return (
+        f"still waiting for {working}; ready: {app.is_ready}, the whole model known: {is_swept}, "
+        f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}"
+    )

@@ -34,7 +34,7 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
     if any(each._repaint_required or each._layout_required or each.message_queue_size for each in widgets):
         return
     screen._on_timer_update()
-    if app._batch_count or screen._layout_required or not app._painted._lines:
+    if app._batch_count or screen._layout_required or is_closing(app) or not app._painted._lines:
         return
     update = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
     assert isinstance(update, LayoutUpdate)
@@ -43,6 +43,11 @@ def stale(app: PaintedExplorer) -> Iterator[str]:
     for cell in sorted(whole.cells):
         if whole.cells[cell] != (shown := app.picture.cells.get(cell)):
             yield f"{cell} shows {shown}, and is {whole.cells[cell]}, in {whole.line(cell[0])!r}"
+
+
+def is_closing(app: Explorer) -> bool:
+    """Say whether what is on screen is being taken away, such as a toast; the toolkit then lays the screen out anew."""
+    return any(widget._pruning for widget in app.screen._compositor.visible_widgets)
 
 
 def styled_otherwise(app: Explorer) -> Iterator[str]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Input, Tree
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
+from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 from tests.invariants import disagreements
@@ -19,8 +20,10 @@ from tests.monkey_hands import drawn_every, has_ended, press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
+from tui.first_look import FirstLook
 from tui.pasting import PasteParser
 from tui.sentences_screen import SentencesScreen
+from tui.shown_model import ShownModel
 from tui.start import Start
 
 
@@ -187,3 +190,20 @@ async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_lett
         assert app.screen.field.value == "demo"
         assert app._exit is False
     app.engine.stop()
+
+
+async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = FirstLook._look
+
+    def later(first: FirstLook, model: ShownModel, begin: Head) -> None:
+        with first._app.tree_widget.prevent(Tree.NodeHighlighted):  # which has been handled by then
+            first._conductor.go_to(None)  # as `home` does that is worked once the tree is filled
+        look(first, model, begin)
+
+    monkeypatch.setattr(FirstLook, "_look", later)
+    async with explorer(tiny_model("gpt2"), head="L0H1") as (app, _):
+        assert app.conductor.selected is None
+        assert list(disagreements(app)) == []
+        assert app.conductor.is_idle, "the rest of the model has not been asked for"

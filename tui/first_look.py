@@ -90,7 +90,10 @@ class FirstLook:
             app.call_after_refresh(self._look, model, begin)
 
     def _look(self, model: ShownModel, begin: Head) -> None:
-        """Show the first head; what else there is to do waits until it is on screen."""
+        """Show the first head; what else there is to do waits until it is on screen.
+
+        A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then.
+        """
         restoring = self._conductor.restoring
         self.text = restoring.text
         if self.text is None and model.outline.name == "demo":
@@ -98,7 +101,10 @@ class FirstLook:
         if self.text is not None:
             self._app.sentence_input.value = self.text
         restoring.arrange()
-        self._conductor.select(begin)
+        here = self._app.tree_widget.name_here
+        if here is None:
+            model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
+        self._conductor.select(here)
         self._run(partial(self._go_on, model), "begin")
 
     async def _go_on(self, model: ShownModel) -> None:

@@ -136,6 +136,11 @@ class HeadTree(Tree["Head | None"]):
         if self._highlighted is not None and event.node in _above(self._highlighted) and is_seen:
             self._move_to(event.node)
 
+    @property
+    def name_here(self) -> Head | None:
+        """The head or layer that the cursor is on; None on a line of the model or a stack."""
+        return None if self.cursor_node is None else self.cursor_node.data
+
     def is_on(self, node: TreeNode[Head | None]) -> bool:
         """Say whether the cursor is on a line, and has not moved on."""
         return node is self.cursor_node
