@@ -41,8 +41,6 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     ------
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
-    if layer.is_change:
-        raise EngineError("the change that an adapter makes is measured without positions; ask for the layer itself")
     config = _configuration(outline, layer, settings)
     model_type = str(config.model_type)
     setting, value = CHOSEN.get(model_type, ("", ""))
