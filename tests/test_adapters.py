@@ -136,7 +136,8 @@ def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
 
     def circuits(weights: dict[str, Tensor]) -> Tensor:
         query, key = weights["q"].unflatten(0, (4, 8)), weights["k"].unflatten(0, (2, 8)).repeat_interleave(2, 0)
-        return query.mT @ rotation @ key
+        products: Tensor = query.mT @ rotation @ key
+        return products
 
     change = circuits(after) - circuits(before)
     name = Head("decoder-delta", 1)
