@@ -23,6 +23,7 @@ from engine.models.rotary_types import (
     REORDERING,
     SLIDING_ALONE,
     UNNAMED,
+    WITHOUT,
 )
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
@@ -87,7 +88,7 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
 def _is_turned(config: Any, layer: LayerOutline) -> bool:
     """Say whether a layer turns anything: some attend without positions, by their kind or by a list."""
-    if layer.stack == "cross":
+    if layer.stack == "cross" or config.model_type in WITHOUT:
         return False
     if config.model_type in SLIDING_ALONE:
         return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"
