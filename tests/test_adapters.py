@@ -119,6 +119,40 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
     np.testing.assert_allclose(whole["QK"].singular_values[:20], sigma[:20], atol=1e-9 * sigma[0])
 
 
+@pytest.mark.parametrize("distance", [1, 5])
+def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
+    tiny_model: TinyModel, tmp_path: Path, distance: int
+) -> None:
+    base = tiny_model("llama")
+    factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.k_proj", 16, 32)}
+    session = opened(write_adapter(tmp_path / "adapter", str(base), factors))
+    stored = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
+    before = {name: stored[f"layers.1.self_attn.{name}_proj.weight"] for name in "qk"}
+    after = {name: weight + 2 * product(factors, f"{LAYER}.{name}_proj") for name, weight in before.items()}
+    angles = distance * 10000.0 ** (-torch.arange(4, dtype=torch.float64) / 4)
+    rotation = torch.zeros(8, 8, dtype=torch.float64)  # R_{−Δ}: the first half of the dimensions against the second
+    rotation[:4, :4] = rotation[4:, 4:] = torch.cos(angles).diag()
+    rotation[:4, 4:], rotation[4:, :4] = torch.sin(angles).diag(), -torch.sin(angles).diag()
+
+    def circuits(weights: dict[str, Tensor]) -> Tensor:
+        query, key = weights["q"].unflatten(0, (4, 8)), weights["k"].unflatten(0, (2, 8)).repeat_interleave(2, 0)
+        products: Tensor = query.mT @ rotation @ key
+        return products
+
+    change = circuits(after) - circuits(before)
+    name = Head("decoder-delta", 1)
+    group = session.spectra_at(name, False, distance, lambda: None)
+    alone = session.head_spectra_at(Head("decoder-delta", 1, 2), distance, lambda: None)
+    found = [
+        *(group.spectra[head]["QK"] for head in range(4)), *(each for each in alone if each.matrix == "QK"),
+        session.spectra_at(name, True, distance, lambda: None).spectra[-1]["QK"],
+    ]  # fmt: skip
+    for ours, dense in zip(found, [*change, change[2], change.sum(0)], strict=True):
+        sigma = torch.linalg.svdvals(dense).numpy()
+        assert len(ours.singular_values) >= 2 * RANK
+        np.testing.assert_allclose(ours.singular_values, sigma[: len(ours.singular_values)], atol=1e-6 * sigma[0])
+
+
 def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path
 ) -> None:

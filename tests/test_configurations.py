@@ -109,6 +109,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("fsmt", {"encoder_attention_heads": 2, "decoder_attention_heads": 8}),
     ("moss_transcribe_diarize", {}),
     ("whisper", {"encoder_attention_heads": 2, "max_source_positions": 12}),
+    ("moonshine", {}),
+    ("dia", {}),
     ("zamba", {"num_hidden_layers": 3, "layer_types": ["hybrid", "linear_attention", "hybrid"], "n_mamba_heads": 2}),
     ("zamba2", {"num_hidden_layers": 4, "layers_block_type": ["hybrid", "mamba", "hybrid", "hybrid"],
                 "num_mem_blocks": 2, "n_mamba_heads": 4, "mamba_headdim": 16}),

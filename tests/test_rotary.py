@@ -59,6 +59,7 @@ FURTHER = [
     "cohere2",
     "deepseek_v2",
     "deepseek_v3",
+    "dots3_note",
     "gemma3",
     "gemma4_text",
     "gpt_oss",
@@ -67,6 +68,7 @@ FURTHER = [
     "llama4_text",
     "minicpm3",
     "modernbert",
+    "moonshine_streaming",
     "olmo2",
     "qwen2_vl_text",
     "qwen3",
@@ -75,7 +77,8 @@ FURTHER = [
     "t5gemma",
 ]
 """Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
-latents, a text model inside a larger one, bases by layer, an encoder beside a decoder."""
+latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, and one that
+turns nothing."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)

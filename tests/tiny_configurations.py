@@ -59,6 +59,8 @@ OWN: dict[str, dict[str, Any]] = {
         "ffn_config": {"ffn_hidden_size": 48},
     },
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2, "n_group": 1},
+    "dia_decoder": {"cross_num_attention_heads": 8, "cross_head_dim": 6, "cross_num_key_value_heads": 4,
+                    "cross_hidden_size": 32},
     "diffusion_gemma_text": {"num_experts": 4, "top_k_experts": 2},
     "dots3_note_text": {  # layers that slide have heads of their own
         "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2, "swa_q_lora_rank": 12, "swa_kv_lora_rank": 16,
@@ -94,6 +96,9 @@ OWN: dict[str, dict[str, Any]] = {
     "mamba2": {"num_heads": 8, "head_dim": 8},
     "mimi": {"upsample_groups": 32},
     "mistral4": {"head_dim": 10},
+    "moonshine": {"encoder_num_attention_heads": 4, "encoder_num_hidden_layers": 2, "decoder_num_attention_heads": 4,
+                  "decoder_num_hidden_layers": 2, "decoder_num_key_value_heads": 4, "encoder_num_key_value_heads": 4},
+    "moonshine_streaming": {"num_key_value_heads": 4},
     "molmo2_adapter": {"vision_feature_layer": [0, 1]},
     "muse_spark_audio": {"num_hidden_layers": 4, "hidden_sizes": [32] * 4},
     "nemotron3_5_transcribe_asr_audio": {"num_key_value_heads": 4},  # saved as a third of one projection each

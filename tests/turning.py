@@ -56,9 +56,12 @@ def longer_configuration(model_type: str) -> Any:
     return short if missing else config
 
 
+SAMPLES = {"moonshine": 3200, "moonshine_streaming": 2080}
+"""Of how much sound encoders make as many states as the sentence has tokens."""
+
 WHOLE = {
-    "mllama_text_model": "mllama", "t5_gemma_module": "t5gemma",
-    "t5gemma2_decoder": "t5gemma2",
+    "dia_decoder": "dia", "mllama_text_model": "mllama", "moonshine_streaming_encoder": "moonshine_streaming",
+    "t5_gemma_module": "t5gemma", "t5gemma2_decoder": "t5gemma2",
 }  # fmt: skip
 """Types that are a part of a model and run in it alone, and the model's."""
 
@@ -99,6 +102,9 @@ def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: i
             module.register_forward_hook(leave, with_kwargs=True),
         ]
     inputs = arguments(model, torch.full((1, TOKENS), token))
+    if samples := SAMPLES.get(model.config.model_type):
+        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
+        inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
     with torch.no_grad():
         model(**{name: value for name, value in inputs.items() if "position" not in name})
     for hook in hooks:
@@ -128,7 +134,9 @@ def compare(config: Any) -> str:
     for name, (noted, _) in seen[0].items():
         if noted.query is None or noted.key is None:
             return f"{name}: no product of queries and keys was seen"
-        back = _order_of_rows(rotations[name], noted.key.shape[-1], is_reordered(config))
+        back = _order_of_rows(
+            rotations[name], noted.key.shape[-1], is_reordered(getattr(config, "text_config", config))
+        )
         for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
             for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
                 expected = turned(rows[:, 0, :, None], rotations[name], -place)[..., 0]
@@ -170,9 +178,8 @@ def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
     comes before the first turned dimension is divided by one number for each token.
     """
     if start:
-        parts = [slice(0, start), slice(start, None)]
-        alike = [torch.cosine_similarity(met[..., part], projected[..., part], dim=-1) for part in parts]
-        return all(bool((each > 0.999).all()) for each in alike)
+        alike = torch.cosine_similarity(met[..., :start], projected[..., :start], dim=-1)
+        return bool((alike > 0.999).all()) and _in_order(met[..., start:], projected[..., start:], 0)
     ways = [projected]
     for over in ((-1,), (-2, -1)):
         centred = projected - projected.mean(over, keepdim=True)

@@ -17,8 +17,8 @@ SLIDING_HEAD_COUNT_KEYS = ("swa_num_attention_heads", "num_sliding_attention_hea
 """What they call that of layers with a sliding window, where those have another."""
 
 HEAD_DIM_KEYS = (
-    "head_dim", "v_head_dim", "global_head_dim", "swa_head_dim", "swa_v_head_dim", "attention_head_dim", "d_kv",
-    "d_head", "dim_head",
+    "head_dim", "v_head_dim", "global_head_dim", "swa_head_dim", "swa_v_head_dim", "attention_head_dim",
+    "cross_head_dim", "d_kv", "d_head", "dim_head",
 )  # fmt: skip
 """What they call the width of a head, of whatever part or layer."""
 
@@ -27,6 +27,7 @@ CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"
 
 LAYER_COUNT_KEYS = (
     "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers", "encoder_layers",
+    "decoder_num_hidden_layers",
 )  # fmt: skip
 """What configurations call the number of layers."""
 
@@ -83,7 +84,8 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
     settings |= _of_layer(settings, place)
     kinds = settings.get("layer_types")
     is_sliding = isinstance(kinds, list) and place.layer < len(kinds) and "sliding" in str(kinds[place.layer])
-    keys = [f"{side}_attention_heads", f"num_{side}_attention_heads", *HEAD_COUNT_KEYS]
+    of_side = (f"{side}_attention_heads", f"num_{side}_attention_heads", f"{side}_num_attention_heads")
+    keys = [*(("cross_num_attention_heads",) if place.stack == "cross" else ()), *of_side, *HEAD_COUNT_KEYS]
     per_layer = [f"{key}_per_layer" for key in keys]
     for key in (*per_layer, *(SLIDING_HEAD_COUNT_KEYS if is_sliding else ()), *keys):
         count = settings.get(key)

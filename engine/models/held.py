@@ -19,6 +19,10 @@ POSITION_TABLES = {"roformer": "embed_positions"}
 """The table of rotations, by type, whose rows are all the first one while positions are held."""
 
 
+WAVE = 4000
+"""Samples of sound, of which an encoder of waves makes about ten states."""
+
+
 def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str, Any]:
     """Make a model's arguments: an explicit mask, no cache, and positions that are all zero.
 
@@ -32,13 +36,20 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if getattr(model.config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids.flip(1)
+        if channels := getattr(getattr(model.config, "decoder_config", None), "num_channels", 0):  # of sound, as Dia's
+            inputs["decoder_input_ids"] = ids.flip(1)[..., None].expand(*ids.shape, channels)
     elif d_source is not None and "encoder_hidden_states" in taken:
         states = torch.randn(*ids.shape, d_source, generator=torch.Generator().manual_seed(0))
         inputs["encoder_hidden_states"] = states.to(model.device, model.dtype)
-    if "input_ids" not in taken and "input_features" in taken:  # an encoder of sound, as Whisper has
+    is_of_sound = "input_ids" not in taken
+    if is_of_sound and "input_features" in taken and hasattr(model.config, "num_mel_bins"):  # as Whisper's encoder
         shape = len(ids), model.config.num_mel_bins, 2 * model.config.max_source_positions
         del inputs["input_ids"], inputs["attention_mask"]
         inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
+    elif is_of_sound and "input_values" in taken:  # the wave itself, as Moonshine's
+        wave = torch.randn(len(ids), WAVE, generator=torch.Generator().manual_seed(0)).to(model.device)
+        del inputs["input_ids"]
+        inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
     inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
     for name, value in (("use_cache", False), ("output_attentions", True)):
         if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):

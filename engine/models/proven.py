@@ -11,7 +11,7 @@ PROVEN_TYPES = frozenset({
     "cohere", "cohere2", "cohere2_moe", "cohere2_vision", "cohere_compass", "cohere_compass_text", "colmodernvbert",
     "colpali", "colqwen2", "convbert", "cosmos3_edge", "cosmos3_edge_text", "cosmos3_omni", "cpmant", "csm", "ctrl",
     "cwm", "data2vec-text", "dbrx", "deberta", "deberta-v2", "deepseek_ocr2", "deepseek_ocr2_text", "deepseek_v2",
-    "deepseek_v3", "deepseek_v32", "deepseek_vl", "deepseek_vl_hybrid", "dia_encoder", "diffllama",
+    "deepseek_v3", "deepseek_v32", "deepseek_vl", "deepseek_vl_hybrid", "dia", "dia_encoder", "diffllama",
     "diffusion_gemma_text", "distilbert", "dots1", "dots3_note", "dots3_note_text", "dpr", "electra",
     "embedding_gemma2", "embedding_gemma2_text", "emu3", "emu3_text_model", "encoder-decoder", "ernie", "ernie4_5",
     "ernie4_5_moe", "ernie4_5_vl_moe", "ernie4_5_vl_moe_text", "esm", "esmc", "eurobert", "exaone4", "exaone4_5",

@@ -5,10 +5,10 @@ from __future__ import annotations
 HALVES = frozenset(
     {
         "afmoe", "apertus", "arcee", "aria_text", "bamba", "bitnet", "chameleon", "cohere_compass_text",
-        "cosmos3_edge_text", "csm", "csm_depth_decoder_model", "cwm", "dbrx", "deepseek_ocr2_text", "dia_encoder",
-        "diffllama", "diffusion_gemma_text", "doge", "dots1", "embedding_gemma2_text", "emu3_text_model", "esm", "esmc",
-        "eurobert", "exaone4", "exaone_moe", "falcon", "falcon_h1", "flex_olmo", "flint", "gemma", "gemma2",
-        "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "glm4_moe", "glm4v_moe_text",
+        "cosmos3_edge_text", "csm", "csm_depth_decoder_model", "cwm", "dbrx", "deepseek_ocr2_text", "dia_decoder",
+        "dia_encoder", "diffllama", "diffusion_gemma_text", "doge", "dots1", "embedding_gemma2_text", "emu3_text_model",
+        "esm", "esmc", "eurobert", "exaone4", "exaone_moe", "falcon", "falcon_h1", "flex_olmo", "flint", "gemma",
+        "gemma2", "gemma3_text", "gemma3n_text", "gemma4_text", "gemma4_unified_text", "glm4_moe", "glm4v_moe_text",
         "glm_image_text", "gpt_neox", "gpt_neox_japanese", "gpt_oss", "granite", "granite4_vision_text",
         "granite_docling_text", "granite_swa", "granitemoe", "granitemoe_swa", "granitemoehybrid", "granitemoeshared",
         "gte", "higgs_audio_v2", "hy_v3", "hyperclovax", "jais2", "jina_embeddings_v3", "kolibri1", "laguna", "lfm2",
@@ -29,15 +29,15 @@ NEIGHBOURS = frozenset(
     {
         "blt_patcher", "codegen", "cohere", "cohere2", "cohere2_moe", "deepseek_v2", "ernie4_5", "ernie4_5_moe",
         "ernie4_5_vl_moe_text", "glm", "glm4", "glm4v_text", "glm_ocr_text", "gptj", "helium", "llama4_text",
-        "openai_privacy_filter", "roformer",
+        "moonshine", "moonshine_streaming", "openai_privacy_filter", "roformer",
     }
 )  # fmt: skip
 """Types that turn neighbouring dimensions against each other."""
 
 REORDERING = frozenset(
     {
-        "axk1", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash",
-        "mistral4", "youtu",
+        "axk1", "bailing_hybrid", "deepseek_v3", "deepseek_v32", "dots3_note_text", "glm4_moe_lite", "glm_moe_dsa",
+        "longcat_flash", "mistral4", "youtu",
     }
 )  # fmt: skip
 """Types that first put neighbours apart, into two halves, of queries and of keys, unless ``rope_interleave`` is false:
@@ -46,7 +46,10 @@ in the order of W_K's rows it is neighbours that are turned."""
 LATENT = frozenset({"deepseek_v2", "hy_v4", "minicpm3"}) | REORDERING
 """Types of latent attention, whose heads' last dimensions are turned, and not the first."""
 
-KNOWN = HALVES | NEIGHBOURS | LATENT
+WITHOUT = frozenset({"moonshine_streaming_encoder"})
+"""Parts of such models that turn nothing themselves."""
+
+KNOWN = HALVES | NEIGHBOURS | LATENT | WITHOUT
 
 SLIDING_ALONE = frozenset(
     {"afmoe", "cohere2", "cohere2_moe", "exaone4", "exaone_moe", "flint", "kolibri1"}

@@ -23,6 +23,7 @@ from engine.models.rotary_types import (
     REORDERING,
     SLIDING_ALONE,
     UNNAMED,
+    WITHOUT,
 )
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
@@ -41,8 +42,6 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     ------
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
-    if layer.is_change:
-        raise EngineError("the change that an adapter makes is measured without positions; ask for the layer itself")
     config = _configuration(outline, layer, settings)
     model_type = str(config.model_type)
     setting, value = CHOSEN.get(model_type, ("", ""))
@@ -89,7 +88,7 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
 
 def _is_turned(config: Any, layer: LayerOutline) -> bool:
     """Say whether a layer turns anything: some attend without positions, by their kind or by a list."""
-    if layer.stack == "cross":
+    if layer.stack == "cross" or config.model_type in WITHOUT:
         return False
     if config.model_type in SLIDING_ALONE:
         return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"

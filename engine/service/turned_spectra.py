@@ -1,7 +1,8 @@
 """Spectra of QK at a distance between query and key, one after the other as a person moves it.
 
 With ``W_Qᵀ = A T`` and ``W_Kᵀ = B S``, A and B of orthonormal columns, ``W_Qᵀ R W_K = A · T R Sᵀ · Bᵀ``: whatever the
-distance is, the bases stay, and only a core of head_dim × head_dim is made anew.
+distance is, the bases stay, and only a core of head_dim × head_dim is made anew. What an adapter changes of QK,
+``[Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, is turned likewise, each half of its rows by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from engine.values.heads import Head
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from engine.models.heads import LayerWeights
     from engine.service.session import Breathe, Session
 
@@ -31,6 +34,7 @@ class TurnedSpectra:
         self._layer: Head | None = None
         self._rotation: Rotation | None = None
         self._weights: LayerWeights | None = None
+        self._head_dim = 0
         self._split: dict[int, tuple[Thin, Thin]] = {}
 
     def head(self, head: Head, distance: int, breathe: Breathe) -> tuple[Spectrum, ...]:
@@ -71,14 +75,24 @@ class TurnedSpectra:
             return
         session, self._layer, self._weights = self._session, None, None
         self._split.clear()
-        self._rotation = rotation_of(session.outline, session.outline.layer(layer), session.source.settings())
-        self._weights = session.layer_weights(layer)
+        outline = session.outline.layer(layer)
+        self._rotation, self._head_dim = (
+            rotation_of(session.outline, outline, session.source.settings()),
+            outline.head_dim,
+        )
+        weights = session.layer_weights(layer)
+        self._weights = weights.circuits or weights
         self._layer = layer
+
+    def _turned(self, rows: Tensor, distance: int) -> Tensor:
+        """Turn rows of W_K, (heads, n · head_dim, …), of which each head_dim are turned by themselves."""
+        assert self._rotation is not None
+        by_part = rows.reshape(-1, self._head_dim, rows.shape[-1])
+        return turned(by_part, self._rotation, distance).reshape(rows.shape)
 
     def _of_heads(self, numbers: Sequence[int], distance: int) -> FloatArray:
         """Compute QK's singular values of some heads, (heads, rank), largest first."""
         assert self._weights is not None
-        assert self._rotation is not None
         missing = [number for number in numbers if number not in self._split]
         if missing:
             shared = [number // self._weights.group for number in missing]
@@ -87,7 +101,7 @@ class TurnedSpectra:
         query_rows, key_rows = (
             torch.cat([self._split[number][side].triangle for number in numbers]) for side in (0, 1)
         )
-        core = query_rows @ turned(key_rows.mT, self._rotation, distance)
+        core = query_rows @ self._turned(key_rows.mT, distance)
         values: FloatArray = torch.linalg.svdvals(core).numpy()
         return values
 
@@ -95,8 +109,7 @@ class TurnedSpectra:
         """Compute the singular values of the sum of the heads' QK, (1, rank)."""
         weights = self._weights
         assert weights is not None
-        assert self._rotation is not None
-        factors = weights.query, turned(weights.key, self._rotation, distance), weights.value, weights.output
+        factors = weights.query, self._turned(weights.key, distance), weights.value, weights.output
         return self._session.singular_values(factors, ("QK",), True, breathe)["QK"]
 
 
