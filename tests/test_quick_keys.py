@@ -15,7 +15,7 @@ from engine.service.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 from tests.invariants import disagreements
-from tests.monkey_hands import drawn_every, has_ended, press
+from tests.monkey_hands import has_ended, press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
@@ -154,15 +154,17 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         assert app.conductor.weights.knowledge.outline.name == folder
 
 
-async def test_a_click_on_a_message_that_has_just_gone_ends_nothing() -> None:
+async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     app = Explorer(Engine(EngineOptions()), Start("demo"))
-    with drawn_every(0.2):
-        async with app.run_test(size=(100, 30), notifications=True) as pilot:
-            await settle(pilot)
-            app.notify("gone soon", timeout=60)
-            while not (toasts := list(app.screen.query(Toast).results())) or not toasts[0].region.area:
-                await pilot.pause(0.01)
-            x, y = toasts[0].region.offset
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        app.notify("gone soon", timeout=60)
+        while not (toasts := list(app.screen.query(Toast).results())) or not toasts[0].region.area:
+            await pilot.pause(0.01)
+        assert toasts[0].region.right == app.size.width, "nothing of what lies below sticks to its end"
+        x, y = toasts[0].region.offset
+        with monkeypatch.context() as patch:
+            patch.setattr(app.screen, "_refresh_layout", lambda *_, **__: None)
             app.clear_notifications()
             while toasts[0].parent is not None:
                 await asyncio.sleep(0)
@@ -170,7 +172,7 @@ async def test_a_click_on_a_message_that_has_just_gone_ends_nothing() -> None:
             for kind in (events.MouseDown, events.MouseMove, events.MouseUp):
                 app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
             await pilot.pause(0)
-            assert app.unforeseen is None
+        assert app.unforeseen is None
     app.engine.stop()
 
 
