@@ -133,6 +133,21 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
         assert app.focused is app.tree_widget
 
 
+async def test_a_click_behind_keys_waits_for_them() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        tree = app.tree_widget.region
+        assert app._driver is not None
+        burst(app, "i", "ctrl+u", *"two words")
+        for kind in (events.MouseDown, events.MouseUp):
+            app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
+        burst(app, "2")
+        await settle(pilot)
+        assert app.sentence_input.value == "two words"
+        assert str(app.conductor.selected) == "L0H2"
+        assert app.views.active is app.views.ranks
+        assert app.focused is app.views.ranks.table
+
+
 def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
     sent = "a\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~c"
     for size in range(1, len(sent) + 1):
