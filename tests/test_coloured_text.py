@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 from pathlib import Path
 
@@ -99,6 +100,19 @@ async def test_a_small_terminal_shows_one_direction_or_both_and_the_keys_turn_it
         assert lines_of(app).query == len(lines.query_tokens) - 1
         await press(pilot, "escape")
         assert app.views.active is app.views.attention
+
+
+async def test_it_learns_its_size_also_where_places_are_asked_for_before_it_is_laid_out() -> None:
+    async with explorer("demo", head="L0H0", text="The cat sat") as (app, pilot):
+        await press(pilot, "3")
+        app.conductor.coloured.toggle()
+        placing = app.screen._compositor
+        while app.views.active not in placing.full_map:
+            placing._full_map_invalidated = True
+            await asyncio.sleep(0)
+        await settle(pilot)
+        assert "│The│ cat│ sat│" in screen_text(app)
+        assert " looks at " in screen_text(app), "there is room for words"
 
 
 async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:

@@ -16,7 +16,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 from tests.invariants import disagreements
-from tests.monkey_hands import drawn_every, has_ended, press
+from tests.monkey_hands import has_ended, press
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
@@ -136,6 +136,21 @@ async def test_letters_go_where_the_key_before_them_leads_and_what_is_pasted_too
         assert app.focused is app.tree_widget
 
 
+async def test_a_click_behind_keys_waits_for_them() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        tree = app.tree_widget.region
+        assert app._driver is not None
+        burst(app, "i", "ctrl+u", *"two words")
+        for kind in (events.MouseDown, events.MouseUp):
+            app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
+        burst(app, "2")
+        await settle(pilot)
+        assert app.sentence_input.value == "two words"
+        assert str(app.conductor.selected) == "L0H2"
+        assert app.views.active is app.views.ranks
+        assert app.focused is app.views.ranks.table
+
+
 def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
     sent = "a\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~c"
     for size in range(1, len(sent) + 1):
@@ -157,15 +172,17 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         assert app.conductor.weights.knowledge.outline.name == folder
 
 
-async def test_a_click_on_a_message_that_has_just_gone_ends_nothing() -> None:
+async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     app = Explorer(Engine(EngineOptions()), Start("demo"))
-    with drawn_every(0.2):
-        async with app.run_test(size=(100, 30), notifications=True) as pilot:
-            await settle(pilot)
-            app.notify("gone soon", timeout=60)
-            while not (toasts := list(app.screen.query(Toast).results())) or not toasts[0].region.area:
-                await pilot.pause(0.01)
-            x, y = toasts[0].region.offset
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        app.notify("gone soon", timeout=60)
+        while not (toasts := list(app.screen.query(Toast).results())) or not toasts[0].region.area:
+            await pilot.pause(0.01)
+        assert toasts[0].region.right == app.size.width, "nothing of what lies below sticks to its end"
+        x, y = toasts[0].region.offset
+        with monkeypatch.context() as patch:
+            patch.setattr(app.screen, "_refresh_layout", lambda *_, **__: None)
             app.clear_notifications()
             while toasts[0].parent is not None:
                 await asyncio.sleep(0)
@@ -173,7 +190,7 @@ async def test_a_click_on_a_message_that_has_just_gone_ends_nothing() -> None:
             for kind in (events.MouseDown, events.MouseMove, events.MouseUp):
                 app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
             await pilot.pause(0)
-            assert app.unforeseen is None
+        assert app.unforeseen is None
     app.engine.stop()
 
 

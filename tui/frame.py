@@ -24,6 +24,7 @@ from tui.key_line import KeyLine
 from tui.line_filters import AsciiOnly, Colourless
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
+from tui.placing import Placing
 from tui.themes import ANSI, OWN, usual_theme
 
 WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
@@ -34,6 +35,10 @@ class MainScreen(Screen[object]):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
 
     focused = Reactive[Widget | None](None, repaint=False)
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._compositor = Placing()
 
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""

@@ -1,4 +1,7 @@
-"""What happens to every key before anything else does: it is counted, and waits until the one before it is done."""
+"""What happens to every key before anything else does: it is counted, and waits until the one before it is done.
+
+So does a mouse button or wheel behind keys.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from itertools import takewhile
 
 from textual import events
 from textual.app import ScreenStackError
+from textual.errors import NoWidget
 from textual.message_pump import MessagePump
 from textual.widgets import Input
 
@@ -16,6 +20,16 @@ from tui.parts import Parts
 
 Typed = events.Key | events.Paste
 """What comes of a keyboard."""
+
+Pressed = (
+    events.MouseDown
+    | events.MouseUp
+    | events.MouseScrollDown
+    | events.MouseScrollUp
+    | events.MouseScrollLeft
+    | events.MouseScrollRight
+)
+"""What comes of a mouse and does something."""
 
 PATIENCE = 0.5
 """Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
@@ -33,13 +47,14 @@ class KeyWatch(Parts):
     The toolkit hands a key from widget to widget through their queues. Where it moves the focus in the end, or opens a
     screen, keys typed fast would long be on their way to what had the focus before, which takes letters for commands.
     What is pasted is held like a key. Letters for a field, and the same key again and again, go on together: what they
-    do is drawn once.
+    do is drawn once. A mouse button or wheel behind keys waits in its turn for them, and meets what is there by then;
+    where the mouse goes meanwhile is of no account.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: deque[Typed] = deque()
-        self._passing: deque[Typed] = deque()
+        self._held: deque[Typed | Pressed] = deque()
+        self._passing: deque[Typed | Pressed] = deque()
         self._is_early = True
         self._following: asyncio.Task[None] | None = None
 
@@ -49,8 +64,11 @@ class KeyWatch(Parts):
         return self._following is not None or bool(self._passing) or bool(self._held)
 
     async def on_event(self, event: events.Event) -> None:
-        """Do a key, or hold it where it comes too early."""
-        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+        """Do a key, or hold it where it comes too early; a button or wheel only behind keys."""
+        if isinstance(event, events.MouseMove) and not event.is_forwarded and self.is_typed_to:
+            return
+        is_free = isinstance(event, Pressed) and not self.is_typed_to
+        if is_free or event.is_forwarded or not isinstance(event, Typed | Pressed):
             await super().on_event(event)
         elif self._passing and event is self._passing[0]:
             await self._do(event)
@@ -62,15 +80,23 @@ class KeyWatch(Parts):
         else:
             self._held.append(event)
 
-    async def _do(self, event: Typed) -> None:
+    async def _do(self, event: Typed | Pressed) -> None:
         """Count a key, take away what was said since the last one, and hand it on."""
-        receiver = self.focused or self.screen
-        self.keys_pressed += 1
-        self.key_line.hush()
+        receiver = self._receiver(event)
+        if isinstance(event, Typed):
+            self.keys_pressed += 1
+            self.key_line.hush()
         await super().on_event(event)
         self._passing.popleft()
         if not self._passing:
             self._following = asyncio.create_task(self._follow(event, receiver))
+
+    def _receiver(self, event: Typed | Pressed) -> MessagePump:
+        """Find what a key, or a button or wheel of the mouse, goes to."""
+        if isinstance(event, Pressed):
+            with contextlib.suppress(NoWidget):
+                return self.screen.get_widget_at(event.x, event.y)[0]
+        return self.focused or self.screen
 
     def _leaves(self, key: str) -> bool:
         """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
@@ -87,7 +113,7 @@ class KeyWatch(Parts):
         """Drop what was typed too early to go back, which on a screen that opens by itself would end the program."""
         bindings = self.screen.active_bindings
         leaving = {key for key, active in bindings.items() if active.binding.action == "leave"}
-        self._held = deque(each for each in self._held if isinstance(each, events.Paste) or each.key not in leaving)
+        self._held = deque(each for each in self._held if not isinstance(each, events.Key) or each.key not in leaving)
 
     def _hand_on(self, count: int) -> None:
         """Have the next keys done, in their turn among the application's other messages."""
@@ -97,7 +123,7 @@ class KeyWatch(Parts):
         for event in self._passing:
             self.post_message(event)
 
-    async def _follow(self, event: Typed, receiver: MessagePump) -> None:
+    async def _follow(self, event: Typed | Pressed, receiver: MessagePump) -> None:
         """Wait until a key is done, and hand on those that may follow it."""
         try:
             with contextlib.suppress(TimeoutError):
@@ -126,7 +152,7 @@ class KeyWatch(Parts):
             known, receiver = receiver, self.focused or self.screen
 
 
-def _go_together(one: Typed, other: Typed, receiver: MessagePump) -> bool:
+def _go_together(one: Typed | Pressed, other: Typed | Pressed, receiver: MessagePump) -> bool:
     """Say whether a key can follow another, which left the focus where it was, before that is done."""
     if not isinstance(one, events.Key) or not isinstance(other, events.Key):
         return False

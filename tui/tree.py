@@ -165,7 +165,10 @@ class HeadTree(Tree["Head | None"]):
                 label.stylize(Style(strike=True))
             if node.data in self.pinned:
                 label.append("*", style=Style(bold=True))
-            label.append(" off" if is_off else f" {self._note(node.data)}", style=Style(dim=not is_off, bold=is_off))
+            guides = self.guide_depth * len(list(_above(node)))
+            room = self.scrollable_content_region.width - guides - len(label)
+            note = " off" if is_off else _whole_words(self._note(node.data), room)
+            label.append(note, style=Style(dim=not is_off, bold=is_off))
         return label
 
     def action_first(self) -> None:
@@ -203,6 +206,16 @@ class HeadTree(Tree["Head | None"]):
             node.collapse()
         elif node.parent is not None:
             self.move_cursor(node.parent)
+
+
+def _whole_words(text: str, room: int) -> str:
+    """Put a space before each word of a text, and leave those out at its end that would be cut off."""
+    written = ""
+    for word in text.split():
+        if len(written) + 1 + len(word) > room:
+            break
+        written += f" {word}"
+    return written
 
 
 def _above(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:
