@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import thread_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from textual import _wait
+
+from tests.toolkit import suit_tests
 
 if TYPE_CHECKING:
     from tests.fake_hub import FakeHub
@@ -44,9 +44,7 @@ for _name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_HUB_CACHE", "HUGGINGFACE
 for _name in [_name for _name in os.environ if _name.startswith("ATTN_TUI_")]:  # settings of whoever runs the tests
     os.environ.pop(_name)
 
-# After each key Textual waits until the process rests, for up to two seconds; what the engine's threads still work out
-# meanwhile is waited for by `tests.explorer.settle`, so that only the event loop's own thread counts here.
-_wait.process_time = thread_time  # type: ignore[attr-defined]  # the toolkit has no setting for it
+suit_tests()
 
 TinyModel = Callable[..., Path]
 

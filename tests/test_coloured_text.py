@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 
 from engine.values.lines import MapLines
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.opening import open_reader
 from tests.test_attention import eager_maps, no_hurry
 from tui.app import Explorer
@@ -119,10 +119,7 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT) as (app, pilot):
         await press(pilot, "T")
         pane = pane_of(app)
-        for _ in range(200):  # until it has been laid out
-            if len(pane.keys._flow.lines[0]) > 4:
-                break
-            await pilot.pause(0.02)
+        await until(pilot, lambda: len(pane.keys._flow.lines[0]) > 4)  # it has been laid out
         piece = pane.keys._flow.lines[0][4]
         await pilot.click(pane.keys, offset=(piece.x + 1, 0))
         await settle(pilot)

@@ -7,7 +7,7 @@ from textual.events import Key, Paste
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 
 TEXT = "the cat sat on the mat"
 
@@ -46,8 +46,8 @@ async def test_keys_walk_the_tree_and_keys_that_come_faster_than_it_is_drawn_all
             tree.focus()
             tree.go_to(first)
             tree.close_layer(second_layer)  # as it is at the beginning
+            await until(pilot, lambda: app.conductor.selected == first)
             await settle(pilot)
-            assert app.conductor.selected == first
             assert not tree.is_open(Head("decoder", 1, 0))
             for group in (keys,) if len(keys) > 5 else ((key,) for key in keys):
                 await pilot.press(*group)
@@ -177,12 +177,8 @@ async def test_help_lists_every_key_that_works(tiny_model: TinyModel) -> None:
 async def test_c_proves_the_heads_layer_by_layer(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("qwen3"), size=(120, 30)) as (app, pilot):
         await pilot.press("c")
-        for _ in range(600):
-            await pilot.pause(0.05)
-            if "2 layers: 2 verified" in screen_text(app):
-                break
+        await until(pilot, lambda: "2 layers: 2 verified" in screen_text(app))
         text = screen_text(app)
-        assert "2 layers: 2 verified" in text
         assert "decoder L1" in text
         assert "verified with query/key norm" in text
         await pilot.press("escape")

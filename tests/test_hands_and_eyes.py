@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from rich.color import Color
 from rich.color_triplet import ColorTriplet as Rgb
-from textual.notifications import Notification
 from textual.widgets import Input
 
 from engine.service.files import write_rows
@@ -89,7 +88,6 @@ async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good_terminal(monkeypatch)
-    monkeypatch.setattr(Notification, "has_expired", False)  # however slow the machine is
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         app.remembers_theme = True
         seen, legends, said = [app.theme], set(), []

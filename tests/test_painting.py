@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from tests.conftest import TinyModel
-from tests.explorer import explorer
+from tests.explorer import explorer, settle, until
 from tests.painted import NASTY, TerminalPicture, good_terminal
 from tui.painting import Painted, Repaint
 
@@ -156,10 +156,8 @@ class Shown(TerminalPicture):
 
     async def until_painted(self, app: App[None], pilot: Pilot[None]) -> None:
         """Wait for what comes in from the engine meanwhile; a cell that is stale stays so until its own next update."""
-        for _ in range(40):
-            await pilot.pause(0.05)
-            if not self.differs_from(app):
-                break
+        await settle(pilot)
+        await until(pilot, lambda: not self.differs_from(app))
 
     def differs_from(self, app: App[None]) -> dict[tuple[int, int], object]:
         """Compare it, cell by cell, with the whole painted at once."""
@@ -201,7 +199,7 @@ async def test_nothing_stale_is_left_on_the_screen(size: tuple[int, int], tiny_m
             assert shown.differs_from(app) == {}, key
         shown.cells.clear()  # a terminal may lose what it showed when it is resized
         await pilot.resize_terminal(size[0] - 9, size[1] - 4)
-        await pilot.pause(0.1)
+        await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}
 
 
@@ -218,7 +216,8 @@ async def test_where_the_focus_goes_the_whole_screen_is_not_painted_again(
     async with explorer(tiny_model("llama"), head="L0H0", size=(154, 50)) as (_, pilot):
         areas.clear()
         await pilot.press("1")
-        await pilot.pause(0.1)
+        await until(pilot, lambda: bool(areas))
+        await settle(pilot)
     assert 0 < sum(areas) < 154 * 50 / 2
 
 
@@ -227,5 +226,5 @@ async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown:
         assert shown.differs_from(app) == {}
         shown.cells.clear()  # as if another program had written over it
         await pilot.press("ctrl+l")
-        await pilot.pause(0.1)
+        await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}

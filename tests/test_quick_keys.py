@@ -14,7 +14,7 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, settle, shown
+from tests.explorer import explorer, settle, shown, until
 from tests.invariants import disagreements
 from tests.monkey_hands import has_ended, press
 from tui.app import Explorer
@@ -67,10 +67,7 @@ async def test_leaving_once_a_model_has_been_opened_leaves_the_new_model_open() 
         chooser, before = app.screen, app.engine
         assert isinstance(chooser, ChooserScreen)
         await pilot.press("enter")
-        for _ in range(200):
-            if app.screen is not chooser:
-                break
-            await pilot.pause(0.01)
+        await until(pilot, lambda: app.screen is not chooser)
         await chooser.run_action("leave")  # as escape does that was on its way when the screen closed
         await settle(pilot)
         head = app.conductor.selected
@@ -165,8 +162,7 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         folder = str(tiny_model("gpt2"))
         before = app.engine
         burst(app, "B", *folder, "enter")
-        while app.engine is before and not has_ended(app):
-            await pilot.pause(0.02)
+        await until(pilot, lambda: app.engine is not before or has_ended(app))
         await settle(pilot)
         assert app.conductor.weights is not None
         assert app.conductor.weights.knowledge.outline.name == folder
@@ -177,16 +173,16 @@ async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch:
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await settle(pilot)
         app.notify("gone soon", timeout=60)
-        while not (toasts := list(app.screen.query(Toast).results())) or not toasts[0].region.area:
-            await pilot.pause(0.01)
-        assert toasts[0].region.right == app.size.width, "nothing of what lies below sticks to its end"
-        x, y = toasts[0].region.offset
+        await until(pilot, lambda: any(toast.region.area for toast in app.screen.query(Toast).results()))
+        toast = app.screen.query_one(Toast)
+        assert toast.region.right == app.size.width, "nothing of what lies below sticks to its end"
+        x, y = toast.region.offset
         with monkeypatch.context() as patch:
             patch.setattr(app.screen, "_refresh_layout", lambda *_, **__: None)
             app.clear_notifications()
-            while toasts[0].parent is not None:
+            while toast.parent is not None:
                 await asyncio.sleep(0)
-            assert app.screen.get_widget_at(x, y)[0] is toasts[0], "it is on screen still"
+            assert app.screen.get_widget_at(x, y)[0] is toast, "it is on screen still"
             for kind in (events.MouseDown, events.MouseMove, events.MouseUp):
                 app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
             await pilot.pause(0)
@@ -199,12 +195,7 @@ async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_lett
     async with app.run_test(size=(80, 24)) as pilot:
         assert not app.is_ready
         burst(app, "escape", *"dem", "escape", "o")
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo":
-                break
-        assert isinstance(app.screen, ChooserScreen)
-        assert app.screen.field.value == "demo"
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen) and app.screen.field.value == "demo")
         assert app._exit is False
     app.engine.stop()
 

@@ -16,7 +16,7 @@ from engine.service.history import SentenceStore, history_file
 from engine.values.attention import Sentence
 from tests import tiny_models
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, screen_text, settle, until
 from tests.opening import open_reader
 from tests.test_attention import no_hurry
 from tui.app import Explorer
@@ -24,15 +24,11 @@ from tui.drawing.spelling import spell_all, strip_of
 from tui.history import History
 
 
-async def until(pilot: Pilot[None], text: str) -> str:
+async def until_shown(pilot: Pilot[None], text: str) -> str:
     """Wait until something is on screen."""
     app = pilot.app
     assert isinstance(app, Explorer)
-    for _ in range(200):
-        if text in screen_text(app):
-            break
-        await pilot.pause(0.02)
-    assert text in screen_text(app)
+    await until(pilot, lambda: text in screen_text(app))
     return screen_text(app)
 
 
@@ -101,7 +97,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await pilot.press("down", "down", "down")
         assert app.sentence_input.value == "t"
         await pilot.press("ctrl+r", *"DOG")
-        assert "a mat" not in await until(pilot, "the dog")
+        assert "a mat" not in await until_shown(pilot, "the dog")
         await pilot.press("enter")
         await settle(pilot)
         assert app.conductor.sentences.read == ["the dog"]
@@ -248,7 +244,7 @@ async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
         await pilot.press("i", *"the", "space", *"cat")
         is_words = model_type == "bert"
         spelled = "‹[CLS]›│the│cat│‹[SEP]›│" if is_words else "t│he│ cat│"
-        await until(pilot, spelled)
+        await until_shown(pilot, spelled)
         assert f"{4 if is_words else 3}/64 tokens" in screen_text(app)
         await pilot.press("enter")
         await settle(pilot)

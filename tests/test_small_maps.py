@@ -12,7 +12,7 @@ from engine.service.thread import Urgency
 from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.test_comparing import TEXT, heads_of, press, written
 from tui.drawing.levels import Ink, levels_of
 
@@ -27,9 +27,8 @@ async def test_small_maps_are_those_of_the_engine(
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
         for key, title in (("4", "circuits "), ("A", "heads ")):
             await pilot.press(key)
-            await pilot.pause(0.1)
+            await until(pilot, lambda: "computing …" in screen_text(app))
             assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
-            assert "computing …" in screen_text(app)
         free.set()
         await settle(pilot)
         pane = heads_of(app)

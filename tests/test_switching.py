@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.measures import measure_after
@@ -124,11 +125,7 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
         app.screen.field.value = str(tmp_path)
         await pilot.pause()
         await pilot.press("enter")
-        for _ in range(100):
-            await pilot.pause(0.05)
-            if "has no config.json" in " ".join(screen_text(app).split()):
-                break
-        assert "has no config.json" in " ".join(screen_text(app).split())
+        await until(pilot, lambda: "has no config.json" in " ".join(screen_text(app).split()))
         await pilot.press("escape")
         await settle(pilot)
         assert screen_text(app) == before
@@ -136,6 +133,13 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
         await pilot.press("right_square_bracket")
         await settle(pilot)
         assert "L0H2" in shown(app.views.attention.title_line)
+
+
+def has_opened(app: Explorer, model_type: str) -> bool:
+    """Say whether a model of a type is open and can be walked in."""
+    if isinstance(app.screen, ChooserScreen) or not (app.is_ready and app.conductor.is_open):
+        return False
+    return open_outline(app).model_type == model_type
 
 
 async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
@@ -147,23 +151,14 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
         for number in range(10):
             model_type = ("llama", "gpt2")[number % 2]
             await type_keys(pilot, *keys[2 * number : 2 * number + 2], "B")
-            for _ in range(400):
-                await pilot.pause(0.01)
-                if isinstance(app.screen, ChooserScreen):
-                    break
+            await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
             screen = app.screen
             assert isinstance(screen, ChooserScreen)
             screen.field.value = str(models[model_type])
             await pilot.pause(0)
             late = ("j", "4", "enter", "right_square_bracket") if number % 5 == 0 else ("j",)
             await type_keys(pilot, "enter", *late)  # some come too early, some too late
-            for _ in range(400):
-                await pilot.pause(0.01)
-                if isinstance(app.screen, ChooserScreen) or not (app.is_ready and app.conductor.is_open):
-                    continue
-                if open_outline(app).model_type == model_type:
-                    break
-            assert open_outline(app).model_type == model_type
+            await until(pilot, partial(has_opened, app, model_type))
         await settle(pilot)
         assert not app.failure
         await pilot.press("t", "1", "right_curly_bracket")

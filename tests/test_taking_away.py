@@ -17,7 +17,7 @@ from engine.service.files import claimed_path
 from engine.service.thread import Urgency
 from engine.values.tables import Table
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.exporting import run
 from tui import jobs
 from tui.app import Explorer
@@ -182,19 +182,14 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
     monkeypatch.setattr(jobs, "_write_counted", endlessly)
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):
         await pilot.press("2", "E")
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if names(folder):
-                break
+        await until(pilot, lambda: bool(names(folder)))
         assert {name.endswith(".part") for name in names(folder)} == {True}
         with claimed_path(app.conductor.exporting.suggest(app.conductor.exporting.choice)) as other:
             assert other.stem.endswith("-ranks-2"), "the name is taken before there is a file of it"
         await pilot.press("E")
-        await pilot.pause(0.1)
-        assert "is still being written" in notice(app)
+        await until(pilot, lambda: "is still being written" in notice(app))
         await pilot.press("]")
-        await pilot.pause(0.3)
-        assert "L0H1" in str(app.conductor.selected), "keys are answered meanwhile"
+        await until(pilot, lambda: "L0H1" in str(app.conductor.selected))  # keys are answered meanwhile
         await pilot.press("escape")
         await settle(pilot)
         assert notice(app) == "nothing of the file is left"
@@ -225,8 +220,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             ("T", "3", "4", "A", "CC"), ("text", "attention", "circuits", "maps", "compare"), strict=True
         ):
             await pilot.press(*keys)
-            while not app.views.active.is_waiting:
-                await pilot.pause(0.01)
+            await until(pilot, lambda: app.views.active.is_waiting)
             await pilot.press("E")
             await pilot.pause()
             assert notice(app) == f"the {view} view shows nothing yet; nothing was written"

@@ -12,7 +12,16 @@ from torch import Tensor
 
 from engine.mathematics.circuits import Traces, copying, identity_floor, negative_mass, positive_mass, traces
 from engine.mathematics.factored import Product, Thin, product, thin
-from engine.mathematics.subspaces import angles, cosines, image, image_in_head, image_in_kernel, lost, overlap
+from engine.mathematics.subspaces import (
+    angles,
+    cosines,
+    image,
+    image_in_head,
+    image_in_kernel,
+    lost,
+    overlap,
+    symmetric_rank,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,11 +148,10 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
                 row[f"{name.lower()}_factors_lost"] = lost_there
             if name in frame.compared:
                 row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
-                row |= _of_angles(name, cosines(image(filled, own[fills]), image(dropped, own[drops])))
-        if "QK" in frame.compared:
-            d = circuits.factors["Q"].basis.shape[-2]
-            row["qk_identity_floor"] = identity_floor(own["QK"], d)
-            row["qk_symmetric_identity_floor"] = identity_floor(2 * own["QK"], d)
+                cosine = cosines(image(filled, own[fills]), image(dropped, own[drops]))
+                row |= _of_angles(name, cosine)
+                if name == "QK":
+                    row |= _floors(circuits.qk.of(slice(place, place + 1)), own[name], cosine, tolerance)
     return rows
 
 
@@ -178,6 +186,16 @@ def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: 
         return 0
     matrix = circuits.qk if name == "QK" else circuits.ov
     return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
+
+
+def _floors(qk: Product, rank: int, cosine: Tensor, tolerance: float) -> Numbers:
+    """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have."""
+    d = qk.left.shape[-2]
+    of_symmetric = symmetric_rank(qk, rank, cosine, tolerance) if rank else 0
+    return {
+        "qk_identity_floor": identity_floor(rank, d),
+        "qk_symmetric_identity_floor": identity_floor(of_symmetric, d),
+    }
 
 
 def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: int, tolerance: float) -> int:

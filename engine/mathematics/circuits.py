@@ -65,7 +65,7 @@ class Traces:
 def identity_floor(rank: int, d: int) -> float:
     """Give ``√(1 − rank/d)``, how near to a multiple of the identity a matrix of a rank can come.
 
-    ``tr(M)² ≤ rank · ‖M‖_F²`` by Cauchy and Schwarz. The symmetric part of a matrix of rank r has rank 2r at most.
+    ``tr(M)² ≤ rank · ‖M‖_F²`` by Cauchy and Schwarz.
     """
     return float((1.0 - min(rank, d) / d) ** 0.5)
 

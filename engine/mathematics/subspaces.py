@@ -87,6 +87,54 @@ def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     return int(onto.shape[-1]) - kept
 
 
+def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, tolerance: float) -> int:
+    """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
+
+    With ``M = U Σ Vᵀ`` of rank r, S is ``[U V] C [U V]ᵀ`` for a C whose singular values are those of Σ/2, twice each. Its
+    smallest singular value is at least ``(1 − c) σ_r / 2``, c the largest cosine between what U and V span, so that
+    where both have nothing in common its rank is 2r. Where that does not settle it, S is decomposed.
+
+    Parameters
+    ----------
+    matrix, rank : one product as of `image_in_kernel`, and its numerical rank.
+    cosine : (k,) or more, those between the images of M and Mᵀ, the largest first.
+    tolerance : singular values of S below its share of the largest are rounding noise.
+    """
+    d, core = matrix.left.shape[-2], matrix.core[0]
+    if matrix.is_whole:
+        symmetric = core + core.mT
+        if _is_regular(symmetric, tolerance):
+            return int(d)
+    elif 2 * rank <= d and core.shape == (rank, rank) and _condition(core) * tolerance < (1 - cosine.flatten()[0]) / 2:
+        return 2 * rank
+    else:
+        triangle = torch.linalg.qr(torch.cat([matrix.left[0], matrix.right[0]], -1), mode="r")[1]
+        half = triangle[:, : core.shape[0]] @ core @ triangle[:, core.shape[0] :].mT
+        symmetric = half + half.mT
+    values = torch.linalg.eigvalsh(symmetric).abs()
+    return int((values > tolerance * values.amax()).sum())
+
+
+def _condition(square: Tensor) -> float:
+    """Give ``‖M‖_F ‖M⁻¹‖_F``, which is no less than ``σ₁ / σ_r``; infinite where there is no inverse."""
+    inverse, failed = torch.linalg.inv_ex(square)
+    return float("inf") if bool(failed) else float(square.norm() * inverse.norm())
+
+
+def _is_regular(square: Tensor, tolerance: float) -> bool:
+    """Say whether the smallest singular value is far above a share of the largest: some equations tell it for less.
+
+    Of Gaussian right sides b the solutions x have ``‖x‖²`` of ``‖M⁻¹‖_F² ‖b‖² / n`` on average, and ten times the norm
+    that they tell is hardly ever too little.
+    """
+    n, sides = square.shape[-1], 4
+    generator = torch.Generator().manual_seed(0)
+    right = torch.randn(n, sides, generator=generator, dtype=torch.float64).to(square.device)
+    solved, failed = torch.linalg.solve_ex(square, right)
+    size = float(square.norm() * solved.norm() / right.norm()) * n**0.5
+    return not bool(failed) and 10 * size * tolerance < 1
+
+
 def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
     """Compute ``dim(im M ∩ ker M) = rank(M) − rank(M²)`` of an operator on the residual stream.
 
