@@ -143,9 +143,11 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
         for name, fills, drops in both:
             filled, dropped = circuits.factors[fills].of(place), circuits.factors[drops].of(place)
             tolerance = frame.tolerance[name]
-            if frame.of_heads:
-                lost_there = _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
-                row[f"{name.lower()}_factors_lost"] = lost_there
+            row[f"{name.lower()}_factors_lost"] = (
+                _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
+                if frame.of_heads
+                else max(own[fills] - own[name], 0)  # what the dimension follows from, which costs nothing here
+            )
             if name in frame.compared:
                 row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
                 cosine = cosines(image(filled, own[fills]), image(dropped, own[drops]))

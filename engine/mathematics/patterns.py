@@ -124,6 +124,12 @@ def uniform_to(keys: Places, visible: Visible) -> float:
     return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
 
 
+def uniform_to_none(visible: Visible) -> float:
+    """Give what goes to a sink of uniform attention over it and the keys that are seen: the mean of ``1/(n + 1)``."""
+    counted = visible.has_choice
+    return float((1 / (visible.count[counted] + 1)).mean()) if counted.any() else float("nan")
+
+
 def uniform_attention(visible: Visible, keys: int) -> Floats:
     """Give a map that gives every key that a query sees the same weight: (queries, keys).
 

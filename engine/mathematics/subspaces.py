@@ -90,9 +90,9 @@ def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
 def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, tolerance: float) -> int:
     """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
 
-    With ``M = U Σ Vᵀ`` of rank r, S is ``[U V] C [U V]ᵀ`` for a C whose singular values are those of Σ/2, twice each. Its
-    smallest singular value is at least ``(1 − c) σ_r / 2``, c the largest cosine between what U and V span, so that
-    where both have nothing in common its rank is 2r. Where that does not settle it, S is decomposed.
+    With ``M = U Σ Vᵀ`` of rank r, S is ``[U V] C [U V]ᵀ`` for a C whose singular values are those of Σ/2, each twice.
+    The smallest one of S is at least ``(1 − c) σ_r / 2``, c the largest cosine between what U and V span, so that its
+    rank is 2r where both have nothing in common. Where that does not settle it, S is decomposed.
 
     Parameters
     ----------
@@ -122,17 +122,24 @@ def _condition(square: Tensor) -> float:
 
 
 def _is_regular(square: Tensor, tolerance: float) -> bool:
-    """Say whether the smallest singular value is far above a share of the largest: some equations tell it for less.
+    """Say whether a symmetric matrix's smallest singular value is far above a share of the largest.
 
-    Of Gaussian right sides b the solutions x have ``‖x‖²`` of ``‖M⁻¹‖_F² ‖b‖² / n`` on average, and ten times the norm
-    that they tell is hardly ever too little.
+    Of Gaussian right sides b the solutions x have ``‖x‖²`` of ``‖M⁻¹‖_F² ‖b‖² / n`` on average, and vectors that are
+    multiplied again and again grow by the largest value in the end. Ten times what both tell is hardly ever too little.
+    That it is far above can be told in float32.
     """
-    n, sides = square.shape[-1], 4
+    n = square.shape[-1]
+    scaled = (square / square.norm()).float()
     generator = torch.Generator().manual_seed(0)
-    right = torch.randn(n, sides, generator=generator, dtype=torch.float64).to(square.device)
-    solved, failed = torch.linalg.solve_ex(square, right)
-    size = float(square.norm() * solved.norm() / right.norm()) * n**0.5
-    return not bool(failed) and 10 * size * tolerance < 1
+    block = torch.randn(n, 4, generator=generator).to(square.device)
+    solved, failed = torch.linalg.solve_ex(scaled, block)
+    if bool(failed):
+        return False
+    inverse = float(solved.norm() / block.norm()) * n**0.5
+    for _ in range(8):
+        block = scaled @ (block / block.norm(dim=0))
+    condition = float(block.norm(dim=0).amax()) * inverse
+    return bool(condition * 10 < min(1 / tolerance, 1 / torch.finfo(scaled.dtype).eps))
 
 
 def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:

@@ -152,7 +152,8 @@ class StoredLayer:
             tensor = self._stored[name]
             bad = int((~torch.isfinite(tensor)).sum())
             raise EngineError(
-                f"{name} holds {bad} NaN or infinite numbers of {tensor.numel()}; its layer has no spectra, others do"
+                f"{name} holds {bad} NaN or infinite numbers of {tensor.numel()}; its layer has no spectra, "
+                "--layer gives those of another"
             )
         return part
 

@@ -286,6 +286,8 @@ def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[
         notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
         notes.append(f"sentences of more than {longest} tokens scale rotary positions; QK at a distance is of shorter")
+    if config.get("is_encoder_decoder") and config.get("decoder_start_token_id") is None:
+        notes.append("no decoder_start_token_id is set: the decoder reads the sentence without a start token")
     return tuple(notes)
 
 

@@ -89,6 +89,10 @@ class Predictor:
         """
         sentence = self.words.read(text, self._reader.anatomy.outline.context)
         mask = self.words.mask if self.is_masked else None
+        if self.is_masked and mask is None and type(self.model).__name__.endswith("ForMaskedLM"):
+            raise EngineError(
+                f"{self.name} fills in masks, and its tokenizer has no mask token; without one it predicts nothing"
+            )
         if mask is not None:
             plain = [place for place, each in enumerate(sentence.ids) if each not in self.words.special]
             masks = [place for place, each in enumerate(sentence.ids) if each == mask]

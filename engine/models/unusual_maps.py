@@ -67,6 +67,8 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
         return (
             f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"
         )
+    if any(not bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor)):
+        return "what it returns holds NaN or infinite numbers, as its weights may do"
     return "it does not return its probabilities"
 
 

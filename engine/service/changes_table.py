@@ -229,7 +229,8 @@ def _measured(
     for place, row in enumerate(rows):
         row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
         row |= {f"{matrix.lower()}_distance_chance": float(values[place]) for matrix, values in chances.items()}
-        row["change"] = max(row["qk_distance"], row["ov_distance"])
+        for name in ("", "_chance"):
+            row[f"change{name}"] = max(row[f"qk_distance{name}"], row[f"ov_distance{name}"])
     for matrix in first.projections:
         ranks = ([_rank(each[matrix]) for each in spectra] for spectra in (before, now))
         found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from engine.mathematics.circuit_measures import of_heads
@@ -68,6 +69,7 @@ class DirectionsTable:
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads."""
         numbers = [number for number in range(layer.heads) if query.wants(number)]
+        baseline = self._session.baseline(layer.name, False, breathe)
         weights = self._session.layer_weights(layer.name)
         own = weights.query, weights.key, weights.value, weights.output
         if query.distance is not None:
@@ -83,9 +85,12 @@ class DirectionsTable:
                 chosen = product.of(numbers)
                 stored = max(weights.epsilons[each] for each in matrix)
                 tolerance = rank_tolerance(*layer.shape(matrix, False), COMPUTE_EPSILON, stored)
+                scales = _norms_of_factors(own[:2] if matrix == "QK" else own[2:])
+                curve = None if baseline is None else baseline.draws[matrix].mean(0)
                 for part in self._of_matrix(layer, matrix, chosen, tolerance, query, breathe):
-                    place, *cells = part
-                    yield (layer.stack, layer.layer, str(numbers[place]), matrix, *cells)
+                    place, index, *cells, number, note = part
+                    chance = "" if curve is None else float(curve[index - 1] * scales[numbers[place]])
+                    yield (layer.stack, layer.layer, str(numbers[place]), matrix, index, *cells, chance, number, note)
 
     def _of_matrix(
         self, layer: LayerOutline, matrix: str, product: Product, tolerance: float, query: Query, breathe: Breathe
@@ -163,6 +168,15 @@ class DirectionsTable:
                     cells[column].append((end, place + 1, *each, sign * side.chance[place]))
             result += [cells[start : start + count] for start in range(0, len(cells), count)]
         return result
+
+
+def _norms_of_factors(factors: tuple[Tensor, Tensor]) -> list[float]:
+    """Multiply the Frobenius norms of both factors of each head's circuit, of which heads may share one."""
+    first, second = (torch.linalg.matrix_norm(each.double()) for each in factors)
+    heads = max(len(first), len(second))
+    both = first.repeat_interleave(heads // len(first)) * second.repeat_interleave(heads // len(second))
+    scales: list[float] = both.tolist()
+    return scales
 
 
 def _notes(sigma: FloatArray, whole: FloatArray, tolerance: float) -> list[str]:

@@ -18,6 +18,7 @@ from engine.mathematics.patterns import (
     spread,
     uniform_spread,
     uniform_to,
+    uniform_to_none,
     visible_keys,
 )
 from engine.values.errors import EngineError
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from engine.models.repeats import Repeat
     from engine.service.session import Breathe, Session
     from engine.values.attention import AttentionMaps
+
+LITTLE = 1e-3
+"""Of a row of weights, what may be missing from one by rounding alone, and goes to no sink."""
 
 REPEATED = ("duplicate", "induction")
 """What has a meaning on tokens that come again alone."""
@@ -176,6 +180,8 @@ def _measure(maps: AttentionMaps, repeated: Mapping[str, NDArray[np.int64]], bre
     wide = spread(weights, visible, breathe)
     entropy, distance = uniform_spread(visible)
     own, chance = {"entropy": wide.entropy, "to_none": wide.to_none}, {"entropy": entropy}
+    has_sink = bool((wide.to_none > LITTLE).any())
+    chance["to_none"] = uniform_to_none(visible) if has_sink else 0.0
     interest: Mapping[str, NDArray[np.int64]] = {"to_first": np.zeros(queries, dtype=np.int64)}
     if queries == keys and maps.stack != "cross":
         own["mean_distance"], chance["mean_distance"] = wide.mean_distance, distance

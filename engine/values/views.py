@@ -51,7 +51,7 @@ DIRECTIONS = View(
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
-        "matrix", "index", "side", "end", "place", "token", *_with_chance("projection"), "singular_value", "token_id",
+        "matrix", "index", "side", "end", "place", "token", *_with_chance("projection", "singular_value"), "token_id",
         "note",
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
@@ -95,7 +95,7 @@ PATTERNS = View(
     "where heads look: entropy, previous token, induction; labels",
     (
         *_HEAD, "label",
-        *_with_chance("entropy", "to_first", "to_self", "to_previous", "to_next", "mean_distance"), "to_none",
+        *_with_chance("entropy", "to_first", "to_self", "to_previous", "to_next", "mean_distance", "to_none"),
         *_with_chance("duplicate", "induction"),
         "note",
     ),
@@ -230,7 +230,7 @@ CHANGES = View(
     "Changes in the other model",
     "what is different in the model --vs, most changed heads first",
     (
-        *_HEAD, "change", *_with_chance(*(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST)),
+        *_HEAD, *_with_chance("change", *(f"{matrix}_distance" for matrix in _CIRCUITS_FIRST)),
         *_with_chance(*(f"{matrix}_{name}" for matrix in "qkvo" for name in _ANGLES)),
         *(f"{name}_change" for name in CIRCUIT_MEASURES),
         *(f"{matrix}_{name}_change" for name in RANK_COLUMNS[6:] for matrix in _CIRCUITS_FIRST),
