@@ -123,7 +123,7 @@ class FilteredPane(Pane):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Filter while it is typed; what cannot be read yet leaves the rows as they are."""
+        """Filter while it is typed; while it cannot be read, the filter from before holds."""
         event.stop()
         if self.filter_input.display:
             self._explain_filter()
@@ -134,6 +134,8 @@ class FilteredPane(Pane):
         try:
             wanted = parse_filter(text, self._columns)
         except FilterError as error:
+            if self._filter is not self._applied:
+                self._use(self._applied)
             column = self.filter_input.completed
             meaning = f"{column}: {self.explained(column)}" if column else str(error)
             self.explanation_line.show(
