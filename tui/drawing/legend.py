@@ -27,7 +27,11 @@ def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], wid
     'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map'
     >>> legend("log", 0.8, Ink.SHADES, (), 30).plain
     'log ≤1e-4    ░░░░▒▒▒▒▓▓▓██ 1'
+    >>> legend("linear", 0.0, Ink.SHADES, (), 30).plain
+    'no weight above 0'
     """
+    if scale == "linear" and not largest:
+        return Text("no weight above 0", no_wrap=True)
     groups = 4 if ink.levels % 4 == 0 else 2
     for parts, words in ((groups, True), (groups, False), (1, True), (1, False)):
         text = _assemble(scale, largest, ink, colours, parts, words, pooled)

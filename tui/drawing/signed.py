@@ -97,7 +97,11 @@ def signed_legend(
     --------
     >>> signed_legend("linear", 0.8, Ink.ASCII, (), 72).plain
     'linear -0.8 -#-*-:-. 0 +.+:+*+# +0.8 = difference'
+    >>> signed_legend("linear", 0.0, Ink.ASCII, (), 72).plain
+    'no difference'
     """
+    if not largest:
+        return Text("no difference", no_wrap=True)
     steps = steps_of(ink)
     top = 1.0 if scale == "log" else largest
 
