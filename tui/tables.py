@@ -179,7 +179,7 @@ class Tables:
     def _title(self, view: View) -> str:
         """Say what a table is of."""
         name = self._selected
-        at = self._asked.position if "position" in view.options and "position" not in view.said else None
+        at = self._asked.position if "position" in view.options and "position" not in dict(view.said) else None
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
         if self._off.heads and "text" in view.options:
             where += f"  with {self._off}" if "off" in view.options else "  with all heads on"
