@@ -116,6 +116,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
         ('keys = "n"\n', ", line 1", "[keys]"),
         ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
         ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
+        ('[keys]\n"map.foo" = "n"\n', ", line 2", "no binding is called map.foo; there are app.…, "),
         ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
         ('[keys]\napp.spectra = "ctrl+shift+banana"\n', ", line 2", "ctrl+shift+banana is no key"),
         ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),
