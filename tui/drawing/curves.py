@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tui.drawing.levels import Scale
+from tui.drawing.spelling import SUBSCRIPTS
 from tui.drawing.ticks import brief
 
 FloatArray = NDArray[np.float64]
@@ -150,16 +151,17 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     --------
     >>> curve = Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.25]), "")
     >>> read_value(curve, 1)
-    'QK σ2 = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
+    'QK σ₂ = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 50)
-    'QK σ2 = 1 · 20.00 % Σ 100.00 % · chance 1.25'
+    'QK σ₂ = 1 · 20.00 % Σ 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 vs 1.25'
     """
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
+    named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
     if not curve.has_bars:
-        return f"{curve.matrix} σ{index + 1}{chance}"
-    name = f"{curve.matrix} σ{index + 1} = {brief(float(curve.values[index]), 4)}"
+        return f"{named}{chance}"
+    name = f"{named} = {brief(float(curve.values[index]), 4)}"
     name += "".join(f" · {line.name} {brief(float(line.values[index]), 4)}" for line in curve.lines)
     values = _finite(curve.values)
     largest = float(np.abs(values).max(initial=0.0))
