@@ -21,6 +21,7 @@ from tui.drawing.plots import (
     draw_plot,
     with_cursor,
 )
+from tui.drawing.spelling import SUBSCRIPTS
 
 
 def curve(*values: float, baseline: list[float] | None = None, matrix: str = "QK") -> Curve:
@@ -62,7 +63,7 @@ def test_no_value_breaks_a_plot(scale: Scale, glyphs: PlotGlyphs, values: list[f
         text = read_value(strange, len(values) - 1)
     assert plot.characters.shape == plot.marks.shape == (3, len(columns))
     assert all(len(character) == 1 for character in plot.characters.flat)
-    assert text.startswith(f"QK σ{len(values)} = ")
+    assert text.startswith(f"QK σ{str(len(values)).translate(SUBSCRIPTS)} = ")
     assert "nan %" not in text
 
 
@@ -136,10 +137,10 @@ def test_the_cursor_marks_the_bar_from_its_top_and_in_a_high_plot_its_foot() -> 
 
 def test_a_value_reads_with_its_energy_and_what_chance_gives() -> None:
     spectrum = curve(2.0, 1.0, 1.0, baseline=[1.5, 1.25, 1.0])
-    assert read_value(spectrum, 0) == "QK σ1 = 2 · energy 66.67 % · cumulative 66.67 % · chance 1.5"
-    assert read_value(spectrum, 2) == "QK σ3 = 1 · energy 16.67 % · cumulative 100.00 % · chance 1"
-    assert read_value(curve(0.0, 0.0), 1) == "QK σ2 = 0"
-    assert read_value(curve(1e200, 1e200), 0) == "QK σ1 = 1e200 · energy 50.00 % · cumulative 50.00 %"
+    assert read_value(spectrum, 0) == "QK σ₁ = 2 · energy 66.67 % · cumulative 66.67 % · chance 1.5"
+    assert read_value(spectrum, 2) == "QK σ₃ = 1 · energy 16.67 % · cumulative 100.00 % · chance 1"
+    assert read_value(curve(0.0, 0.0), 1) == "QK σ₂ = 0"
+    assert read_value(curve(1e200, 1e200), 0) == "QK σ₁ = 1e200 · energy 50.00 % · cumulative 50.00 %"
 
 
 # The grid of plots

@@ -127,7 +127,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
     engine = Engine(EngineOptions(other=str(other)))
     async with explorer(model, head="L1H3", engine=engine, ascii_only=True) as (app, pilot):
         pane = app.views.spectra
-        assert shown(pane.title_line) == "spectra L1H3 · query/key bias  log scale  o finetuned"
+        assert shown(pane.title_line) == "spectra L1H3 · query/key bias  log  ε 0.01  o finetuned"
         await pilot.press("1", "j", "j", "l")
         await settle(pilot)
         name = Head("decoder", 1, 3)

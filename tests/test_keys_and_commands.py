@@ -179,7 +179,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
         for keys, wanted in (
             ("A", "⏎ Large map / Search"),
             ("T", "o Turn f Both ⏎ Largest"),
-            ("P C", "C Spectra, maps, difference P Pin"),
+            ("P C", "C Maps, difference P Pin"),
             ("w", "⏎ Go in m Measure . Matrix / Find w Table"),
         ):
             await pilot.press(*keys.split())

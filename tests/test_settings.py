@@ -19,7 +19,7 @@ from tui.command_line import command, explore
 from tui.config_file import example, problems_of
 from tui.configured import ConfiguredCommand, effective
 from tui.keymap import bindings_of, check_keys, classes_with_keys, every_binding
-from tui.remembered import MODELS, Remembered, place_of, recall, remember
+from tui.remembered import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
 from tui.settings import SETTINGS, Config, config_file, read_config
 
 
@@ -98,6 +98,10 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
     assert found["cache"] == ("false", f"{config_file()}, line 5")
     assert found["log_scale"] == ("false", f"{config_file()}, line 6")
     assert found["device"] == ('"auto"', "default")
+    remember_theme("nord")
+    configure("")
+    themes = {each.setting.name: each for each in effective(explore)[1]}["theme"]
+    assert (themes.value, themes.origin) == ('"nord"', f"chosen with its key, {theme_file()}")
     typed = explore.make_context("attn-tui", ["demo", "--energy", "0.3", "--threads", "1", "--cache"])
     assert (typed.params["energy"], typed.params["threads"], typed.params["cache"]) == (0.3, 1, True)
     assert "0.2             ATTN_TUI_ENERGY\n" in call("config").output
@@ -116,6 +120,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
         ('keys = "n"\n', ", line 1", "[keys]"),
         ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
         ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
+        ('[keys]\n"map.foo" = "n"\n', ", line 2", "no binding is called map.foo; there are app.…, "),
         ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
         ('[keys]\napp.spectra = "ctrl+shift+banana"\n', ", line 2", "ctrl+shift+banana is no key"),
         ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),

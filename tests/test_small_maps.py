@@ -25,10 +25,11 @@ async def test_small_maps_are_those_of_the_engine(
         monkeypatch.setattr("tui.patience.PATIENCE", 60)
         free = threading.Event()
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
-        for key, title in (("4", "circuits "), ("A", "heads ")):
+        for key, title in (("4", "circuits "), ("x", "explain "), ("A", "heads ")):
             await pilot.press(key)
             await until(pilot, lambda: "computing …" in screen_text(app))
             assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
+        assert not shown(heads_of(app).legend_line), "there are no levels to explain"
         free.set()
         await settle(pilot)
         pane = heads_of(app)

@@ -105,8 +105,8 @@ async def test_the_readout_says_what_is_under_the_cursor() -> None:
     async with SpectraApp().run_test(size=(80, 24)) as pilot:
         app = await show(pilot, [Curve("QK", np.array([2.0, 1.0, 1.0]), np.array([1.5, 1.25, 1.0]), "")])
         await pilot.press("right")
-        assert app.view.readout() == "QK σ2 = 1 · energy 16.67 % · cumulative 83.33 % · chance 1.25"
-        assert app.view.readout(50) == "QK σ2 = 1 · 16.67 % Σ 83.33 % · chance 1.25"
+        assert app.view.readout() == "QK σ₂ = 1 · energy 16.67 % · cumulative 83.33 % · chance 1.25"
+        assert app.view.readout(50) == "QK σ₂ = 1 · 16.67 % Σ 83.33 % · chance 1.25"
         assert SpectraView().readout() == ""
 
 

@@ -110,6 +110,9 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
     ------
     click.UsageError : where a variable of the environment has a value that its option does not take.
     """
+    from tui.remembered import theme_file
+    from tui.themes import last_theme
+
     context = command.make_context("attn-tui", [])
     config: Config = context.meta[_META]
     found = []
@@ -123,6 +126,8 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
         else:
             origin = "default"
         value = context.params[str(parameter.name)]
+        if name == "theme" and origin == "default" and context.params["restore"] and (last := last_theme()):
+            value, origin = last, f"chosen with its key, {theme_file()}"
         found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
     return config, found
 

@@ -59,7 +59,7 @@ LAST = ("app.help", "app.quit")
 """Keys at the end of the line that stay on it."""
 
 FIRST = {
-    "compare": {"app.compare": "Spectra, maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
+    "compare": {"app.compare": "Maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
     "attention map": {
         "heatmap.zoom_in": "Zoom",
         "heatmap.fit": "Whole",

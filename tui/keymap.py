@@ -41,6 +41,10 @@ _LAST_ON_KEYBOARDS = "\uffff"
 """Signs beyond this one, pictures for the most part, are on no keyboard."""
 
 
+CLOSE = 0.75
+"""How alike two names are at the least (`difflib`'s ratio) of which one may be the other, written wrongly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A binding that can be given other keys.
@@ -174,7 +178,7 @@ def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:
         keys = _keys(written)
         if name not in known:
             parts = sorted({f"{each.partition('.')[0]}.…" for each in known})
-            near = difflib.get_close_matches(name, known, 3) or parts
+            near = difflib.get_close_matches(name, known, 3, CLOSE) or parts
             problems.append(f"{config.place(name)}: no binding is called {name}; there are {', '.join(near)}")
         elif unknown := [key for key in keys if not is_key(key)]:
             why = f"{', '.join(unknown)} is no key; keys are written n, N, ?, f5, ctrl+n, shift+left, pagedown"

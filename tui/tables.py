@@ -22,7 +22,7 @@ from tui.growing import grown
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
-from tui.unread import no_sentence
+from tui.unread import no_place, no_sentence
 from tui.views import Views
 
 KEPT = 64
@@ -149,7 +149,8 @@ class Tables:
             return
         query = self._query(view)
         if query is None:
-            pane.show_message(title, f"choose {view.scope.value}")
+            message, is_waiting = no_place(view, name, self._views.attention)
+            pane.show_message(title, message, is_waiting=is_waiting)
             return
         if query.distance is not None and self._is_announced:
             pane.show_waiting(title)
@@ -178,7 +179,7 @@ class Tables:
     def _title(self, view: View) -> str:
         """Say what a table is of."""
         name = self._selected
-        at = self._asked.position if "position" in view.options and "position" not in view.said else None
+        at = self._asked.position if "position" in view.options and "position" not in dict(view.said) else None
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
         if self._off.heads and "text" in view.options:
             where += f"  with {self._off}" if "off" in view.options else "  with all heads on"

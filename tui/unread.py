@@ -1,4 +1,4 @@
-"""What is said where a sentence is needed and none has been read."""
+"""What is said where a view has nothing to show: no sentence has been read, or nothing it could be of is selected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App
 
+from engine.values.heads import Head
+from engine.values.view import Scope, View
 from tui.key_names import key_of
+from tui.panes.attention import AttentionPane
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -17,3 +20,12 @@ def no_sentence(app: App[Any]) -> tuple[str, bool]:
     if cast("Explorer", app).conductor.text is not None:
         return "the sentence is read once the first head is there …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False
+
+
+def no_place(view: View, selected: Head | None, attention: AttentionPane) -> tuple[str, bool]:
+    """Say what to choose for a table, or what the map says whose cell it is of; and whether that is to come."""
+    if view.scope is not Scope.CELL or selected is None or selected.is_layer:
+        return f"choose {view.scope.value}", False
+    if attention.is_waiting or not attention.message:
+        return "computing …", True
+    return attention.message, False

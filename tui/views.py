@@ -10,7 +10,7 @@ from textual.containers import Container, Vertical
 from textual.widget import Widget
 
 from engine.values.view import Scope
-from engine.values.views import HEADS, OVERVIEW, VIEWS
+from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.levels import Scale
 from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
@@ -70,7 +70,7 @@ class Views(Container):
         """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
         if pane is not self.active:
             self.post_message(ViewActivated())
-        if self.active.view not in (OVERVIEW, HEADS.name):
+        if _is_of_heads(self.active):
             self.before = self.active
         self.active = pane
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
@@ -171,6 +171,12 @@ class Views(Container):
     def toggle_baseline(self) -> None:
         """Show or hide the baseline of chance, in the spectra that are looked at."""
         (self.active if isinstance(self.active, ComparePane) else self.spectra).graph.toggle_baseline()
+
+
+def _is_of_heads(pane: Pane) -> bool:
+    """Say whether a view shows the selected head or its layer, and not the whole model."""
+    view = VIEWS.get(pane.view)
+    return pane.view != OVERVIEW and (view is None or view.scope is not Scope.MODEL)
 
 
 def _marked(widget: Widget, classes: dict[str, bool]) -> bool:

@@ -50,6 +50,7 @@ COLUMNS = {
     "side": "where the direction is read or written",
     "end": "the tokens with the largest, or the smallest, projections",
     "place": "the outermost, or the most likely, token first",
+    "singular_value_chance": "chance, Gaussian factors of the same shapes and norms",
     "token_id": "the token's number",
     "token": "the token",
     "projection": "of the token on the direction",
@@ -76,6 +77,7 @@ COLUMNS = {
     "explain.note": "what a term is of, or why it stands for no tokens",
     "label": "what the head clearly does on repeated random tokens",
     "to_none": "share that goes to a sink that is no token: 1 − the row's sum",
+    "to_none_chance": "chance, a sink that is one more key: mean of 1/(keys + 1); 0 where there is none",
     "position": "the token at which it is predicted, from 0",
     "at": "that token; of a masked model, what the mask replaces or is",
     "rank": "the most likely first",
@@ -163,13 +165,8 @@ def explain(column: str, view: str = "") -> str:
         return own
     if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
         said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
-        chance = (
-            "biases"
-            if column.startswith("b_")
-            else "weights"
-            if "_distance" in column
-            else "subspaces of the same sizes"
-        )
+        is_of_weights = "_distance" in column or column.startswith("change")
+        chance = "biases" if column.startswith("b_") else "weights" if is_of_weights else "subspaces of the same sizes"
         return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
     matrix, dot, measure = column.partition(".")
     if dot:

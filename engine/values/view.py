@@ -48,7 +48,8 @@ class View:
     grows : whether it is there at once and some of its cells come later.
     ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
     top : how many tokens are listed at a time on screen, where tokens are.
-    said : columns that the title says on screen where all rows agree in them.
+    said : columns that the title says on screen where all rows agree in them, each with what it is
+        called there; what comes first is seen longest where there is little room.
     empty : what is said where there are no rows.
     """
 
@@ -67,7 +68,7 @@ class View:
     grows: bool = False
     ranked_by: str = ""
     top: int = DEFAULT_TOP
-    said: tuple[str, ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
     empty: str = "nothing to show here"
 
     def goes_by_layer(self, query: Query) -> bool:

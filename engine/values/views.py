@@ -150,7 +150,7 @@ PREDICTIONS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     top=20,
-    said=("position", "at", "probability_chance"),
+    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance")),
 )
 
 LENS = View(
@@ -164,7 +164,7 @@ LENS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     top=3,
-    said=("probability_chance",),
+    said=(("probability_chance", "chance"),),
 )
 
 CONTRIBUTIONS = View(
@@ -178,7 +178,7 @@ CONTRIBUTIONS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     ranked_by="contribution",
-    said=("token", "logit", "note", "token_id"),
+    said=(("token", "token"), ("logit", "logit"), ("note", "note"), ("token_id", "id")),
 )
 
 ABLATION = View(
@@ -194,7 +194,7 @@ ABLATION = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     ranked_by="change",
-    said=("token", "probability_before", "logit_before", "token_id"),
+    said=(("token", "token"), ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id")),
 )  # fmt: skip
 
 OVERVIEW = "overview"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tui.drawing.levels import Scale
+from tui.drawing.spelling import SUBSCRIPTS
 from tui.drawing.ticks import brief
 
 FloatArray = NDArray[np.float64]
@@ -150,14 +151,17 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     --------
     >>> curve = Curve("QK", np.array([2.0, 1.0]), np.array([1.5, 1.25]), "")
     >>> read_value(curve, 1)
-    'QK σ2 = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
+    'QK σ₂ = 1 · energy 20.00 % · cumulative 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 50)
-    'QK σ2 = 1 · 20.00 % Σ 100.00 % · chance 1.25'
+    'QK σ₂ = 1 · 20.00 % Σ 100.00 % · chance 1.25'
+    >>> read_value(curve, 1, 16)
+    'QK 1 vs 1.25'
     """
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
+    named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
     if not curve.has_bars:
-        return f"{curve.matrix} σ{index + 1}{chance}"
-    name = f"{curve.matrix} σ{index + 1} = {brief(float(curve.values[index]), 4)}"
+        return f"{named}{chance}"
+    name = f"{named} = {brief(float(curve.values[index]), 4)}"
     name += "".join(f" · {line.name} {brief(float(line.values[index]), 4)}" for line in curve.lines)
     values = _finite(curve.values)
     largest = float(np.abs(values).max(initial=0.0))
@@ -166,8 +170,16 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     energy = (values / largest) ** 2  # divided first: the square of 1e200 is no float64
     share, so_far = (f"{100 * part / energy.sum():.2f} %" for part in (energy[index], energy[: index + 1].sum()))
     long, short, shortest = f"energy {share} · cumulative {so_far}", f"{share} Σ {so_far}", f"Σ {so_far}"
-    said = [f"{name} · {energy}{chance}" for energy in (long, short, *([shortest] if curve.lines else []))]
+    said = [f"{name} · {energy}{chance}" for energy in (long, short, shortest)]
+    if not curve.lines:
+        said += (f"{name}{chance}", *(_in_few_words(curve, index, digits) for digits in (4, 3)))
     return next((text for text in said if len(text) <= width), said[-1])
+
+
+def _in_few_words(curve: Curve, index: int, digits: int) -> str:
+    """Write a value and what chance gives, and hardly more."""
+    chance = "" if curve.baseline is None else f" vs {brief(float(curve.baseline[index]), digits)}"
+    return f"{curve.matrix} {brief(float(curve.values[index]), digits)}{chance}"
 
 
 def _finite(values: FloatArray) -> FloatArray:

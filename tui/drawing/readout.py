@@ -1,4 +1,4 @@
-"""What is under the cursor of an attention map, in one line of plain text."""
+"""What is under the cursor of a map, of attention or of a measure, in one line of plain text."""
 
 from __future__ import annotations
 
@@ -92,6 +92,28 @@ def of_block(
         if room >= least:
             break
     return line
+
+
+def of_measure(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
+    """Give a head's value, what chance gives, its place among all heads and what it does; words give way to numbers.
+
+    Examples
+    --------
+    >>> of_measure("L0H0", "29", "30", "3/32", "previous", 44)
+    'L0H0 = 29  chance 30  place 3/32  previous'
+    >>> of_measure("L0H0", "29", "30", "3/32", "previous", 15)
+    '29 vs 30  3/32'
+    """
+    named, beside, against = f"{name} = {value}", f"  chance {chance}" * bool(chance), f" vs {chance}" * bool(chance)
+    lines = (
+        f"{named}{beside}  place {place}  {label}",
+        f"{named}{beside}  place {place}",
+        f"{named}{beside}  {place}",
+        f"{value}{beside}  {place}",
+        f"{value}{against}  {place}",
+        f"{value}{against}",
+    )
+    return next((line for line in lines if cell_len(line) <= width), value)
 
 
 def _cut(asked: str, read: str, room: int, ascii_only: bool) -> tuple[str, str]:

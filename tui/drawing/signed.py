@@ -97,21 +97,30 @@ def signed_legend(
     --------
     >>> signed_legend("linear", 0.8, Ink.ASCII, (), 72).plain
     'linear -0.8 -#-*-:-. 0 +.+:+*+# +0.8 = difference'
+    >>> signed_legend("linear", 0.8, Ink.ASCII, (), 18).plain
+    '-0.8 -# 0 +# +0.8'
+    >>> signed_legend("linear", 0.0, Ink.ASCII, (), 72).plain
+    'no difference'
     """
+    if not largest:
+        return Text("no difference", no_wrap=True)
     steps = steps_of(ink)
     top = 1.0 if scale == "log" else largest
 
-    def assemble(words: bool) -> Text:
-        text = Text(f"{pooled}{'  ' if pooled else ''}{scale} -{brief(top)} ", no_wrap=True)
+    def assemble(before: str, behind: str = "", *, only_ends: bool = False) -> Text:
+        text = Text(f"{before}-{brief(top)} ", no_wrap=True)
         for level, cell in enumerate(signed_cells(ink)):
+            if only_ends and level % steps:
+                continue
             if level == steps:
                 text.append(" 0 ")
             elif ink is Ink.COLOUR:
                 text.append(" ", colours[level])
             else:
                 text.append(cell)
-        text.append(f" +{brief(top)}")
-        return text.append(" = difference") if words else text
+        return text.append(f" +{brief(top)}{behind}")
 
-    full = assemble(True)
-    return full if full.cell_len <= width else assemble(False)
+    before = f"{pooled}{'  ' if pooled else ''}{scale} "
+    shortest = assemble("", only_ends=True)
+    texts = (assemble(before, " = difference"), assemble(before), assemble(""))
+    return next((text for text in texts if text.cell_len <= width), shortest)

@@ -75,14 +75,21 @@ class FilteredPane(Pane):
         raise NotImplementedError
 
     def set_title(self, title: Text) -> None:
-        """Say what is shown, and of a filter how much it leaves."""
+        """Say what is shown, and of a filter how much it leaves, for which the end of the rest gives way."""
         self._title = title
         line = title.copy()
         left, rows = self.counts
         if self.narrowing is not None and rows:
-            gap = "" if line.plain.endswith(" ") else "  "
-            line.append(f"{gap}{left} of {rows}{self._so_far}  {harmless(self._filter.text.strip())}")
+            count, room = f"{left} of {rows}{self._so_far}", self.title_line.content_size.width
+            while room and line.plain and line.cell_len + len(count) > room - 2:
+                line = line[: max(line.plain.rstrip().rfind("  "), 0)]
+            gap = "" if not line.plain or line.plain.endswith(" ") else "  "
+            line.append(f"{gap}{count}  {harmless(self._filter.text.strip())}")
         self.title_line.show(line)
+
+    def on_resize(self) -> None:
+        """Write as much over the rows as there is room for now."""
+        self.set_title(self._title)
 
     @property
     def narrowing(self) -> Filter | None:
@@ -123,7 +130,7 @@ class FilteredPane(Pane):
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
-        """Filter while it is typed; what cannot be read yet leaves the rows as they are."""
+        """Filter while it is typed; while it cannot be read, the filter from before holds."""
         event.stop()
         if self.filter_input.display:
             self._explain_filter()
@@ -134,6 +141,8 @@ class FilteredPane(Pane):
         try:
             wanted = parse_filter(text, self._columns)
         except FilterError as error:
+            if self._filter is not self._applied:
+                self._use(self._applied)
             column = self.filter_input.completed
             meaning = f"{column}: {self.explained(column)}" if column else str(error)
             self.explanation_line.show(

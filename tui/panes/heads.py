@@ -78,7 +78,7 @@ class HeadsPane(Pane):
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
-        if self.of_layer is None:
+        if self.of_layer is None or not self.maps.has_maps:
             return
         self.legend_line.show(self.maps.legend(self.legend_line.size.width - 2))
         pooled, number = self.maps.pooled, self.maps.cursor

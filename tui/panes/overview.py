@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
@@ -22,6 +21,7 @@ from engine.values.model import LayerOutline
 from engine.values.tables import Table
 from engine.values.views import HEADS, OVERVIEW
 from tui.drawing.measure_scale import MeasureScale
+from tui.drawing.readout import of_measure
 from tui.drawing.text import in_ascii
 from tui.filter_input import NameInput, candidates
 from tui.key_names import key_of
@@ -161,12 +161,8 @@ class OverviewPane(Pane):
         if cell is None or isinstance(cell, str):
             line = f"{said.name}  {'computing …' if cell is None else 'not defined'}  {said.label}"
         else:
-            beside = "" if said.chance is None else f"  chance {rough(said.chance)}"
-            place = f"  place {shown.place(cell)}/{shown.numbers}"
-            named = f"{said.name} = {short(cell)}"
-            if cell_len(named) >= self.size.width - 2:  # then the end of the name is cut
-                named = f"{short(cell)} {said.name}"
-            line = f"{named}{beside}{place}  {said.label}"
+            place, chance = f"{shown.place(cell)}/{shown.numbers}", "" if said.chance is None else rough(said.chance)
+            line = of_measure(said.name, short(cell), chance, place, said.label, self.size.width - 2)
         self.readout_line.show(in_ascii(line) if self._ascii_only else line)
 
     def follow(self, head: Head) -> None:

@@ -82,7 +82,8 @@ class SpectraPane(Pane):
         self._read_out()
 
     def on_resize(self) -> None:
-        """Write as much below the graph as there is room for now."""
+        """Write as much above and below the graph as there is room for now."""
+        self._set_title(self._name_shown)
         self._read_out()
 
     def show_waiting(self, name: str) -> None:
@@ -98,13 +99,17 @@ class SpectraPane(Pane):
         self.readout_line.show("")
 
     def _set_title(self, name: str) -> None:
-        """Say what is shown, on which scale, and of which ε the ranks beside the matrices are."""
+        """Say what is shown, on which scale, and of which ε the ranks are; in few words where there is little room."""
         self._name_shown = name
-        title = Text.assemble(("spectra ", "bold"), name, (f"  {self.graph.scale} scale", "dim"))
-        if self._other is not None:
-            title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
-        if self._epsilon is not None:
-            title.append(f"  energy rank, ε {self._epsilon:g}", "dim")
+        title, room = Text(), self.title_line.content_size.width
+        for rank, scale in (("rank ε", f"{self.graph.scale} scale"), ("ε", self.graph.scale)):
+            title = Text.assemble(("spectra ", "bold"), name, (f"  {scale}", "dim"))
+            if self._epsilon is not None:
+                title.append(f"  {rank} {self._epsilon:g}", "dim")
+            if self._other is not None:
+                title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
+            if title.cell_len <= room or not room:
+                break
         self.title_line.show(title)
 
     @property
@@ -120,4 +125,4 @@ class SpectraPane(Pane):
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:
         """Say what is under the cursor."""
-        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 20)))
+        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 10)))

@@ -73,7 +73,7 @@ class TablePane(FilteredPane):
         is_new = table is not self.shown
         if is_new:
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
-            said = VIEWS[self.view].said
+            said = dict(VIEWS[self.view].said)
             agreeing = {
                 name for place, name in enumerate(table.columns)
                 if name in (*self._places, *said) and all(row[place] == rows[0][place] for row in rows)
@@ -82,8 +82,8 @@ class TablePane(FilteredPane):
             frozen = sum(table.columns[place] in self._places for place in kept)
             self.grid.show(table.columns, rows, frozen, self.narrowing, kept)
             self._said = "".join(
-                f"  {name.replace('_', ' ')} {_said(rows[0][table.columns.index(name)])}"
-                for name in said if rows and name in agreeing and rows[0][table.columns.index(name)] != ""
+                f"  {word} {_said(rows[0][table.columns.index(name)])}"
+                for name, word in said.items() if rows and name in agreeing and rows[0][table.columns.index(name)] != ""
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
