@@ -254,6 +254,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
     async with explorer(tiny_model("gpt2"), size=(160, 50), head="L1H2", text=TEXT) as (app, pilot):
         await pilot.press("3", "down", "down", "down", "right", "x")
         await settle(pilot)
+        assert {"full_stop", "comma"}.isdisjoint(app.screen.active_bindings), "the token is the map's"
         pane = app.views.table
         assert pane is not None
         assert shown(pane.title_line).startswith("explain L1H2 query 3")

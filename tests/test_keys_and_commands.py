@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from textual.pilot import Pilot
 from textual.widget import Widget
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -197,9 +197,9 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
         for keys, wanted in (
             ("escape e", "⏎ Write l Format tab Name esc Back"),
             ("tab", "⏎ Write tab Name esc Back"),
-            ("escape escape S", "⏎ Show / Find d Forget esc Back q Quit"),
-            ("escape question_mark", "/ Search esc Close q Quit"),
-            ("slash", "⏎ Keep esc All keys / Search ^q Quit"),
+            ("escape escape S", "⏎ Show / Find d Forget esc Back"),
+            ("escape question_mark", "/ Search esc Close"),
+            ("slash", "⏎ Keep esc All keys / Search"),
             ("escape escape B", "⏎ Open esc Leave tab Complete ↓ Next ↑ Before"),
             ("escape ctrl+p", "⏎ Do it esc Back"),
         ):
@@ -219,3 +219,43 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
         for keys in ("j Down ", "k Up ", "l Right ", "Enter ", "H Backspace ^o alt+Left"):
             assert keys in text
         assert text.isascii()
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+async def test_control_keys_leave_too(tiny_model: TinyModel, key: str) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press(key)
+        assert app._exit
+
+
+async def test_control_c_leaves_the_line_that_is_typed_into_and_not_the_program(tiny_model: TinyModel) -> None:
+    def is_typing(app: Explorer) -> bool:
+        return isinstance(app.focused, Input)
+
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for keys in ("i ctrl+u", "w slash", "w slash", "slash", "g", "question_mark slash", "S slash", "B", "ctrl+p"):
+            await pilot.press(*keys.split(), "a")
+            assert is_typing(app), keys
+            if keys not in ("slash", "g", "ctrl+p"):
+                await pilot.press("shift+left", "ctrl+c")
+                assert app.clipboard == "a", keys
+                assert is_typing(app), keys
+                app.copy_to_clipboard("")
+                await pilot.press("right")
+            await pilot.press("ctrl+c")
+            await settle(pilot)
+            assert not is_typing(app), keys
+            await pilot.press("escape", "t")
+        assert len(app.screen_stack) == 1
+
+
+async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat", size=(160, 50)) as (app, pilot):
+        views = (app.views.spectra.graph, app.views.ranks.table, app.views.attention.heatmap)
+        await pilot.press("t", "3")
+        for turn in ((app.tree_widget, *views), (app.tree_widget, *views)):
+            for widget in turn:
+                await pilot.press("tab")
+                assert app.focused is widget
+        await pilot.press("i", "tab")
+        assert app.focused is app.tree_widget

@@ -149,12 +149,12 @@ async def test_a_click_behind_keys_waits_for_them() -> None:
 
 
 def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:
-    sent = "a\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~c"
+    sent = "a\n\x1b[A\x1b[200~x\x1b[31mr\x1b[0m\ty\nz\x1b[20\x1b[201~\x1b[Bb\x1b[200~zz\x1b[201~\rc"
     for size in range(1, len(sent) + 1):
         parser = PasteParser()
         come = [each for at in range(0, len(sent), size) for each in parser.feed(sent[at : at + size])]
         typed = [each.text if isinstance(each, events.Paste) else getattr(each, "key", "") for each in come]
-        assert typed == ["a", "up", "xr\ty[20", "down", "b", "zz", "c"]
+        assert typed == ["a", "enter", "up", "xr\ty\nz[20", "down", "b", "zz", "enter", "c"]
 
 
 async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model: TinyModel) -> None:

@@ -38,9 +38,10 @@ def scripted(body: str, *arguments: str | Path) -> Terminal:
     return Terminal(sys.executable, "-c", code, *map(str, arguments))
 
 
-def test_it_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
+def test_it_does_what_was_typed_while_it_started_shows_heads_and_leaves_on_q(tiny_model: TinyModel) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
-        terminal.wait_for("place ")
+        terminal.send("gL1H2\n2")  # Enter as it comes of a terminal that is still to be set up
+        terminal.wait_for("layer 1")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""

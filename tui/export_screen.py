@@ -19,6 +19,7 @@ from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
 from tui.exporting import Exporting
+from tui.field import Field
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
@@ -59,8 +60,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("right,l", "format(1)", "Next format", show=False, id="export.next_format"),
         Binding("left,h", "format(-1)", "Previous format", show=False, id="export.previous_format"),
         Binding("escape", "leave", "Close", id="export.close"),
-        Binding("e", "leave", "Close", show=False, id="export.close_too"),
-        Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
+        Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
     def __init__(self, exporting: Exporting) -> None:
@@ -76,7 +77,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             name="export menu",
         )
         self._format_line = Line(classes="export-format")
-        self._file = Input(compact=True, select_on_focus=False, name="file name")
+        self._file = _FileName(compact=True, select_on_focus=False, name="file name")
         self._file.cursor_blink = False
         self._said_line = Line(classes="export-said")
 
@@ -237,3 +238,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         if self._choice.what.is_table and named is not None and self._choice.format != "npz":
             self._choice = replace(self._choice, format=named)
         return path
+
+
+class _FileName(Field):
+    """The line of the file's name."""
+
+    leaving = "screen.leave"

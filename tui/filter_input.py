@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
-from textual.widgets import Input
+
+from tui.field import Field
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")
 """The word that ends where the cursor is."""
@@ -26,7 +27,7 @@ def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
     return (*begin, *(name for name in columns if word in name and name not in begin))
 
 
-class NameInput(Input):
+class NameInput(Field):
     """An input that completes names, such as those of columns.
 
     Parameters
@@ -43,6 +44,8 @@ class NameInput(Input):
         Binding("tab", "complete(1)", "Complete", id="filter.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="filter.complete_back"),
     ]
+
+    leaving = "clear"
 
     class Finished(Message):
         """The filter is complete once what was typed before has been put into it."""

@@ -18,6 +18,7 @@ from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
 from engine.service.log import note
 from tui.key_line import KeyLine
@@ -39,6 +40,11 @@ class MainScreen(Screen[object]):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._compositor = Placing()
+
+    @property
+    def focus_chain(self) -> list[Widget]:
+        """What tab goes through: the tree and the views, and no field, where the next key would be a letter."""
+        return [each for each in super().focus_chain if not isinstance(each, Input)]
 
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""

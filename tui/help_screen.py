@@ -17,6 +17,7 @@ from textual.widgets import Input
 
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
+from tui.field import Field
 from tui.key_groups import GROUPS
 from tui.key_names import key_of
 from tui.list_screen import ListScreen
@@ -78,13 +79,15 @@ def _place(title: str) -> int:
     return -1 if title.startswith("in the ") else len(GROUPS)
 
 
-class HelpSearch(Input):
+class HelpSearch(Field):
     """The line that is typed into what the keys that are listed have in them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "screen.keep", "Keep", id="help.keep"),
         Binding("escape", "screen.list_all", "All keys", id="help.all"),
     ]
+
+    leaving = "screen.list_all"
 
     def __init__(self) -> None:
         super().__init__(compact=True, placeholder="a key, or what it does", id="help-search")

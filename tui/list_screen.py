@@ -16,8 +16,8 @@ class ListScreen(Modal[None]):
     """Shows lines that can be scrolled; what they say is up to the screens made of it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,enter", "dismiss", "Close", id="list.close"),
-        Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", id="list.quit"),
+        Binding("escape,q,question_mark,enter", "dismiss", "Close", id="list.close"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="list.quit"),
         Binding("j,down", "down", "Down", show=False, id="list.down"),
         Binding("k,up", "up", "Up", show=False, id="list.up"),
         Binding("pagedown,space,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),

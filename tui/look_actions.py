@@ -18,7 +18,7 @@ from tui.remembered import remember_theme, trouble
 from tui.settings import Config
 from tui.themes import ANSI, next_theme
 
-QUITTING = ("list.quit", "export.quit", "sentences.quit")
+QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
 """The keys that quit from other screens than the views."""
 
 
@@ -97,5 +97,5 @@ class LookActions(Parts):
 
 def _everywhere(keys: dict[str, str]) -> dict[str, str]:
     """Have a key that quits quit from every screen, unless a screen was given one of its own."""
-    quitting = keys.get("app.quit")
+    quitting = keys.get("app.quit_too")
     return keys if quitting is None else dict.fromkeys(QUITTING, quitting) | keys

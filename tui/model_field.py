@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from textual.widgets import Input
+from tui.field import Field
 
 
-class ModelField(Input):
+class ModelField(Field):
     """One line, whose cursor does not blink: that would be written again and again."""
+
+    leaving = "screen.leave"
 
     def __init__(self) -> None:
         super().__init__(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from typing import ClassVar
 
 from textual import on
 from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
 from textual.command import CommandInput, CommandPalette
 from textual.widgets import Input
 
@@ -19,6 +21,11 @@ class Palette(CommandPalette):
     ----------
     head : a head that there is, to say how one is written.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "escape", "Leave", show=False, id="palette.leave"),
+        Binding("ctrl+q", "app.quit", "Quit", show=False, id="palette.quit"),
+    ]
 
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")

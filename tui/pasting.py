@@ -17,12 +17,15 @@ NO_TEXT = re.compile(
 )
 """What is left out of a pasted text (ECMA-48, 5.4 and 5.6)."""
 
+ENTER, AS_COOKED = "\r", "\n"
+"""What Enter sends, and what a terminal makes of it (ICRNL) until the program has told it to leave keys as they are."""
+
 
 class PasteParser(XTermParser):
     """Reads what a terminal sends; a paste is held back until it is complete.
 
     The toolkit takes an escape character in a pasted text for the beginning of a key, and what follows it up to where
-    no key begins so is typed before the text, or lost.
+    no key begins so is typed before the text, or lost. What Enter became while the program started it takes for ctrl+j.
     """
 
     def __init__(self, debug: bool = False) -> None:
@@ -41,7 +44,7 @@ class PasteParser(XTermParser):
                 taken = len(data) if at < 0 else at + len(START) - len(self._before)
                 self._before = seen[1 - len(START) :] if at < 0 else ""
                 self._pasted = None if at < 0 else ""
-                yield from super().feed(data[:taken])
+                yield from super().feed(data[:taken].replace(AS_COOKED, ENTER))
                 data = data[taken:]
             else:
                 come = max(len(self._pasted) + 1 - len(END), 0)

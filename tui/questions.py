@@ -9,6 +9,9 @@ from tui.matches import is_condition
 from tui.places import example
 from tui.ways import Ways, place_after
 
+QUITTING = ("q", "q!", "quit")
+"""What leaves the program, after the colon with which editors begin a command."""
+
 
 class WhereTo:
     """The question where to go."""
@@ -28,8 +31,10 @@ class WhereTo:
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
 
     def answer(self, text: str) -> None:
-        """Go there; nowhere by nothing."""
-        if text.strip():
+        """Go there; nowhere by nothing. What leaves an editor leaves here too."""
+        if text.strip() in QUITTING:
+            self._ways.app.call_later(self._ways.app.action_quit)
+        elif text.strip():
             self._ways.go(text)
 
     def leave(self) -> None:

@@ -9,15 +9,15 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
-from textual.widgets import Input
 
+from tui.field import Field
 from tui.history import History
 
 if TYPE_CHECKING:
     from engine.values.attention import Sentence
 
 
-class SentenceInput(Input):
+class SentenceInput(Field):
     """An input that goes through earlier sentences, and takes a pasted text whole, its lines joined by spaces.
 
     While nobody types, it shows the tokens of the sentence that was read.

@@ -13,6 +13,7 @@ from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from tui.drawing.text import fit, harmless, in_ascii
+from tui.field import Field
 from tui.history import matching
 from tui.key_names import key_of
 from tui.modal import Modal
@@ -34,14 +35,14 @@ class SentencesScreen(Modal[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", id="sentences.back"),
-        Binding("q,ctrl+q,ctrl+c", "app.quit", "Quit", id="sentences.quit"),
+        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="sentences.quit"),
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
         Binding("j", "move(1)", "Down", show=False, id="sentences.down"),
         Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
         Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
         Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
-        Binding("S", "leave", "Back", show=False, id="sentences.close"),
+        Binding("q,S", "leave", "Back", show=False, id="sentences.close"),
     ]
 
     def __init__(self, sentences: Sentences, *, is_finding: bool, ascii_only: bool) -> None:
@@ -135,10 +136,12 @@ class SentencesScreen(Modal[str | None]):
             self._list.action_first()
 
 
-class _Words(Input):
+class _Words(Field):
     """The line of words, from which the arrows still move in the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
         Binding("up", "screen.move(-1)", "Match before", show=False, id="sentences.match_before"),
     ]
+
+    leaving = "screen.leave"

@@ -13,7 +13,7 @@ from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Cell, Table
-from engine.values.view import View
+from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
 from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
@@ -199,8 +199,14 @@ class TablePane(FilteredPane):
 
     def action_position(self, step: int) -> None:
         """Ask for what is predicted at another token."""
-        if "position" in VIEWS[self.view].options:
-            self.post_message(PositionMoved(step))
+        self.post_message(PositionMoved(step))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Have the keys of another token where a table is of one, and not where the cell of the map says which."""
+        if action == "position":
+            view = VIEWS[self.view]
+            return "position" in view.options and view.scope is not Scope.CELL
+        return super().check_action(action, parameters)
 
 
 def _said(cell: Cell) -> str:
