@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import ActiveBinding, Binding
-from textual.keys import key_to_character
+from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
@@ -54,6 +54,9 @@ LABELS = {
     "app.quit": "Quit",
 }
 """What a key does in a word, by its binding's id. The last two stay; of the others the first stay longest."""
+
+_OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
+"""By which the toolkit still finds the characters of keys that it calls otherwise, such as ``slash``."""
 
 LAST = ("app.help", "app.quit")
 """Keys at the end of the line that stay on it."""
@@ -190,7 +193,7 @@ class KeyLine(Widget, can_focus=False):
 
     def _is_typed(self, each: ActiveBinding) -> bool:
         """Say whether a key is typed into a field, or is about what is around it."""
-        typed = key_to_character(each.binding.key)
+        typed = key_to_character(_OLD_NAMES.get(each.binding.key, each.binding.key))
         return each.node in (self.app, self.screen) or (typed is not None and typed.isprintable())
 
     def _fitting(self) -> tuple[_Key, ...]:
