@@ -191,7 +191,7 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
     monkeypatch.setattr(Session, "read", slowly)  # what takes no time is not said
     async with explorer(tiny_model("llama")) as (app, pilot):
         said: list[str] = []
-        monkeypatch.setattr(app.views.attention, "show_message", lambda title, message: said.append(message))
+        monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))
         for text in (SENTENCE, "the dog"):
             app.conductor.read(text)
             await settle(pilot)

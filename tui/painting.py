@@ -26,7 +26,10 @@ LONG = 400
 """Bytes of an update from which on it is looked for what lines only move."""
 
 WORTH_A_SCROLL = 0.7
-"""What part of the bytes may be left where lines move; for a moment they are seen elsewhere from edge to edge."""
+"""What part of the bytes may be left where lines move."""
+
+IN_PASSING = 2
+"""Characters that stay where they are and may move with their lines all the same, until they are sent again."""
 
 Cell = tuple[str, Look]
 """A character and how it looks; of a piece that is sent as it is, the first cell has all of it."""
@@ -90,8 +93,11 @@ class Painted:
         scroll = find_scroll(shown, self._lines)
         if scroll is None or any(_UNKNOWN in line for line in self._lines[scroll.top : scroll.bottom + 1]):
             return ""
+        moved = scroll.applied(shown, _UNKNOWN)
+        if sum(map(_blinking, shown, moved, self._lines)) > IN_PASSING:
+            return ""
         runs: list[Run] = []
-        for y, (before, after) in enumerate(zip(scroll.applied(shown, _UNKNOWN), self._lines, strict=True)):
+        for y, (before, after) in enumerate(zip(moved, self._lines, strict=True)):
             if before != after:
                 for start, stop in _sent_alike(after):
                     runs += _changes(y, start, before[start:stop], after[start:stop])
@@ -139,6 +145,14 @@ def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:
         letter, blank = looks(style, system)
         cells += [(character, blank if character == " " else letter) for character in text]
     return cells
+
+
+def _blinking(shown: list[Cell], moved: list[Cell], after: list[Cell]) -> int:
+    """Count the characters of a line that are to stay, and are others once lines have moved; free lines are new."""
+    if moved[0] == _UNKNOWN:
+        return 0
+    cells = zip(shown, moved, after, strict=True)
+    return sum(new[0] not in (" ", "") and old == new and between != new for old, between, new in cells)
 
 
 def _changes(row: int, column: int, before: list[Cell], after: list[Cell]) -> Iterator[Run]:

@@ -66,6 +66,11 @@ class Parts(Frame):
         return self._conductor
 
     @property
+    def waiting_text(self) -> str | None:
+        """The sentence that is read or is to be, once there is a model to read it."""
+        return None if self._conductor is None else self._conductor.text
+
+    @property
     def is_ready(self) -> bool:
         """Whether the views are there."""
         return self._conductor is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def no_sentence(app: App[Any]) -> tuple[str, bool]:
     """Say how a sentence is typed, or that one waits for its turn; and whether one does."""
-    if cast("Explorer", app).conductor.text is not None:
+    if cast("Explorer", app).waiting_text is not None:
         return "the sentence is read once the first head is there …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False
 

@@ -80,7 +80,7 @@ class FilteredPane(Pane):
         line = title.copy()
         left, rows = self.counts
         if self.narrowing is not None and rows:
-            count, room = f"{left} of {rows}{self._so_far}", self.title_line.content_size.width
+            count, room = f"{left} of {rows}{self._so_far}", self.room
             while room and line.plain and line.cell_len + len(count) > room - 2:
                 line = line[: max(line.plain.rstrip().rfind("  "), 0)]
             gap = "" if not line.plain or line.plain.endswith(" ") else "  "
@@ -170,10 +170,15 @@ class FilteredPane(Pane):
         if column in self._columns:
             self._use(self._applied)
             self.go_to_column(column)
-        elif self._explain_filter() is not None:
+        elif self._explain_filter() is not None and self._is_in_view:
             self.screen.set_focus(self.filter_input)
             return
         self._close()
+
+    @property
+    def _is_in_view(self) -> bool:
+        """Whether the view is still looked at; another one may have been chosen since the line was left."""
+        return all(each.display for each in self.ancestors_with_self)
 
     @on(FilterInput.Cleared)
     def _clear(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.containers import Vertical
+from textual.widget import Widget
 
 from tui.panes.line import Line, TitleLine
 
@@ -29,6 +30,12 @@ class Pane(Vertical):
         self.is_waiting = True
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
+
+    @property
+    def room(self) -> int:
+        """The cells of a line, those that are likely where the pane has not been laid out; 0 while none is."""
+        around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
+        return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""

@@ -101,7 +101,7 @@ class SpectraPane(Pane):
     def _set_title(self, name: str) -> None:
         """Say what is shown, on which scale, and of which ε the ranks are; in few words where there is little room."""
         self._name_shown = name
-        title, room = Text(), self.title_line.content_size.width
+        title, room = Text(), self.room
         for rank, scale in (("rank ε", f"{self.graph.scale} scale"), ("ε", self.graph.scale)):
             title = Text.assemble(("spectra ", "bold"), name, (f"  {scale}", "dim"))
             if self._epsilon is not None:
@@ -125,4 +125,4 @@ class SpectraPane(Pane):
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:
         """Say what is under the cursor."""
-        self.readout_line.show(self.graph.readout(max(self.readout_line.size.width - 2, 10)))
+        self.readout_line.show(self.graph.readout(max(self.room, 10)))
