@@ -193,12 +193,12 @@ class Monkey:
             self._press(app, self._random.choice(("escape", "tab", "shift+tab", "enter", "backspace")))
         elif kind < 0.93:
             self._done.append(point(app, self._random))
-        elif kind < 0.95:
+        elif kind < 0.96:
             size = self._random.choice(SIZES)
             self._done.append(f"<resize {size[0]}x{size[1]}>")
             self.resized += 1
             resize(app, *size)
-        elif kind < 0.955:
+        elif kind < 0.965:
             await self._switch(app, pilot)
         elif kind < 0.98:
             self._say(app, self._random.choice(SENTENCES))

@@ -22,5 +22,5 @@ async def play(seed: int, tiny_model: TinyModel, folder: Path, monkeypatch: pyte
     monkey = Monkey(seed=seed, models=models)
     await monkey.play(KEYS, stay=2 * KEYS)
     assert monkey.pressed >= KEYS
-    assert monkey.switched > 1
-    assert monkey.resized > 5
+    assert monkey.opened + monkey.switched > 2, "a model is opened anew after the key that quits, too"
+    assert monkey.resized > 2

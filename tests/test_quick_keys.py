@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,16 @@ async def test_what_a_key_chose_before_the_first_head_is_shown_stays(
         assert app.conductor.selected is None
         assert list(disagreements(app)) == []
         assert app.conductor.is_idle, "the rest of the model has not been asked for"
+
+
+async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        for key in ("question_mark", "ctrl+p"):
+            await pilot.press(key)
+            await settle(pilot)
+            over, done = app.screen, list[str]()
+            over._callbacks.append((partial(done.append, key), app))  # as `call_after_refresh` leaves it
+            over.dismiss()
+            await until(pilot, partial(bool, done))
+            await settle(pilot)
+            assert app.screen is not over

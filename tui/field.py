@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual.widget import Widget
 from textual.widgets import Input
 
 
@@ -16,6 +17,11 @@ class Field(Input):
     """
 
     leaving: ClassVar[str] = "leave"
+
+    @property
+    def focusable(self) -> bool:
+        """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
+        return super().focusable and all(each.display for each in self.ancestors if isinstance(each, Widget))
 
     async def action_copy(self) -> None:  # type: ignore[override]
         """Copy what is selected; where nothing is, leave."""

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from textual.await_complete import AwaitComplete
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ModalScreen, Screen, ScreenResultType
+
+
+def hand_on(closed: Screen[Any]) -> None:
+    """Hand on what waits for the next picture: the toolkit keeps it with the screen on top, and loses it with that."""
+    waiting, closed._callbacks = closed._callbacks, []
+    for callback, sender in waiting:
+        closed.app.screen._invoke_later(callback, sender)
 
 
 class Modal(ModalScreen[ScreenResultType]):
@@ -15,3 +24,7 @@ class Modal(ModalScreen[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close, with a result, unless that has been done."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def on_unmount(self) -> None:
+        """Lose nothing that waits for a picture."""
+        hand_on(self)

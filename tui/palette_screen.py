@@ -11,6 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandInput, CommandPalette
 from textual.widgets import Input
 
+from tui.modal import hand_on
+
 
 class Palette(CommandPalette):
     """The toolkit's palette, whose Enter waits for the matches of what has been typed by then.
@@ -29,6 +31,10 @@ class Palette(CommandPalette):
 
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")
+
+    def on_unmount(self) -> None:
+        """Lose nothing that waits for a picture."""
+        hand_on(self)
 
     def on_mount(self) -> None:
         """Keep the cursor still: what blinks is sent again and again."""

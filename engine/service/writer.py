@@ -39,6 +39,7 @@ class Writer:
             `Superseded` once it is not wanted any more. What it asks of the engine comes after what is looked at.
         """
         future: Future[Answer] = Future()
+        future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
         cancelled = self._cancelled = threading.Event()
 
         def breathe() -> None:
