@@ -18,7 +18,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, shown
 from tests.test_export import dense_matrices, reference, rows
 from tui.baselines import learn_baselines
-from tui.knowledge import Knowledge
+from tui.knowledge import KEPT_EPSILONS, Knowledge
 from tui.numbers import rough
 
 DRAWS = 50
@@ -110,3 +110,20 @@ async def test_the_screen_waits_for_what_it_does_not_know_of_chance(tiny_model: 
     found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
     assert found == [list(row.values()) for row in rows(folder, "ranks", "--layer", "1", "--no-cache")]
     engine.stop(1.0)
+
+
+def test_rows_of_few_epsilons_are_remembered(tiny_model: TinyModel) -> None:
+    engine = Engine(EngineOptions(use_cache=False))
+    knowledge = Knowledge(engine.open(str(tiny_model("gpt2")), lambda progress: None).result())
+    head = Head("decoder", 1, 0)
+    knowledge.learn(head, False, engine.spectra(head, False).result())
+    engine.stop(1.0)
+    first, key = 0.01, (head.whole_layer, False)
+    rows = knowledge.rows_of(head, first)
+    assert not knowledge.unmeasured([key], first)
+    for count in range(1, 1 + KEPT_EPSILONS):
+        assert knowledge.unmeasured([key], first + 0.1 * count)
+        knowledge.rows_of(head, first + 0.1 * count)
+    assert knowledge.unmeasured([key], first), "that of the one asked for longest ago is forgotten"
+    assert not knowledge.unmeasured([key], first + 0.1 * KEPT_EPSILONS)
+    assert knowledge.rows_of(head, first) == rows

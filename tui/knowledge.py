@@ -16,6 +16,9 @@ from engine.values.tables import Cell
 KEPT = 64
 """Layers' spectra at distances that are remembered."""
 
+KEPT_EPSILONS = 4
+"""Values of ε whose rows are remembered: of a large model those of one take tens of megabytes."""
+
 GroupKey = tuple[Head, bool]
 """A layer's name, and whether the layer as a whole is meant."""
 
@@ -33,7 +36,7 @@ class Knowledge:
         self._baselines: dict[GroupKey, Baseline] = {}
         self._turned: dict[tuple[GroupKey, int], SpectraGroup | EngineError] = {}
         self._turned_heads: dict[tuple[Head, int], Mapping[str, Spectrum]] = {}
-        self._rows: dict[tuple[GroupKey, float], RowsByHead] = {}
+        self._rows: dict[float, dict[GroupKey, RowsByHead]] = {}
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep spectra, or why there are none."""
@@ -177,19 +180,28 @@ class Knowledge:
 
     def _measured(self, key: GroupKey, group: SpectraGroup, epsilon: float) -> RowsByHead:
         """Measure a layer's spectra, once."""
-        if (key, epsilon) not in self._rows:
-            self._rows[key, epsilon] = measured(group, epsilon)
-        return self._rows[key, epsilon]
+        rows = self._of_epsilon(epsilon)
+        if key not in rows:
+            rows[key] = measured(group, epsilon)
+        return rows[key]
+
+    def _of_epsilon(self, epsilon: float) -> dict[GroupKey, RowsByHead]:
+        """Give the rows of one ε; those of the ε that was asked for longest ago are forgotten."""
+        self._rows[epsilon] = self._rows.pop(epsilon, {})
+        for oldest in list(self._rows)[:-KEPT_EPSILONS]:
+            del self._rows[oldest]
+        return self._rows[epsilon]
 
     def unmeasured(self, keys: Iterable[GroupKey], epsilon: float) -> dict[GroupKey, SpectraGroup]:
         """Give the spectra that are known of layers and not measured yet."""
-        missing = (key for key in dict.fromkeys(keys) if (key, epsilon) not in self._rows)
+        rows = self._of_epsilon(epsilon)
+        missing = (key for key in dict.fromkeys(keys) if key not in rows)
         groups = ((key, self._groups.get(key)) for key in missing)
         return {key: group for key, group in groups if isinstance(group, SpectraGroup)}
 
     def keep_rows(self, key: GroupKey, epsilon: float, rows: RowsByHead) -> None:
         """Keep a layer's rows, which were measured elsewhere."""
-        self._rows[key, epsilon] = rows
+        self._of_epsilon(epsilon)[key] = rows
 
     def rows_beside_chance(self, names: Sequence[Head], epsilon: float, distance: int | None) -> list[tuple[Cell, ...]]:
         """Measure as in `rows_at`, beside what is known of chance, for which a distance makes no difference."""
