@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.circuit_measures import Factors, Frame, exact_chance, measure, of_heads
+from engine.mathematics.circuits import MASS_NUMBERS, mass_chance
 from engine.mathematics.factored import product, thin
 from tests.test_circuits import (
     BOTH,
@@ -69,6 +70,19 @@ def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
         values = np.array([each[name] for each in drawn])
         error = values.std() / math.sqrt(heads)
         assert abs(values.mean() - exact) <= 4 * error, (name, values.mean(), exact)
+
+
+@pytest.mark.parametrize(("r", "d"), [(8, 20), (6, 6), (7, 5), (1, 9)])
+def test_the_chance_of_eigenvalue_masses_is_what_many_gaussian_products_give(r: int, d: int) -> None:
+    chance = np.random.default_rng(3)
+    query, key = chance.normal(size=(2, 3000, r, d))
+    eigenvalues = np.linalg.eigvals(query.swapaxes(1, 2) @ key)
+    total = np.abs(eigenvalues).sum(-1)
+    for sign in (1, -1):
+        mass = np.maximum(sign * eigenvalues.real, 0.0).sum(-1) / total
+        few = max(16, MASS_NUMBERS // min(r, d))
+        error = mass.std() * math.sqrt(1 / 3000 + 1 / few)
+        assert abs(mass.mean() - mass_chance(r, d)) <= 3 * error, (sign, mass.mean(), error)
 
 
 def test_a_head_of_zeros_has_no_measures_and_does_not_fail() -> None:

@@ -98,6 +98,8 @@ def test_chance_is_the_same_for_layers_of_one_shape_and_zero_for_copying(tiny_mo
         assert chances[0] == chances[1]
     assert float(table[0]["ov_copying_chance"]) == 0.0
     assert float(table[0]["qk_symmetry_chance"]) == pytest.approx(1 / 32)
+    masses = [float(table[0][f"qk_{sign}_mass_chance"]) for sign in ("positive", "negative")]
+    assert masses == pytest.approx([0.357, 0.357], abs=0.01), "3,000 products of 8 × 32 give 0.354 and 0.360"
     assert float(table[0]["qk_overlap_chance"]) == pytest.approx(8 / 32)
     assert float(table[0]["qk_identity_distance_chance"]) == pytest.approx(1.0, abs=0.01)
 

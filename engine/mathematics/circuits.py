@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Product
+
+MASS_NUMBERS = 4096
+"""Eigenvalues of Gaussian products that the chance of their masses is averaged over, of sixteen products at least."""
 
 
 @dataclass(frozen=True)
@@ -104,3 +108,27 @@ def positive_mass(eigenvalues: Tensor) -> Tensor:
 def negative_mass(eigenvalues: Tensor) -> Tensor:
     """Compute ``Σ max(−Re λ, 0) / Σ|λ|`` over eigenvalues (..., r)."""
     return positive_mass(-eigenvalues)
+
+
+def mass_chance(r: int, d: int) -> float:
+    """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; `negative_mass` has the same.
+
+    Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
+    The eigenvalues are those of ``W_K W_Qᵀ``. With ``W_Q = L Bᵀ``, B orthonormal and L lower triangular, that is
+    ``(W_K B) Lᵀ``: W_K B is Gaussian, and so is L below its diagonal, on which stand roots of χ² with d, d − 1, …
+    degrees of freedom (Bartlett 1933). So nothing of d columns is drawn. Draws are those of a fixed seed.
+    """
+    generator = torch.Generator().manual_seed(0)
+    size, draws = min(r, d), max(16, MASS_NUMBERS // min(r, d))
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(draws, *shape, generator=generator, dtype=torch.float64)
+
+    if d <= r:
+        products = draw(r, d).mT @ draw(r, d)
+    else:
+        squares = np.random.default_rng(0).chisquare(np.arange(d, d - size, -1), (draws, size))
+        roots = torch.from_numpy(squares).sqrt()
+        products = draw(size, size) @ (draw(size, size).tril(-1) + torch.diag_embed(roots)).mT
+    eigenvalues = torch.linalg.eigvals(products)
+    return float((positive_mass(eigenvalues) + negative_mass(eigenvalues)).mean() / 2.0)

@@ -77,6 +77,9 @@ class Scoring:
         assert own.scores is not None
         assert own.weights is not None
         assert own.query is not None
+        assert own.key is not None
+        if not bool(own.query.isfinite().all() & own.key.isfinite().all()):
+            raise self._refusal("has queries or keys that are NaN or infinite, as its weights are, or some before them")
         self.dtype, keys = own.query.dtype, shape[2]
         self.weights = own.weights[..., :keys].detach()
         self._held = Held()

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from engine.models.broken import broken_parameter, cause_of_nan
 from engine.models.calls import Call, for_weights, keeping_calls
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.held import attend_in_full
@@ -31,7 +32,7 @@ from engine.models.room import need_room
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.tokens import first_line
-from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
+from engine.models.unusual_maps import NOT_NUMBERS, longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, observe
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
@@ -209,6 +210,10 @@ class Reader(MapReader):
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
             said = f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show"
+            if reason == NOT_NUMBERS:
+                if (broken := broken_parameter(self.model, module, breathe)) is not None:
+                    raise EngineError(f"{said}: {broken}")
+                reason = f"what it reads holds NaN or infinite numbers ({cause_of_nan(self.model, breathe)})"
             raise EngineError(f"{said}: {reason}; its spectra still work")
         del returned
         gathering.begin((heads, len(queries), len(keys)))

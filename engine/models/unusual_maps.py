@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from engine.models.returned import dense_band, returned_probabilities
 
+NOT_NUMBERS = "what it returns holds NaN or infinite numbers"
+"""Said of a module whose weights are broken, or those before it."""
+
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
     "CpmAntAttention": "it attends to prompt tokens of its own too, which are no tokens of the sentence",
@@ -68,7 +71,7 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
             f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"
         )
     if any(not bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor)):
-        return "what it returns holds NaN or infinite numbers, as its weights may do"
+        return NOT_NUMBERS
     return "it does not return its probabilities"
 
 

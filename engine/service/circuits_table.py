@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from engine.mathematics.circuit_measures import Factors, Frame, Numbers, exact_chance, measure, of_heads, of_layer
+from engine.mathematics.circuits import mass_chance
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
@@ -39,6 +40,9 @@ COLUMN_BLOCKS = 4
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
+
+SIGNS = ("positive", "negative")
+"""Those of eigenvalues; chance does not tell them apart."""
 
 CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
 """Which widths a circuit leads between."""
@@ -135,8 +139,14 @@ class CircuitsTable:
             full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items()}
             drawn = self._in_pieces(factors, full, frame, breathe)
             means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
-            exact = exact_chance(layer.d_model, ranks)
-            self._chance[key] = means | {name: value for name, value in exact.items() if name in means}
+            better = exact_chance(layer.d_model, ranks)
+            if "qk_positive_mass" in means:
+                mass = sum(means[f"qk_{sign}_mass"] for sign in SIGNS) / 2  # of large matrices one draw tells it
+                better |= dict.fromkeys(
+                    (f"qk_{sign}_mass" for sign in SIGNS),
+                    mass if whole_layer else mass_chance(layer.head_dim, layer.d_model),
+                )
+            self._chance[key] = means | {name: value for name, value in better.items() if name in means}
         return self._chance[key]
 
     def _token_map(self, layer: LayerOutline, breathe: Breathe) -> Tensor | None:

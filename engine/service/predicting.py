@@ -58,7 +58,13 @@ class Predicting:
         key = (query.text or "", query.position)
         if self._last is None or self._last[0] != key:
             asked = predictor.ask(*key)
-            self._last = (key, asked, predictor.logits(asked, breathe))
+            logits = predictor.logits(asked, breathe)
+            if bool(logits.isnan().any()):
+                from engine.models.broken import cause_of_nan
+
+                cause = cause_of_nan(predictor.model, breathe)
+                raise EngineError(f"the logits that {predictor.name} gives here are NaN, nothing is predicted: {cause}")
+            self._last = (key, asked, logits)
         return predictor, *self._last[1:]
 
     def token(self, query: Query, logits: Tensor, predictor: Predictor) -> int:

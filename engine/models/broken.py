@@ -1,0 +1,43 @@
+"""Which of a model's weights keep what it computes from being numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from engine.models.heads import all_finite
+
+
+def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], None]) -> str | None:
+    """Name the first parameter of a part of a loaded model that holds NaN or infinite numbers, and how many.
+
+    Parameters
+    ----------
+    model : whose names parameters have.
+    within : the part of it that is looked at.
+    breathe : called between parameters, of which a large model has many gigabytes.
+
+    Returns
+    -------
+    What is said of it, or None where every number is one.
+    """
+    looked_at = {id(parameter) for parameter in within.parameters()}
+    for name, parameter in model.named_parameters():
+        if id(parameter) in looked_at and parameter.is_floating_point() and not parameter.is_meta:
+            breathe()
+            if not all_finite(parameter.detach()):
+                bad = int((~parameter.isfinite()).sum())
+                return f"{name} holds {bad} NaN or infinite numbers of {parameter.numel()}"
+    return None
+
+
+def cause_of_nan(model: nn.Module, breathe: Callable[[], None]) -> str:
+    """Say why what a model gives is NaN: its weights, or the range of what it computes in."""
+    if (broken := broken_parameter(model, model, breathe)) is not None:
+        return broken
+    dtype = next(model.parameters()).dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        return f"its numbers leave the range of {str(dtype).removeprefix('torch.')}; --dtype float32 may do"
+    return "its weights are numbers, and what it makes of them here is none"
