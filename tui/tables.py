@@ -188,7 +188,9 @@ class Tables:
         if name is None:
             return f"all layers{where}"
         stack = name.stack if len(self._outline.stacks) > 1 else ""
-        return " ".join(filter(None, (stack, str(name), *self._cell(view)))) + where
+        named = " ".join(filter(None, (stack, str(name)))) + where
+        cell = " ".join(self._cell(view))  # the longest, so that it comes last
+        return ("  " if where else " ").join(filter(None, (named, cell)))
 
     def _cell(self, view: View) -> tuple[str, ...]:
         """Name what is under the map's cursor, of a table that is of that: of one head, whatever the map is of."""
