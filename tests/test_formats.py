@@ -22,10 +22,10 @@ from engine.service.thread import BEHIND, Breathe, EngineThread, Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import ModelOutline
 from engine.values.tables import ATTENTION_COLUMNS, Cell, Table
-from engine.values.views import VIEWS
+from engine.values.views import NEEDS, VIEWS
 from tests.exporting import refusal, run
 from tui.export import Export
-from tui.request import NEEDS, Request
+from tui.request import Request
 
 TEXT = "Anna has a red ball"
 TEXTS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\\x1b[31m", "NaN"]

@@ -13,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.exporting import run
 from tests.opening import run_apart
 from tui.command_line import command
 from tui.commands import VIEWS
@@ -43,6 +44,17 @@ def test_every_command_option_and_key_is_in_the_manual() -> None:
     for binding in bindings():
         described = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in binding.description)
         assert described in page, binding.id
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_help_of_export_says_what_a_view_cannot_do_without(view: str) -> None:
+    """Without the option the command asks for it before it looks for a model."""
+    text = " ".join(run("--help").stdout.partition("is needed by")[2].partition(".npz")[0].split())
+    of_sentences, of_two, _ = re.split(r"; a (?:second model|file), ", text)
+    line = run("./nowhere", view).stderr
+    assert ("needs --text" in line) == (view in re.findall(r"\w+", of_sentences))
+    assert ("needs --vs" in line) == (view in re.findall(r"\w+", of_two))
+    assert ("give -o heads.npz" in line) == (view == "matrices")
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")

@@ -11,9 +11,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.view import DEFAULT_TOP, Scope
-from engine.values.views import VIEWS
+from engine.values.views import NEEDS, VIEWS
 from tui.key_names import key_of
-from tui.request import APPLICABLE, NEEDS, Request
+from tui.request import APPLICABLE, Request
 
 if TYPE_CHECKING:
     from tui.reading import Reading

@@ -10,6 +10,7 @@ import click
 
 from engine.service.options import limit_threads
 from engine.values.heads import MATRICES, STACKS
+from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
 from tui.command_options import (
     TABLE_OPTIONS,
@@ -36,11 +37,25 @@ VIEWS = {
 
 _LIST = "\n".join(f"{name:<13} {says}" for name, says in VIEWS.items())
 
+_OF_SENTENCES = ", ".join(name for name, needs in NEEDS.items() if "text" in needs)
+_OF_TWO = ", ".join(name for name, needs in NEEDS.items() if "vs" in needs)
+
+_EXPORT = f"""Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.
+
+\b
+{_LIST}
+
+A sentence, --text, is needed by {_OF_SENTENCES}; a second model, --vs, by {_OF_TWO}; a file, -o heads.npz, by matrices.
+
+A layer whose weights hold NaN or infinite numbers is left out, which a line on standard error says; the exit code is 0
+then too. One that is named, by --layer or --head, is refused with 1.
+"""
+
 
 @click.command(
     cls=ConfiguredCommand,
     short_help="Write a table or arrays, without the explorer.",
-    help=f"Write what the explorer shows: tables as CSV, JSON lines or Parquet, arrays as NumPy's .npz.\n\n\b\n{_LIST}",
+    help=_EXPORT,
 )
 @click.argument("model", shell_complete=complete_model)
 @click.argument("view", type=AnyCase(tuple(VIEWS)), metavar="VIEW")

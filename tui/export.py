@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from numpy.typing import NDArray
@@ -23,8 +19,9 @@ from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, format_o
 from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head, parse_head
+from engine.values.left_out import none_left, reasons
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.off import Off
 from engine.values.progress import Progress
@@ -33,9 +30,12 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Query, View
 from engine.values.views import VIEWS
 from tui.headless import open_headless
+from tui.provenance import facts_of
 from tui.request import Request
 from tui.selection import Selection, select
 from tui.status_line import StatusLine
+
+Found = TypeVar("Found")
 
 
 def run_export(model: str, request: Request, options: EngineOptions) -> None:
@@ -63,23 +63,12 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
             given = request.given() | ({"where": request.where} if request.where else {})
             facts = facts_of(outline, options.revision, request.view, given)
             write_table(export.table(), request.output, request.written_as, facts)
-    for notice in export.notices:
+    for notice in (*export.notices, *reasons(export.left_out)):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
         said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
         click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
-
-
-def facts_of(outline: ModelOutline, revision: str | None, view: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Say what a table is of: the model, its revision where that is known, the view, and the options that shaped it.
-
-    Of a model from the Hub's cache the revision is the commit, by which the cache names its folders.
-    """
-    folder = Path(outline.directory)
-    commit = folder.name if folder.parent.name == "snapshots" else revision
-    facts = {"attn-tui": version("attn-tui"), "model": outline.name, "revision": commit or "", "view": view}
-    return facts | {"options": json.dumps(dict(options), ensure_ascii=False)}
 
 
 def _write_to_standard_output(table: Table, format: str) -> None:
@@ -116,6 +105,7 @@ class Export:
         self._selection = selection
         self._report = report
         self._comparison = comparison
+        self.left_out: dict[Head, str] = {}
         self.notices: list[str] = list(outline.notes)
         if comparison is not None:
             self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
@@ -142,21 +132,37 @@ class Export:
         """Give the table of the request's view."""
         request = self._request
         if request.view == "ranks":
-            return ranks_table(self._beside_chance(), DEFAULT_EPSILON if request.energy is None else request.energy)
+            own = (own for own, _ in self._beside_chance())
+            return ranks_table(own, DEFAULT_EPSILON if request.energy is None else request.energy)
         if request.view == "spectrum":
-            if request.vs:
-                return spectra_of_two_table(zip(self._beside_chance(), self._other_spectra(), strict=True))
-            return spectrum_table(self._beside_chance())
+            both = self._beside_chance()
+            return spectra_of_two_table(both) if request.vs else spectrum_table(own for own, _ in both)
         if request.view == "attention":
             return attention_table(self._chosen_maps(), request.vs)
         view = VIEWS[request.view]
         return Table(view.name, view.columns, self._rows(view))
 
-    def _steps(self, layers: tuple[LayerOutline, ...], activity: str) -> Iterator[LayerOutline]:
-        """Go through layers, showing how far it has come."""
+    def _of_layers(
+        self, layers: tuple[LayerOutline, ...], activity: str, found: Callable[[LayerOutline], Iterable[Found]]
+    ) -> Iterator[Found]:
+        """Find what there is of layers, showing how far it has come.
+
+        Of a layer whose weights hold NaN or infinite numbers nothing is found, unless it is the one that is named.
+
+        Raises
+        ------
+        EngineError : when that is so of the layer that is named, or of all.
+        """
         for done, layer in enumerate(layers):
             self._report(Progress(activity, done, len(layers), "layers"))
-            yield layer
+            try:
+                yield from found(layer)
+            except NotFinite as error:
+                if self._selection.is_one_layer:
+                    raise
+                self.left_out[layer.name] = error.what
+        if self.left_out and self.left_out.keys() >= {layer.name for layer in layers}:
+            raise none_left(self.left_out)
 
     def _rows(self, view: View) -> Iterator[Sequence[Cell]]:
         """Yield the rows of a table that the engine works out, a layer at a time where it is made of layers."""
@@ -176,11 +182,13 @@ class Export:
         layers = self._selection.layers
         with_rows = layers if view.has_changes else tuple(layer for layer in layers if not layer.is_change) or layers
         attending = self._comparable(with_rows)
-        rows = (
-            row
-            for layer in self._steps(attending, view.name)
-            for row in self._engine.table(view.name, replace(query, layer=layer.name)).result()
-        )
+
+        def of_layer(layer: LayerOutline) -> Table:
+            table = self._engine.table(view.name, replace(query, layer=layer.name)).result()
+            self.left_out |= table.left_out
+            return table
+
+        rows = self._of_layers(attending, view.name, of_layer)
         yield from view.ranked(rows) if view.ranked_by else rows
 
     @property
@@ -198,25 +206,24 @@ class Export:
             return layers
         return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
-    def _groups(self, ask: Callable[..., Future[SpectraGroup]]) -> Iterator[SpectraGroup]:
-        """Ask for the spectra that a request is of: of each layer its heads', then the layer's."""
+    def _beside_chance(self) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
+        """Yield the spectra that are asked for, of each layer its heads', then the layer's, beside what chance gives.
+
+        A second model's are behind them, where there is one.
+        """
         head, distance = self._selection.head, self._request.asked.get("distance")
-        for layer in self._steps(self._comparable(self._selection.layers), "spectra"):
-            for whole_layer in (False, True):
-                if head is not None and whole_layer != (head < 0):
-                    continue
-                yield ask(layer.name, whole_layer, distance=distance).result()
 
-    def _beside_chance(self) -> Iterator[BesideChance]:
-        """Yield the spectra that are asked for, beside what chance gives."""
-        for group in self._groups(self._engine.spectra):
-            baseline = self._engine.baseline(group.layer, group.whole_layer).result()
-            yield BesideChance(self._heads(group), baseline, self._request.matrix)
+        def of_layer(layer: LayerOutline) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
+            for whole_layer in (False, True) if head is None else (head < 0,):
+                group = self._engine.spectra(layer.name, whole_layer, distance=distance).result()
+                baseline = self._engine.baseline(layer.name, whole_layer).result()
+                own, theirs = BesideChance(self._heads(group), baseline, self._request.matrix), list[Spectrum]()
+                if self._request.vs:
+                    other = self._engine.other_spectra(layer.name, whole_layer, distance=distance).result()
+                    theirs = BesideChance(self._heads(other), None, self._request.matrix).listed()
+                yield own, theirs
 
-    def _other_spectra(self) -> Iterator[list[Spectrum]]:
-        """Yield the second model's."""
-        for group in self._groups(self._engine.other_spectra):
-            yield BesideChance(self._heads(group), None, self._request.matrix).listed()
+        return self._of_layers(self._comparable(self._selection.layers), "spectra", of_layer)
 
     def _heads(self, group: SpectraGroup) -> list[Mapping[str, Spectrum]]:
         """Take the heads that are asked for out of a layer's."""
@@ -281,9 +288,12 @@ class Export:
         matrix, number = self._request.matrix, self._selection.head
         if number is not None and number < 0:
             raise click.UsageError("matrices are of heads; --head all has none")
-        for layer in self._steps(self._selection.layers, "matrices"):
+
+        def of_layer(layer: LayerOutline) -> Iterator[tuple[str, NDArray[Any]]]:
             for head, arrays in self._engine.arrays(layer.name).result().items():
                 if number is None or head.head == number:
                     for name, array in arrays.items():
                         if matrix is None or name.endswith(f"_{matrix}"):
                             yield f"{self._prefix(layer.stack)}{head}.{name}", array
+
+        return self._of_layers(self._selection.layers, "matrices", of_layer)

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from engine.service.files import requested_file, write_npz
 from engine.service.formats import write_table
 from engine.service.thread import Breathe
+from engine.values.left_out import without
 from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from engine.values.tables import Table
 from tui.choice import Choice, What
-from tui.export import Export, facts_of
+from tui.export import Export
 from tui.export_view import LONG, estimated_bytes
 from tui.pictures import Picture, picture_in_glyphs, picture_of, picture_of_screen
+from tui.provenance import facts_of
 from tui.writing import Counted, Report, Writing
 
 if TYPE_CHECKING:
@@ -94,29 +96,32 @@ class Jobs:
         """Write a table of the whole model, a layer at a time; say how many rows."""
         facts = facts_of(self._outline, self._app.engine.options.revision, request.view, request.given())
 
-        def work(breathe: Breathe, report: Report) -> int:
+        def work(breathe: Breathe, report: Report) -> str:
             export = self._export(request, breathe, report)
-            return _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
+            count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
+            return " ".join(filter(None, (f"{count:,} rows", without(export.left_out))))
 
-        return f"{await self._writing.write(path, work):,} rows"
+        return await self._writing.write(path, work)
 
     async def _write_arrays(self, request: Request, path: Path) -> str:
         """Write arrays; say how many."""
         count = 0
 
-        def work(breathe: Breathe, report: Report) -> Path:
+        def work(breathe: Breathe, report: Report) -> str:
+            export = self._export(request, breathe, report)
+
             def counted() -> Iterator[tuple[str, NDArray[Any]]]:
                 nonlocal count
-                for name, array in self._export(request, breathe, report).arrays():
+                for name, array in export.arrays():
                     breathe()
                     count += 1
                     yield name, array
                     del array  # before there is the next one
 
-            return write_npz(counted(), path)
+            write_npz(counted(), path)
+            return " ".join(filter(None, (f"{count:,} arrays", without(export.left_out))))
 
-        await self._writing.write(path, work)
-        return f"{count:,} arrays"
+        return await self._writing.write(path, work)
 
     def _export(self, request: Request, breathe: Breathe, report: Report) -> Export:
         """Begin what ``attn-tui export`` does; between its layers it may be given up."""

@@ -107,6 +107,11 @@ class Knowledge:
         group = self._groups.get((layer, False))
         return str(group) if isinstance(group, EngineError) else ""
 
+    def troubles(self, names: Iterable[Head]) -> dict[Head, str]:
+        """Say of those heads and layers that will have no spectra why that is."""
+        groups = {name: self._groups.get((name.whole_layer, name.is_layer)) for name in names}
+        return {name: str(group) for name, group in groups.items() if isinstance(group, EngineError)}
+
     def baseline(self, name: Head) -> Baseline | None:
         """Give the baseline of a head, or of a whole layer."""
         return self._baselines.get((name.whole_layer, name.is_layer))

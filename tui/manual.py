@@ -26,7 +26,7 @@ ENVIRONMENT = (
 """Variables that are read."""
 
 EXIT_CODES = (
-    ("0", "Done."),
+    ("0", "Done; a layer whose weights hold NaN or infinite numbers may be left out, which standard error says."),
     ("1", "The request could not be met; one line on standard error says why, and what to do next."),
     ("2", "Wrong usage."),
 )

@@ -65,9 +65,10 @@ class Grown:
         found = [missing if row[place] == "" else row[place] for row in self.rows]
         return tuple(found) or (missing,) * heads
 
-    def note(self) -> str:
-        """Give the first note that any head has."""
-        return next((str(row[-1]) for row in self.rows if row[-1]), "")
+    def note(self, column: str, only: int | None = None) -> str:
+        """Give the first note of a head, or that of the one in this place, that has nothing in a column."""
+        rows = self.rows if only is None else self.rows[only : only + 1]
+        return next((str(row[-1]) for row in rows if row[-1] and row[PLACES[column]] == ""), "")
 
 
 class Overview:
@@ -265,7 +266,7 @@ class Overview:
             known = self._grown.get(part, Grown(Query()))
             cells = known.cells(self.measure, len(self._places))
             if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
-                trouble = known.trouble or known.note()
+                trouble = known.trouble or known.note(self.measure)
         shown = MeasureMap(self.measure, self._places, cells)
         scale = scale_of(shown.finite, self._scales.get(self.measure, "linear"), self.measure in SIGNED)
         said = [self.measure]
@@ -281,7 +282,10 @@ class Overview:
         if self._weights is None:
             return Said(str(head))
         stack = f"{head.stack} " if len({each.stack for each in self._layers}) > 1 else ""
-        trouble = self._weights.knowledge.trouble(head.whole_layer) if "." in self.measure else ""
+        if "." in self.measure:
+            trouble = self._weights.knowledge.trouble(head.whole_layer)
+        else:
+            trouble = self._grown.get(part_of(self.measure), Grown(Query())).note(self.measure, self._places[head])
         return Said(f"{stack}{head}", self._weights.label(head), self._chance(head, self._weights), trouble)
 
     def _chance(self, head: Head, weights: Weights) -> float | None:

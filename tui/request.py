@@ -12,7 +12,7 @@ import click
 from engine.service.formats import format_of
 from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.tables import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
-from engine.values.views import ABLATION, VIEWS, WEIGHTS
+from engine.values.views import ABLATION, NEEDS, VIEWS, WEIGHTS
 
 APPLICABLE = {
     "ranks": {"layer", "head", "stack", "matrix", "energy", "distance"},
@@ -30,9 +30,6 @@ TABLES = {
     **{view.name: view.columns for view in VIEWS.values()},
 }
 """The columns of each table."""
-
-NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
-"""Which options a view cannot do without."""
 
 NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
 """What such an option is."""

@@ -26,6 +26,7 @@ class Selection:
     head : a head's number, -1 for whole layers alone, None for everything.
     head_mean : the mean over the heads is asked for.
     stacks : the stacks to go through.
+    is_one_layer : whether a layer is named, so that nothing else is wanted where it has no rows.
     """
 
     layers: tuple[LayerOutline, ...]
@@ -33,6 +34,7 @@ class Selection:
     head: int | None
     head_mean: bool
     stacks: tuple[str, ...]
+    is_one_layer: bool
 
 
 def select(outline: ModelOutline, request: Request) -> Selection:
@@ -60,13 +62,14 @@ def select(outline: ModelOutline, request: Request) -> Selection:
         raise click.UsageError(f"--layer {layer}: give a number from 0{', or mean' if attention else ''}")
     stacks = (stack,) if stack is not None else outline.stacks
     layers = [each for each in outline.layers if each.stack in stacks]
-    if layer is not None and layer.isdigit():
-        layers = [each for each in layers if each.layer == int(layer)]
+    only = int(layer) if layer is not None and layer.isdigit() else None
+    if only is not None:
+        layers = [each for each in layers if each.layer == only]
         if not layers:
-            outline.layer(Head(stacks[0], int(layer)))
+            outline.layer(Head(stacks[0], only))
     if number is not None:
         for each in layers:
             outline.layer(Head(each.stack, each.layer, number))
     if head == "all" and not attention:
         number = -1
-    return Selection(tuple(layers), layer == "mean", number, head == "mean", stacks)
+    return Selection(tuple(layers), layer == "mean", number, head == "mean", stacks, only is not None)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head
+from engine.values.left_out import none_left
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
@@ -229,7 +230,7 @@ class Tables:
     async def _sweep(self, key: Key, pane: TablePane) -> None:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""
         name, query = key
-        layers, rows = self._outline.attending_layers, list[Sequence[Cell]]()
+        layers, rows, left_out = self._outline.attending_layers, list[Sequence[Cell]](), dict[Head, str]()
 
         def waiting() -> None:
             if not rows:
@@ -242,13 +243,16 @@ class Tables:
             answer = await patiently(
                 self._engine.table(name, replace(query, layer=layer.name), "sweep of heads"), waiting
             )
-            if isinstance(answer, EngineError):
+            if isinstance(answer, NotFinite):
+                left_out[layer.name] = answer.what
+            elif isinstance(answer, EngineError):
                 self._known[key] = answer
                 break
-            rows += answer
-            part = Table(name, answer.columns, tuple(VIEWS[name].ranked(rows)))
+            else:
+                rows += answer
+            part = Table(name, VIEWS[name].columns, tuple(VIEWS[name].ranked(rows)), dict(left_out))
             if done + 1 == len(layers):
-                self._known[key] = part
+                self._known[key] = none_left(left_out) if len(left_out) == len(layers) else part
                 break
             goes_on = key == self._sweeping
             said = (

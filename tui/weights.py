@@ -263,7 +263,6 @@ class Weights:
         measured = self._measuring.among(names, self.epsilon)
         if name is not None and len(measured) < len(names):
             return  # it is drawn in a moment, with all numbers
-        beside = name or knowledge.outline.layers[0].name
         distance = None if name is None else self.distance
         self._views.ranks.show(
             "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
@@ -271,8 +270,9 @@ class Weights:
             knowledge.rows_at(measured, self.epsilon, distance),
             self._measure,
             self.epsilon,
-            knowledge.chance(beside, self._measure, self.epsilon),
+            knowledge.chance(name or knowledge.outline.layers[0].name, self._measure, self.epsilon),
             name,
+            knowledge.troubles(names),
         )
 
     def _draw_measured(self, layer: Head) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +12,10 @@ from engine.models.checkpoint import DTYPE_EPSILONS, STORED_EPSILONS, Tensors
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
 from engine.models.rules import Layout, fused_places
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
+
+NAMED = 3
+"""Tensors that are named of a layer in which several cannot be computed with."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ class StoredLayer:
 
         Raises
         ------
-        EngineError : when what is cut out holds NaN or infinite numbers.
+        NotFinite : when what is cut out holds NaN or infinite numbers.
         """
         heads = range(self._module.outline.heads) if heads is None else heads
         weights = self._cut(heads, matrices)
@@ -123,7 +126,7 @@ class StoredLayer:
                 parts[matrix] = _nothing(len(wanted), rows, columns)
                 continue
             name = module.weights[matrix]
-            weight = self._finite(name, _rows(module, _matrix(module, stored[name], matrix), matrix, wanted))
+            weight = self._finite(_rows(module, _matrix(module, stored[name], matrix), matrix, wanted))
             bias = self._bias(matrix)
             bias = None if bias is None else _rows(module, bias, matrix, wanted)
             if matrix in module.latents:
@@ -146,27 +149,22 @@ class StoredLayer:
             0 if down is None else len(stored[down.down]) - len(stored[down.norm]),
         )
 
-    def _finite(self, name: str, part: Tensor) -> Tensor:
-        """Refuse a part of a tensor that no singular value could be computed of."""
+    def _finite(self, part: Tensor) -> Tensor:
+        """Refuse a part of a tensor that no singular value could be computed of, and name all that is wrong there."""
         if not all_finite(part):
-            tensor = self._stored[name]
-            bad = int((~torch.isfinite(tensor)).sum())
-            raise EngineError(
-                f"{name} holds {bad} NaN or infinite numbers of {tensor.numel()}; its layer has no spectra, "
-                "--layer gives those of another"
-            )
+            raise NotFinite(not_finite(self._stored))
         return part
 
     def _bias(self, matrix: str) -> Tensor | None:
         """Give the bias of a projection, or None where the model has none."""
         name = self._module.biases.get(matrix)
-        return None if name is None else self._finite(name, self._stored[name]).flatten()
+        return None if name is None else self._finite(self._stored[name]).flatten()
 
     def _first_step(self, matrix: str) -> FirstStep:
         """Give the first step of a projection that takes two."""
         names = self._module.latents[matrix]
-        down, norm = (self._finite(name, self._stored[name]) for name in (names.down, names.norm))
-        return FirstStep(down, norm, None if names.bias is None else self._finite(names.bias, self._stored[names.bias]))
+        down, norm = (self._finite(self._stored[name]) for name in (names.down, names.norm))
+        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias]))
 
     def _output(self, heads: range) -> Tensor:
         """Cut out columns of the output projection, by head: (heads, d_output, value_head_dim)."""
@@ -174,9 +172,9 @@ class StoredLayer:
         name = module.weights["O"]
         weight = _matrix(module, self._stored[name], "O")
         if module.output_first:
-            first = self._finite(module.output_first, self._stored[module.output_first])
+            first = self._finite(self._stored[module.output_first])
             weight = weight.double() @ _in_groups(first, module.outline.heads * width).double()
-        columns = self._finite(name, weight[:, heads.start * width : heads.stop * width])
+        columns = self._finite(weight[:, heads.start * width : heads.stop * width])
         by_head: Tensor = columns.unflatten(1, (len(heads), width)).permute(1, 0, 2)
         return by_head
 
@@ -188,7 +186,7 @@ class StoredLayer:
         stored = self._stored[name]
         rows = stored.flatten() if stored.ndim == 1 else _matrix(self._module, stored, "Q")
         by_head = rows.unflatten(0, (outline.heads, -1))[heads.start : heads.stop, outline.head_dim :]
-        return self._finite(name, by_head)
+        return self._finite(by_head)
 
 
 def all_finite(part: Tensor) -> bool:
@@ -200,12 +198,25 @@ def all_finite(part: Tensor) -> bool:
     return bool(part.sum().isfinite()) or bool(torch.stack(torch.aminmax(part)).isfinite().all())
 
 
+def not_finite(tensors: Mapping[str, Tensor]) -> str:
+    """Say of tensors which hold NaN or infinite numbers, and how many; of more than `NAMED` the first ones."""
+    bad = {name: int((~tensor.isfinite()).sum()) for name, tensor in tensors.items()}
+    said = [
+        f"{name} holds {count} NaN or infinite numbers of {tensors[name].numel()}"
+        for name, count in bad.items() if count
+    ]  # fmt: skip
+    more = len(said) - NAMED
+    others = "" if more <= 0 else f" and so do{'es one' if more == 1 else f' {more}'} more of its tensors"
+    return ", ".join(said[:NAMED]) + others
+
+
 def read_layer(tensors: Tensors, module: AttentionModule) -> LayerWeights:
     """Read one layer's projections and cut them into heads.
 
     Raises
     ------
-    EngineError : when a tensor cannot be read, is not of a floating type, or holds NaN or infinite numbers.
+    EngineError : when a tensor cannot be read, or is not of a floating type.
+    NotFinite : when one holds NaN or infinite numbers.
     """
     return StoredLayer(tensors, module).cut()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.models.checkpoint import TensorEntry, Tensors
 from engine.models.projections import sibling
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
 from engine.values.model import LayerOutline, ModelOutline
 
 EMBEDDINGS = (
@@ -208,5 +208,15 @@ def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, Tensor
 
 
 def read_gain(tensors: Tensors, gain: Gain) -> Any:
-    """Read what a norm multiplies by: (d,) float64."""
-    return tensors.read(gain.name).double() + gain.offset
+    """Read what a norm multiplies by: (d,) float64.
+
+    Raises
+    ------
+    NotFinite : when it holds NaN or infinite numbers.
+    """
+    from engine.models.heads import not_finite
+
+    stored = tensors.read(gain.name)
+    if what := not_finite({gain.name: stored}):
+        raise NotFinite(what)
+    return stored.double() + gain.offset

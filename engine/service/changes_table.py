@@ -84,7 +84,7 @@ class ChangesTable:
         """
         if self._models is None:
             raise EngineError(HOW_TO_COMPARE)
-        other, comparison = self._models.other, self._models.comparison
+        models, comparison = self._models, self._models.comparison
         if query.layer is not None:
             comparison.check(layer.name)
         elif layer.name not in comparison.layers:
@@ -93,16 +93,17 @@ class ChangesTable:
         for whole_layer, is_wanted in ((False, heads), (True, query.wants(-1) and not (heads and layer.is_large))):
             if is_wanted:
                 breathe()
-                yield from self._compared(other, layer, whole_layer, query, breathe)
+                yield from self._compared(models, layer, whole_layer, query, breathe)
 
     def _compared(
-        self, other: Session, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe
+        self, models: TwoModels, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
-        groups = [each.spectra(layer.name, whole_layer, breathe).spectra for each in (self._session, other)]
+        first = self._session.spectra(layer.name, whole_layer, breathe).spectra
+        groups = [first, models.spectra(layer.name, whole_layer, None, breathe).spectra]
         numbers = [number for number in groups[0] if query.wants(number)]
         before, now = ([group[number] for number in numbers] for group in groups)
-        weights = [each.layer_weights(layer.name) for each in (self._session, other)]
+        weights = [each.layer_weights(layer.name) for each in (self._session, models.other)]
         pieces = []
         for start in range(0, len(numbers), HEADS_AT_ONCE):
             some = slice(start, start + HEADS_AT_ONCE)

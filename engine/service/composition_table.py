@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import torch
 
 from engine.mathematics.circuit_measures import Factors
 from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
+from engine.values.errors import NotFinite
 from engine.values.heads import Head
+from engine.values.left_out import LeftOut
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
 from engine.values.view import Query
@@ -38,6 +41,7 @@ class CompositionTable:
         self._session = session
         self._written: dict[Head, Tensor] = {}
         self._squared = _Squared()
+        self._left_out: dict[Head, str] = {}
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads; a layer that writes another width than this one reads feeds nothing.
@@ -45,15 +49,22 @@ class CompositionTable:
         Across stacks the queries alone read what the stack has written: keys and values are read from the other one.
         """
         stack = self._session.outline.stack_layers(layer.stack)
-        earlier = [each for each in stack if each.layer < layer.layer and each.d_output == layer.d_model]
-        factors = self._factors(layer)
-        self._keep(layer, writing(*factors[2:]))
-        read = {
-            kind: part for kind, part in reading(*factors).items()
-            if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
-        }  # fmt: skip
+        earlier = [
+            each for each in stack
+            if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in self._left_out
+        ]  # fmt: skip
         try:
+            factors = self._factors(layer)
+            self._keep(layer, writing(*factors[2:]))
+            read = {
+                kind: part for kind, part in reading(*factors).items()
+                if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
+            }  # fmt: skip
             fed = self._fed(layer, earlier, read, query.layer is None and _is_squared(stack), breathe)
+        except NotFinite:
+            if layer == stack[-1]:
+                self._squared.forget()
+            raise
         except BaseException:
             self._squared.forget()  # what is given up may not be asked for again
             raise
@@ -63,6 +74,14 @@ class CompositionTable:
             if query.wants(number):
                 breathe()
                 yield from _ranked(layer, number, fed)
+
+    def left_out_before(self, layer: LayerOutline) -> LeftOut:
+        """Give the earlier layers of the same stack that are left out of what feeds a layer."""
+        return {
+            name: what
+            for name, what in self._left_out.items()
+            if name.stack == layer.stack and name.layer < layer.layer
+        }
 
     def _fed(
         self,
@@ -78,23 +97,31 @@ class CompositionTable:
             stack = self._session.outline.stack_layers(layer.stack)
             for each in earlier:
                 breathe()
-                self._squared.add(each, sum(one.heads for one in stack), self._written_by(each))
+                with suppress(NotFinite):
+                    self._squared.add(each, sum(one.heads for one in stack), self._written_by(each))
             breathe()
-            by_square = self._squared.met(read) if earlier else {}
+            by_square = self._squared.met(read) if any(each.name in self._squared.places for each in earlier) else {}
         fed: list[Fed] = []
         for each in earlier:
             breathe()
+            if each.name in self._left_out:
+                continue
             known = {kind: rows[self._squared.places[each.name]] for kind, rows in by_square.items()}
             clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
-            fed.append((each, {
-                kind: known[kind] if kind in clear else composition(self._written_by(each), part)
-                for kind, part in read.items()
-            }))  # fmt: skip
+            with suppress(NotFinite):
+                fed.append((each, {
+                    kind: known[kind] if kind in clear else composition(self._written_by(each), part)
+                    for kind, part in read.items()
+                }))  # fmt: skip
         return fed
 
     def _factors(self, layer: LayerOutline) -> Factors:
-        """Read a layer."""
-        weights = self._session.layer_weights(layer.name)
+        """Read a layer, and note one whose weights hold NaN or infinite numbers."""
+        try:
+            weights = self._session.layer_weights(layer.name)
+        except NotFinite as error:
+            self._left_out[layer.name] = error.what
+            raise
         return weights.query, weights.key, weights.value, weights.output
 
     def _written_by(self, layer: LayerOutline) -> Tensor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.service.loading import collector_at_rest, torch_import
 from engine.values.comparison import compared
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head
 
 if TYPE_CHECKING:
@@ -82,11 +82,15 @@ class TwoModels:
         Raises
         ------
         EngineError : when the layers cannot be compared.
+        NotFinite : naming the other model, when its layer holds NaN or infinite numbers.
         """
         self.comparison.check(layer)
-        if distance is None:
-            return self.other.spectra(layer, whole_layer, breathe)
-        return self.other.spectra_at(layer, whole_layer, distance, breathe)
+        try:
+            if distance is None:
+                return self.other.spectra(layer, whole_layer, breathe)
+            return self.other.spectra_at(layer, whole_layer, distance, breathe)
+        except NotFinite as error:
+            raise NotFinite(f"in {self.other.outline.name} {error.what}") from error
 
     def _check_tokens(self, text: str, breathe: Breathe) -> None:
         """Refuse a sentence that the two models read as different tokens, before either is loaded."""

@@ -18,8 +18,9 @@ from engine.service.predictions_table import PredictionsTable
 from engine.service.rollout import Rollout
 from engine.service.token_tables import TokenTables
 from engine.service.weights_table import WeightsTable
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head
+from engine.values.left_out import none_left
 from engine.values.model import LayerOutline
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
@@ -58,10 +59,11 @@ class WorkedOut:
         predicting = Predicting(session)
         predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
         circuits = CircuitsTable(session, tables)
+        self._composition = CompositionTable(session)
         self._of_layers: Mapping[str, OfLayer] = {
             "changes": ChangesTable(session, models, circuits).rows,
             "circuits": circuits.rows,
-            "composition": CompositionTable(session).rows,
+            "composition": self._composition.rows,
             "directions": DirectionsTable(session, tables).rows,
             "explain": ExplainTable(session, tables).rows,
             "patterns": self.patterns.rows,
@@ -97,14 +99,24 @@ class WorkedOut:
             return Table(name, view.columns, tuple(self._of_model[name](query, breathe)))
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
         rows: list[tuple[Cell, ...]] = []
+        left_out: dict[Head, str] = {}
         for layer in layers:
             if layer.is_change:
                 raise EngineError(f"{name} is of heads that attend; {layer.stack} holds changes of weights alone")
             if query.head is not None:
                 outline.layer(Head(layer.stack, layer.layer, query.head))
             breathe()
-            rows += self._of_layers[name](layer, query, breathe)
-        return Table(name, view.columns, tuple(view.ranked(rows)))
+            try:
+                rows += tuple(self._of_layers[name](layer, query, breathe))
+            except NotFinite as error:
+                if query.layer is not None:
+                    raise
+                left_out[layer.name] = error.what
+            if name == "composition":
+                left_out |= self._composition.left_out_before(layer)
+        if left_out and left_out.keys() >= {layer.name for layer in layers}:
+            raise none_left(left_out)
+        return Table(name, view.columns, tuple(view.ranked(rows)), left_out)
 
     def growing(self, name: str, query: Query, breathe: Breathe) -> Iterator[tuple[Table, Progress]]:
         """Yield a table that grows as more of it becomes known, with how far it has come; the last one is complete."""

@@ -7,5 +7,18 @@ class EngineError(Exception):
     """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
 
 
+class NotFinite(EngineError):
+    """A layer's weights hold NaN or infinite numbers, of which nothing can be worked out; other layers are as they are.
+
+    Attributes
+    ----------
+    what : which tensors they are in, and how many there are.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; nothing can be worked out of that layer, look at another")
+        self.what = what
+
+
 class Superseded(EngineError):
     """A newer request for the same view has replaced this one; nobody waits for its answer any more."""

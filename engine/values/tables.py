@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engine.values.heads import Head
 
 Cell = str | int | float
 
@@ -38,11 +40,13 @@ class Table:
     view : which table it is: ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
     columns : the names, in order.
     rows : each as long as ``columns``. A table of millions of rows may be a one-time iterator.
+    left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
     """
 
     view: str
     columns: tuple[str, ...]
     rows: Iterable[Sequence[Cell]]
+    left_out: Mapping[Head, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Sequence[Cell]]:
         """Iterate over the rows."""

@@ -262,3 +262,6 @@ VIEWS = {
     )
 }
 """Every such table, by name."""
+
+NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
+"""Which options a table cannot do without."""

@@ -27,6 +27,9 @@ PLACES = {
 }  # fmt: skip
 """What the columns hold that are no measures."""
 
+NONE = "×"
+"""In the place of numbers that will not come."""
+
 
 COLUMNS = Columns.evenly(("name", *MATRICES), NAME_WIDTH, VALUE_WIDTH - 1, gap=1)
 """A line's name and its number for each matrix, as wide whatever the measure is."""
@@ -60,6 +63,7 @@ class RanksPane(FilteredPane):
         self.table = RanksTable(ascii_only=ascii_only, name="ranks")
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
+        self._troubles: Mapping[Head, str] = {}
         self._all_names: tuple[Head, ...] = ()
         self._rows: Sequence[Sequence[Cell]] = ()
         self._counted = (0, 0)
@@ -85,6 +89,7 @@ class RanksPane(FilteredPane):
         epsilon: float,
         chance: Mapping[str, float],
         selected: Head | None,
+        troubles: Mapping[Head, str],
     ) -> None:
         """Draw one measure of the rows of a ``ranks`` table.
 
@@ -95,14 +100,15 @@ class RanksPane(FilteredPane):
         rows : rows of the ``ranks`` table.
         chance : by matrix, what chance gives for the line of the cursor.
         selected : the line of the cursor.
+        troubles : why some of them will have no rows.
         """
-        self._all_names, self._rows, self._measure = tuple(names), rows, measure
+        self._all_names, self._rows, self._measure, self._troubles = tuple(names), rows, measure, troubles
         if selected in self._picked:  # what was picked after it is still on its way, and the cursor there
             self._picked = self._picked[self._picked.index(selected) + 1 :]
         elif selected != self._selected:
             self._picked = ()
         self._selected = selected
-        self.is_waiting = not rows
+        self.is_waiting = not rows and not troubles
         self.narrow()
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
@@ -111,9 +117,11 @@ class RanksPane(FilteredPane):
         self.read_out()
 
     def read_out(self) -> None:
-        """Say what the measure is."""
+        """Say what the measure is, or why the line of the cursor has no numbers."""
         if not self.filter_input.display:
-            self.readout_line.show(self._measure.formula)
+            place = self.table.place
+            trouble = "" if place is None else self._troubles.get(self._names[place], "")
+            self.readout_line.show(trouble or self._measure.formula)
 
     def focus_view(self) -> None:
         """Put the focus on the table."""
@@ -139,10 +147,14 @@ class RanksPane(FilteredPane):
         self._counted = len(rows), len(self._rows)
         values = {(row[0], row[1], row[2], row[3]): row[place] for row in rows}
         self._names, self.table.missing = names, "" if is_narrowed else "…"
+        troubles = {} if is_narrowed else self._troubles
         lines = tuple(
             (
                 _label(name, self._all_names),
-                *(values.get((name.stack, name.layer, name.label, matrix), "") for matrix in MATRICES),
+                *(
+                    values.get((name.stack, name.layer, name.label, matrix), NONE if name in troubles else "")
+                    for matrix in MATRICES
+                ),
             )
             for name in names
         )
@@ -174,6 +186,7 @@ class RanksPane(FilteredPane):
     @on(TableGrid.Moved)
     def _moved(self) -> None:
         """Select what the cursor is on, when a person moved it."""
+        self.read_out()
         if self.table.has_focus and self.table.place not in (None, self._place):
             self._pick()
 

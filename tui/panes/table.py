@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.left_out import without
 from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
@@ -87,7 +88,7 @@ class TablePane(FilteredPane):
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
-        self._set_title(f"{title}{self._said}")
+        self._set_title(" ".join(filter(None, (title, without(table.left_out)))) + self._said)
         has_moved, self._selected = selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
         if selected is not None and "head" in self._places and "head" in table.columns and follows:
