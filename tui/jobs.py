@@ -13,6 +13,7 @@ from engine.service.formats import write_table
 from engine.service.thread import Breathe
 from engine.values.memory import size
 from engine.values.model import ModelOutline
+from engine.values.plural import plural
 from engine.values.progress import Progress
 from engine.values.tables import Table
 from tui.choice import Choice, What
@@ -88,7 +89,7 @@ class Jobs:
         def work(breathe: Breathe, report: Report) -> int:
             return _write_counted(table, path, format, facts, breathe, told(report))
 
-        return f"{await self._writing.write(path, work):,} rows"
+        return _said(await self._writing.write(path, work), "row")
 
     async def _write_whole(self, request: Request, path: Path, format: str) -> str:
         """Write a table of the whole model, a layer at a time; say how many rows."""
@@ -98,7 +99,7 @@ class Jobs:
             export = self._export(request, breathe, report)
             return _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
 
-        return f"{await self._writing.write(path, work):,} rows"
+        return _said(await self._writing.write(path, work), "row")
 
     async def _write_arrays(self, request: Request, path: Path) -> str:
         """Write arrays; say how many."""
@@ -116,7 +117,7 @@ class Jobs:
             return write_npz(counted(), path)
 
         await self._writing.write(path, work)
-        return f"{count:,} arrays"
+        return _said(count, "array")
 
     def _export(self, request: Request, breathe: Breathe, report: Report) -> Export:
         """Begin what ``attn-tui export`` does; between its layers it may be given up."""
@@ -142,6 +143,11 @@ class Jobs:
         await self._writing.write(path, work)
         columns, rows = picture.size
         return f"{columns} × {rows} cells of {'the screen' if is_whole else self._app.views.active.view}"
+
+
+def _said(count: int, word: str) -> str:
+    """Say how many of something were written."""
+    return f"{count:,} {plural(word, count)}"
 
 
 def _draw(picture: Picture, what: What, title: str, colours: str | None) -> str:
