@@ -16,7 +16,7 @@ from engine.values.off import Off
 from engine.values.tables import Table
 from engine.values.view import Query
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, until
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.test_explorer_tables import asked, pane, rows
 from tui.app import Explorer
 from tui.first_look import FirstLook
@@ -159,6 +159,28 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         assert changes == sorted(changes, reverse=True)
         await press(pilot, "g", "g", "enter")
         assert app.conductor.selected == Head("decoder", int(str(expected[0][1])), int(str(expected[0][2])))
+
+
+async def test_o_switches_the_selected_head_from_any_view_but_where_it_sorts_or_turns(tiny_model: TinyModel) -> None:
+    one, other = Head("decoder", 0, 1), Head("decoder", 1, 1)
+    async with explorer(tiny_model("gpt2", with_head=True), text=TEXT, head="L0H1") as (app, pilot):
+        for view in ("1", "3", "A", "w"):
+            await type_keys(pilot, view, "o")
+            await until(pilot, lambda: app.conductor.off.now.heads == (one,))
+            await type_keys(pilot, "o")
+            await until(pilot, lambda: not app.conductor.off.now.heads)
+        await type_keys(pilot, "j", "o")  # before the map's cursor has rested
+        await until(pilot, lambda: app.conductor.off.now.heads == (other,))
+        await type_keys(pilot, "t", "o")
+        await until(pilot, lambda: not app.conductor.off.now.heads)
+        for keys, refusal in (("h", "L1 is a whole layer; o switches"), ("gg", "the model as a whole cannot")):
+            await type_keys(pilot, *keys, "o")
+            await until(pilot, lambda: bool(app._notifications))
+            (said,) = [str(each.message) for each in app._notifications]
+            assert said.startswith(refusal)
+            app.clear_notifications()
+        await press(pilot, "2", "o", "4", "o")
+        assert app.conductor.off.now.heads == ()
 
 
 async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_after_can_be_compared(

@@ -126,7 +126,7 @@ def test_findings_and_layers_are_put_into_words() -> None:
     assert describe_finding(unknown) == "not verifiable: no maps"
     assert describe_finding(bad) == "WRONG: holds not, 5e-01"
     layers = [LayerProof(LAYER, good, good), LayerProof(LAYER, good, unknown), LayerProof(LAYER, bad, good)]
-    assert summarise(layers[:1]) == "1 layers: 1 verified"
+    assert summarise(layers[:1]) == "1 layer: 1 verified"
     assert summarise(layers) == "3 layers: 1 verified, 1 WRONG, 1 not wholly verifiable"
 
 

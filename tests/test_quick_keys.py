@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.geometry import Region
 from textual.widgets import Input, Tree
 from textual.widgets._toast import Toast
 
@@ -188,6 +189,22 @@ async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch:
                 app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
             await pilot.pause(0)
         assert app.unforeseen is None
+    app.engine.stop()
+
+
+async def test_what_is_on_screen_already_is_said_in_its_place_and_not_below_it() -> None:
+    app = Explorer(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await settle(pilot)
+        said: dict[Toast, Region] = {}
+        for _ in range(3):
+            press(app, "D")
+            await until(pilot, lambda: any(each not in said and each.region for each in app.screen.query(Toast)))
+            (toast,) = app.screen.query(Toast)
+            said[toast] = toast.region
+        assert len(set(said.values())) == 1
+        app.notify("something else")
+        await until(pilot, lambda: len(app.screen.query(Toast)) == 2)
     app.engine.stop()
 
 

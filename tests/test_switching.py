@@ -26,7 +26,7 @@ from tests.explorer import explorer, screen_text, settle, shown, type_keys, unti
 from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.measures import measure_after
-from tui.messages import GroupReady, HeadPicked, HeadSwitched
+from tui.messages import GroupReady, HeadPicked
 from tui.start import Start
 
 PATIENCE = 60.0
@@ -182,7 +182,6 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
         before = screen_text(app)
         app.post_message(GroupReady(engine, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads")))
         app.post_message(HeadPicked(Head("decoder", 5, 1)))
-        app.post_message(HeadSwitched(Head("decoder", 5, 1)))
         await settle(pilot)
         assert screen_text(app) == before
 

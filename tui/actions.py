@@ -50,6 +50,7 @@ class Actions(
         Binding(
             "escape", "leave", "Stop work that goes on, or back to the tree", show=False, id="app.leave", group=MOVING
         ),
+        Binding("o", "switch", "Switch the head off, or on again", show=False, id="app.switch", group=HEADS_OFF),
         Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
         Binding(
             "u", "off_way", "Switch heads off by zero, or by the mean", show=False, id="app.off_way", group=HEADS_OFF
@@ -148,6 +149,11 @@ class Actions(
         """Stop what is worked out head by head, or a file that is written, or else go back to the tree."""
         if not (self.is_ready and self.conductor.stop()):
             self.action_tree()
+
+    def action_switch(self) -> None:
+        """Switch the selected head off, or on again."""
+        if self.conductor.is_open and (refusal := self.conductor.off.switch(self.conductor.selected)):
+            self.notify(refusal, markup=False)
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""

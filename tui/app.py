@@ -30,7 +30,6 @@ from tui.messages import (
     DistanceChanged,
     GroupReady,
     HeadPicked,
-    HeadSwitched,
     Noticed,
     PositionMoved,
     TokenPicked,
@@ -191,12 +190,6 @@ class Explorer(Actions):
             self.conductor.ways.jump(event.name)
         else:
             self.conductor.go_to(event.name)
-
-    @on(HeadSwitched)
-    def _head_switched(self, event: HeadSwitched) -> None:
-        """Switch a head off or on."""
-        if self.is_ready and self.conductor.has(event.head):
-            self.conductor.off.switch(event.head)
 
     @on(TokenPicked)
     def _token_picked(self, event: TokenPicked) -> None:

@@ -49,7 +49,7 @@ class Conductor:
         self._model: ShownModel | None = None
         self.selected: Head | None = None
         self._is_drawn = False
-        self.off = HeadsOff(app.tree_widget, self._switched_off)
+        self.off = HeadsOff(app.tree_widget, self._switched_off, partial(key_of, app, "app.switch"))
         self.overview = Overview(app.engine, app.views, self._run, app.report, self.go_to)
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
@@ -241,8 +241,8 @@ class Conductor:
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off, or the maps again."""
         if not self._app.engine.is_comparing and not self.off.now.heads:
-            switch = key_of(self._app, "tree.switch")
-            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch} in the tree", markup=False)
+            switch = key_of(self._app, "app.switch")
+            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}", markup=False)
         elif self._model is not None:
             self._app.views.go_to("attention")
             self._model.reading.change_difference()

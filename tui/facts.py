@@ -9,6 +9,7 @@ from rich.text import Text
 
 from engine.values.marks import MARKS
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
+from engine.values.plural import plural
 
 if TYPE_CHECKING:
     from engine.values.comparison import Comparison
@@ -34,7 +35,8 @@ def _heads(layers: tuple[LayerOutline, ...]) -> str:
     """Write how many heads there are, and how many share their keys and values."""
     heads = _counts([layer.heads for layer in layers])
     shared = _counts([layer.key_value_heads for layer in layers])
-    return f"{heads} heads" if heads == shared else f"{heads} heads ({shared} key/value)"
+    said = f"{heads} {'head' if heads == '1' else 'heads'}"
+    return said if heads == shared else f"{said} ({shared} key/value)"
 
 
 def model_line(outline: ModelOutline) -> Text:
@@ -43,7 +45,7 @@ def model_line(outline: ModelOutline) -> Text:
     counts = [f"{len(outline.stack_layers(stack))} {stack}" for stack in outline.stacks]
     facts = (
         outline.model_type,
-        f"{' + '.join(counts) if len(counts) > 1 else len(layers)} layers × {_heads(layers)}",
+        f"{' + '.join(counts) if len(counts) > 1 else len(layers)} {plural('layer', len(layers))} × {_heads(layers)}",
         f"d_model {_counts([layer.d_model for layer in layers])}",
         f"head_dim {_counts([layer.head_dim for layer in layers])}",
         f"{outline.dtype} {size(outline.stored_bytes)}",
@@ -62,7 +64,7 @@ def _files(memory: MemoryReport | None) -> str:
     """Say how many files the weights are in."""
     if memory is None or memory.files == 0:
         return ""
-    return f" in {memory.files} file{'s' if memory.files > 1 else ''}"
+    return f" in {memory.files} {plural('file', memory.files)}"
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
@@ -89,7 +91,7 @@ def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> st
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)
-        lines.append(f"{stack}: {len(layers)} layers with {_heads(layers)}")
+        lines.append(f"{stack}: {len(layers)} {plural('layer', len(layers))} with {_heads(layers)}")
     lines += [
         f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
     ]

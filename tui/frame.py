@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -11,14 +12,16 @@ from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.errors import NoWidget
 from textual.filter import Monochrome, NoColor
-from textual.notifications import SeverityLevel
+from textual.notifications import Notify, SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.widgets._toast import ToastRack
 
 from engine.service.log import note
 from tui.key_line import KeyLine
@@ -154,6 +157,22 @@ class Frame(App[None]):
         if severity != "information":
             note("warning", message)
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def _on_notify(self, event: Notify) -> None:
+        """Take away the same message where it is on screen still; the new one, which follows, has its place."""
+        new = event.notification
+        for old in list(self._notifications):
+            if (old.title, old.message, old.severity) == (new.title, new.message, new.severity):
+                self._unnotify(old, refresh=False)
+
+    def _refresh_notifications(self) -> None:
+        """Take away what holds a message that has gone; the toolkit leaves it, and the next one would stand lower."""
+        with contextlib.suppress(NoMatches, ScreenStackError):
+            kept = {ToastRack._toast_id(each) for each in self._notifications}
+            for holder in self.screen.get_child_by_type(ToastRack).children:
+                if holder.id not in kept:
+                    holder.remove()
+        super()._refresh_notifications()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         """Leave. The thread that reads keys looks up every tenth of a second; the terminal does not wait for it."""

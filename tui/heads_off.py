@@ -17,17 +17,27 @@ class HeadsOff:
     ----------
     tree : which strikes them through.
     tell : told what is off now, after each change.
+    key : names the key that switches a head off.
     """
 
-    def __init__(self, tree: HeadTree, tell: Callable[[Off], None]) -> None:
+    def __init__(self, tree: HeadTree, tell: Callable[[Off], None], key: Callable[[], str]) -> None:
         self.now = NOTHING_OFF
         self._tree = tree
         self._tell = tell
+        self._key = key
 
-    def switch(self, head: Head) -> None:
-        """Switch a head off, or on again."""
+    def switch(self, head: Head | None) -> str:
+        """Switch a head off, or on again; say in a line why that cannot be, with the key for what can be, or nothing.
+
+        None is the model as a whole.
+        """
+        if head is None:
+            return f"the model as a whole cannot be switched off; {self._key()} switches single heads, choose one"
+        if head.is_layer:
+            return f"{head} is a whole layer; {self._key()} switches single heads, choose one of its heads"
         others = tuple(each for each in self.now.heads if each != head)
         self._change(replace(self.now, heads=others if head in self.now.heads else (*others, head)))
+        return ""
 
     def switch_on(self) -> None:
         """Switch all heads on again."""

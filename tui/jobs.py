@@ -14,6 +14,7 @@ from engine.service.thread import Breathe
 from engine.values.left_out import without
 from engine.values.memory import size
 from engine.values.model import ModelOutline
+from engine.values.plural import plural
 from engine.values.progress import Progress
 from engine.values.tables import Table
 from tui.choice import Choice, What
@@ -90,7 +91,7 @@ class Jobs:
         def work(breathe: Breathe, report: Report) -> int:
             return _write_counted(table, path, format, facts, breathe, told(report))
 
-        return f"{await self._writing.write(path, work):,} rows"
+        return _said(await self._writing.write(path, work), "row")
 
     async def _write_whole(self, request: Request, path: Path, format: str) -> str:
         """Write a table of the whole model, a layer at a time; say how many rows."""
@@ -99,7 +100,7 @@ class Jobs:
         def work(breathe: Breathe, report: Report) -> str:
             export = self._export(request, breathe, report)
             count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
-            return " ".join(filter(None, (f"{count:,} rows", without(export.left_out))))
+            return " ".join(filter(None, (_said(count, "row"), without(export.left_out))))
 
         return await self._writing.write(path, work)
 
@@ -119,7 +120,7 @@ class Jobs:
                     del array  # before there is the next one
 
             write_npz(counted(), path)
-            return " ".join(filter(None, (f"{count:,} arrays", without(export.left_out))))
+            return " ".join(filter(None, (_said(count, "array"), without(export.left_out))))
 
         return await self._writing.write(path, work)
 
@@ -147,6 +148,11 @@ class Jobs:
         await self._writing.write(path, work)
         columns, rows = picture.size
         return f"{columns} × {rows} cells of {'the screen' if is_whole else self._app.views.active.view}"
+
+
+def _said(count: int, word: str) -> str:
+    """Say how many of something were written."""
+    return f"{count:,} {plural(word, count)}"
 
 
 def _draw(picture: Picture, what: What, title: str, colours: str | None) -> str:

@@ -33,7 +33,6 @@ LABELS = {
     "table.sort": "Sort",
     "app.search": "Search",
     "app.jump": "Go to",
-    "tree.switch": "Off",
     "app.sentence": "Sentence",
     "app.spectra": "Spectra",
     "app.ranks": "Ranks",
@@ -62,6 +61,7 @@ LAST = ("app.help", "app.quit")
 """Keys at the end of the line that stay on it."""
 
 FIRST = {
+    "tree": {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"},
     "compare": {"app.compare": "Maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
     "attention map": {
         "heatmap.zoom_in": "Zoom",

@@ -87,13 +87,6 @@ class DistanceChanged(Message):
 
 
 @dataclass
-class HeadSwitched(Message):
-    """A head is to be switched off, or on again."""
-
-    head: Head
-
-
-@dataclass
 class TokenPicked(Message):
     """A person chose the token of a table's row, by its number in the vocabulary."""
 

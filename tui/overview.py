@@ -18,6 +18,7 @@ from engine.values.head_order import HeadOrder
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
 from engine.values.model import ModelOutline
+from engine.values.plural import plural
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query
@@ -275,7 +276,7 @@ class Overview:
         if scale is not None and scale.scale == "log":
             said.append("log scale")
         count = f"{shown.known} of {len(self._places)}" if shown.known < len(self._places) else f"{len(self._places)}"
-        self._pane.show("  ".join((*said, f"{count} heads")), shown, scale, trouble)
+        self._pane.show("  ".join((*said, f"{count} {plural('head', len(self._places))}")), shown, scale, trouble)
 
     def _said(self, head: Head) -> Said:
         """Name a head, with its label, and give what chance makes of the measure for it."""

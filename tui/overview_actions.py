@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
+from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 
 from engine.values.views import OVERVIEW
 from tui.key_groups import VIEWS
@@ -26,6 +29,17 @@ class OverviewActions(Parts):
             group=VIEWS,
         ),
     ]
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Do what a key does; one that works anywhere is of the head under the map's cursor, resting there or not."""
+        if default_namespace is self and self.is_ready and (head := self.views.overview.settle()) is not None:
+            self.conductor.go_to(head)
+        return await super().run_action(action, default_namespace, namespaces)
 
     def action_overview(self) -> None:
         """Go to the map of all heads; from there to the table of them, and back."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
+from engine.values.plural import plural, span
 from tui.walk import layer_after
 
 _STEP = re.compile(r"[+-]\d+")
@@ -80,9 +81,10 @@ def _checked(head: Head, outline: ModelOutline) -> Head:
     """Make sure that the model has a head or layer; the line that says so else has little room."""
     layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
     if head.layer not in layers:
-        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {min(layers)} to {max(layers)}")
-    if head.head >= layers[head.layer].heads:
-        raise EngineError(f"there is no head {head}: the layer has heads 0 to {layers[head.layer].heads - 1}")
+        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {span(min(layers), max(layers))}")
+    count = layers[head.layer].heads
+    if head.head >= count:
+        raise EngineError(f"there is no head {head}: the layer has {plural('head', count)} {span(0, count - 1)}")
     return head
 
 

@@ -44,8 +44,9 @@ def describe(progress: Progress) -> str:
         speed = "" if progress.rate is None else f"{size(int(progress.rate))}/s"
         left = "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
         return " · ".join(filter(None, (amount, speed, left, progress.note)))
+    unit = progress.unit.removesuffix("s") if progress.total == 1 else progress.unit
     done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
-    return f"{progress.activity} {done} / {progress.total} {progress.unit}"
+    return f"{progress.activity} {done} / {progress.total} {unit}"
 
 
 class StatusLine:

@@ -12,7 +12,6 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.facts import short_name
-from tui.messages import HeadSwitched
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
@@ -41,11 +40,10 @@ class HeadTree(Tree["Head | None"]):
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
         Binding("gg,home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end", "last", "Last line", show=False, id="tree.last"),
-        Binding("o", "switch", "Switch the head off, or on again", show=False, id="tree.switch"),
     ]
 
     def __init__(self, note: Callable[[Head], str]) -> None:
-        super().__init__(Text("…"), id="tree")
+        super().__init__(Text("…"), name="tree", id="tree")
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
         self._highlighted: TreeNode[Head | None] | None = None
@@ -178,12 +176,6 @@ class HeadTree(Tree["Head | None"]):
     def action_last(self) -> None:
         """Go to the last line."""
         self.cursor_line = self.last_line
-
-    def action_switch(self) -> None:
-        """Have the head under the cursor switched off, or on again."""
-        node = self.cursor_node
-        if node is not None and node.data is not None and not node.data.is_layer:
-            self.post_message(HeadSwitched(node.data))
 
     def action_open(self) -> None:
         """Open a node, or go to its first child when it is open; go into a head."""

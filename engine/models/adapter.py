@@ -23,6 +23,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
+from engine.values.plural import plural
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -117,7 +118,8 @@ class AdapterSource:
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
         outside = [each.module for each in self._changes if each not in self._by_tensor.values()]
         if outside:
-            notes.append(f"{len(outside)} changes have no place in the base model, such as that of {outside[0]}")
+            count = f"{len(outside)} {plural('change', len(outside))}"
+            notes.append(f"the base model has no place for {count}, such as that of {outside[0]}")
         layers = (*base.outline.layers, *(module.outline for module in changed.values()))
         outline = replace(base.outline, name=self.location.name, directory=str(self.location.directory), layers=layers,
                           notes=(*base.outline.notes, *dict.fromkeys(notes)))  # fmt: skip

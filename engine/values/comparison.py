@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.plural import plural
 
 HOW_TO_COMPARE = "one model is open; to see it beside another, start with --vs: attn-tui MODEL --vs OTHER"
 """Said where a second model would be needed."""
@@ -67,7 +68,8 @@ class Comparison:
         own, theirs = ([layer.name for layer in outline.stack_layers(stack)] for outline in (self.first, self.other))
         if own != theirs:
             raise EngineError(
-                f"{self.first.name} and {self.other.name} have {len(own)} and {len(theirs)} layers in their {stack}, "
+                f"{self.first.name} and {self.other.name} have {len(own)} and {len(theirs)} "
+                f"{plural('layer', len(theirs))} in their {stack}, "
                 "so their means over layers are of other things; compare single layers"
             )
         for layer in own:
@@ -93,7 +95,8 @@ def compared(first: ModelOutline, other: ModelOutline) -> Comparison:
         raise EngineError(f"{first.name} and {other.name} cannot be compared: {_difference(left[0], other)}")
     notes = []
     if left:
-        others = f", nor are {len(left) - 1} more layers" if len(left) > 1 else ""
+        rest = len(left) - 1
+        others = f", nor {'is' if rest == 1 else 'are'} {rest} more {plural('layer', rest)}" if rest else ""
         notes.append(f"{_named(left[0])} is not compared{others}: {_difference(left[0], other)}")
     if more:
         count = f"{len(more)} layers" if len(more) > 1 else "one layer"

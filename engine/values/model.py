@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
+from engine.values.plural import plural, span
 
 LARGE_LAYER = 2**24
 """Numbers of a layer's four projections beyond which the head that is looked at is computed before the others."""
@@ -153,13 +154,14 @@ class ModelOutline:
             if (layer.stack, layer.layer) == (name.stack, name.layer):
                 if name.head >= layer.heads:
                     raise EngineError(
-                        f"{self.name} has no head {name}: layer {name.layer} has heads 0 to {layer.heads - 1}"
+                        f"{self.name} has no head {name}: layer {name.layer} has "
+                        f"{plural('head', layer.heads)} {span(0, layer.heads - 1)}"
                     )
                 return layer
         numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
         raise EngineError(
-            f"{self.name} has no attention in layer {name.layer}: "
-            f"its {name.stack} has {len(numbers)} such layers, {numbers[0]} to {numbers[-1]}"
+            f"{self.name} has no attention in layer {name.layer}: its {name.stack} has "
+            f"{len(numbers)} such {plural('layer', len(numbers))}, {span(numbers[0], numbers[-1])}"
         )
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:

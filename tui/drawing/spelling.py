@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from engine.values.attention import AttentionMap, PooledMap, Sentence, TokenKind
+from engine.values.plural import plural
 from tui.drawing.text import fit, harmless, in_ascii
 
 AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)
@@ -117,7 +118,8 @@ def count_of(sentence: Sentence) -> str:
     ('1/64 tokens', '2/1 tokens: cut')
     """
     count = str(sentence.full_length) if sentence.limit is None else f"{sentence.full_length}/{sentence.limit}"
-    return f"{count} tokens{'' if sentence.full_length == len(sentence.ids) else ': cut'}"
+    said = plural("token", max(sentence.full_length, sentence.limit or 0))
+    return f"{count} {said}{'' if sentence.full_length == len(sentence.ids) else ': cut'}"
 
 
 def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_only: bool = False) -> Text:

@@ -221,20 +221,21 @@ class OverviewPane(Pane):
 
     def _select(self) -> None:
         """Have the head under the cursor selected."""
-        self._rest()
-        if self.map.head is not None:
-            self.post_message(HeadPicked(self.map.head))
+        if (head := self.settle()) is not None:
+            self.post_message(HeadPicked(head))
 
-    def _rest(self) -> None:
-        """Wait for no further move."""
-        if self._moving is not None:
-            self._moving.stop()
-            self._moving = None
+    def settle(self) -> Head | None:
+        """Wait for no further move; give the head that is to be selected, where there was one."""
+        if self._moving is None:
+            return None
+        self._moving.stop()
+        self._moving = None
+        return self.map.head
 
     @on(HeadMap.Chosen)
     def _enter(self) -> None:
         """Have the explorer go into the head under the cursor."""
-        self._rest()
+        self.settle()
         if self.map.head is not None:
             self.post_message(HeadEntered(self.map.head))
 
