@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from engine.models import gathering, room
 from engine.models.gathering import Gathering
+from engine.models.witness import Observation
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -155,7 +156,7 @@ def test_a_check_between_blocks_sees_what_it_sees_alone_and_leaves_the_map_as_it
     folder = tiny_model(model_type)
     reader = open_reader(folder)
     alone = reader.observe(no_hurry)
-    checked = []
+    checked: list[dict[Head, Observation]] = []
 
     def check() -> None:
         if not checked:

@@ -92,6 +92,11 @@ def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     measured: list[int] = []
-    monkeypatch.setattr(found_list, "cell_len", lambda text: measured.append(len(text)) or cell_len(text))
+
+    def counting(text: str) -> int:
+        measured.append(len(text))
+        return cell_len(text)
+
+    monkeypatch.setattr(found_list, "cell_len", counting)
     assert shortened("日本 " * 3000, 60).endswith("日本 ")
     assert len(measured) < 20
