@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,12 @@ def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:
     return {stack: [layer[0].numpy() for layer in layers] for stack, layers in by_stack.items()}
 
 
-def shown_maps(reader: Reader, folder: Path) -> Maps:
+def shown_maps(reader: Reader, folder: Path, breathe: Callable[[], None] = no_hurry) -> Maps:
     """Take every layer's maps from the engine, named as `eager_maps` names them."""
     outline = open_folder(folder)[2].outline
     one = len(outline.stacks) == 1
     return {
-        "" if one else stack: [reader.layer_maps(layer.name).weights for layer in outline.stack_layers(stack)]
+        "" if one else stack: [reader.layer_maps(layer.name, breathe).weights for layer in outline.stack_layers(stack)]
         for stack in outline.stacks
     }
 

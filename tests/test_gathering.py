@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from engine.models import gathering, room
 from engine.models.gathering import Gathering
+from engine.models.witness import Observation
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -145,6 +146,34 @@ def test_it_looks_up_between_blocks_and_can_be_given_up(tiny_model: TinyModel) -
     config: Any = reader.model.config
     assert config._attn_implementation == "eager"
     assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("model_type", ["gemma2", "bart"])
+def test_a_check_between_blocks_sees_what_it_sees_alone_and_leaves_the_map_as_it_is(
+    model_type: str, tiny_model: TinyModel
+) -> None:
+    folder = tiny_model(model_type)
+    reader = open_reader(folder)
+    alone = reader.observe(no_hurry)
+    checked: list[dict[Head, Observation]] = []
+
+    def check() -> None:
+        if not checked:
+            checked.append(reader.observe(no_hurry))
+
+    sentence = reader.read(SENTENCE, check)
+    while_read = checked.pop()
+    maps = shown_maps(reader, folder, check)
+    assert_same_maps(maps, eager_maps(folder, sentence.ids))
+    for seen in (while_read, *checked):
+        assert seen.keys() == alone.keys()
+        for layer, observed in seen.items():
+            expected = alone[layer]
+            assert observed.probabilities is not None
+            assert expected.probabilities is not None
+            torch.testing.assert_close(observed.probabilities, expected.probabilities)
+            torch.testing.assert_close(observed.written, expected.written)
 
 
 def test_a_buffer_is_used_again_where_it_fits(tiny_model: TinyModel) -> None:

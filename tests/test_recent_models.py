@@ -7,11 +7,15 @@ import os
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from engine.service.paths import look_up
 from engine.service.recent import KEPT, recent_file, recent_models, remember
 from tests.opening import outline
-from tui.found_list import ago
+from tests.painted import NASTY
+from tui import found_list
+from tui.drawing.text import harmless
+from tui.found_list import ago, shortened
 from tui.status_line import describe, duration
 
 
@@ -71,3 +75,28 @@ def test_times_are_written_no_finer_than_they_are_known() -> None:
         "downloading x  5.0 / 20.0 MB · 1.0 MB/s · 15 s left · file 2 of 3"
     )
     assert describe(Progress("asking the Hub for x", 0, 0, "")) == "asking the Hub for x …"
+
+
+@pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
+@pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
+def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
+    whole, found = harmless(name), shortened(name, width)
+    if cell_len(whole) <= width:
+        assert found == whole
+        return
+    ends = [whole[start:] for start in range(len(whole) + 1)]
+    assert found == "…" + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
+
+
+def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured: list[int] = []
+
+    def counting(text: str) -> int:
+        measured.append(len(text))
+        return cell_len(text)
+
+    monkeypatch.setattr(found_list, "cell_len", counting)
+    assert shortened("日本 " * 3000, 60).endswith("日本 ")
+    assert len(measured) < 20

@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
 
 from tests.explorer import explorer, settle
 from tests.exporting import attn_tui, exported, refusal
-from tui.pictures import picture_in_glyphs, picture_of
+from tui.pictures import Picture, picture_in_glyphs, picture_of
 
 COMMAND = [sys.executable, "-c", "from tui.command_line import main; main()"]
 
@@ -94,3 +98,11 @@ async def test_a_picture_as_text_has_a_sign_for_each_level_and_changes_nothing(
         await pilot.press("y")
         await settle(pilot)
         assert app.clipboard.isdigit()
+
+
+def test_a_picture_leaves_the_terminals_colours_as_they_are() -> None:
+    style = Style.parse("#005f87 on #d7d7af")  # numbers 24 and 187 of the 256 of xterm
+    drawn = Picture((Strip([Segment("日本", style)]),)).as_svg("a token")
+    assert "#005f87" in drawn
+    written = Strip([Segment("日本", style)]).render(Console(color_system="256", force_terminal=True))
+    assert written == "\x1b[38;5;24;48;5;187m日本\x1b[0m"

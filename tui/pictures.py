@@ -69,7 +69,7 @@ class Picture:
 
     def as_svg(self, title: str) -> str:
         """Draw the cells as SVG."""
-        console = self._console("truecolor")
+        console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
         console.print(SegmentLines([list(line) for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
