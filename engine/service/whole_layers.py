@@ -11,8 +11,8 @@ from engine.values.model import LayerOutline
 MATRIX_COPIES = 3
 """How many float64 matrices of the same size there are at once while the singular values of one are computed."""
 
-MOST_BROWSED = 1.7e9
-"""Bytes that a layer as a whole may take unasked: with the libraries and its own tensors less than 2 GB."""
+MOST_BROWSED = 1.4e9
+"""Bytes that a layer as a whole may take unasked; with the libraries, the screen and what is stored less than 2 GB."""
 
 SECONDS = 5e-10
 """What one core takes for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
