@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,6 +225,110 @@ def test_a_device_without_room_for_a_whole_layer_leaves_whole_layers_to_the_cpu(
     assert notices == ["cuda has too little free memory; spectra of whole layers are computed on the CPU"]
     assert_same(computer.heads(factors, nothing), dense_heads(factors))
     assert device.sizes, "heads still fit"
+
+
+def test_heads_of_one_layer_that_were_few_at_a_time_may_be_fewer_than_share_a_key_in_another(
+    computer: Computing, factors: Factors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SmallDevice(holds_heads=HEADS, holds_layers=True)
+    put_on(device, computer, monkeypatch)
+    monkeypatch.setattr(computer, "_heads_at_once", 1)
+    assert_same(computer.heads(factors, nothing), dense_heads(factors))
+    assert set(device.sizes) == {HEADS // SHARED}
+
+
+OUT_OF_MEMORY = (
+    "CUDA error: out of memory",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+)
+FAILING = (
+    RuntimeError("cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED, when calling `cusolverDnXsyevd`"),
+    torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge"),  # type: ignore[attr-defined]
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        *((RuntimeError(said), "has little free memory; spectra of heads are computed a few at a time")
+          for said in OUT_OF_MEMORY),
+        *((error, "cannot decompose such matrices; spectra of heads are computed on the CPU") for error in FAILING),
+    ],
+)  # fmt: skip
+def test_what_a_gpus_libraries_fail_at_is_done_in_another_way(
+    computer: Computing,
+    factors: Factors,
+    notices: list[str],
+    error: RuntimeError,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = SmallDevice(holds_heads=HEADS, holds_layers=True)
+    compute, errors = device.circuit, [error]
+
+    def failing(way: Way, *arguments: Any) -> dict[str, FloatArray]:
+        if way.device != "cpu" and errors:
+            raise errors.pop()
+        return compute(way, *arguments)
+
+    monkeypatch.setattr(device, "circuit", failing)
+    put_on(device, computer, monkeypatch)
+    assert_same(computer.heads(factors, nothing), dense_heads(factors))
+    assert notices == [f"cuda {says}"]
+
+
+def test_lapack_that_gives_up_is_not_asked_again(
+    computer: Computing, factors: Factors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*piece: object) -> Tensor:
+        raise FAILING[1]
+
+    monkeypatch.setattr(computing, "_circuit", failing)
+    with pytest.raises(RuntimeError, match="converge"):
+        computer.heads(factors, nothing)
+
+
+def test_what_did_not_fit_is_let_go_of_before_less_is_tried(
+    computer: Computing, factors: Factors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, left = SmallDevice(holds_heads=2, holds_layers=True), list[weakref.ref[Tensor]]()
+    compute = device.circuit
+
+    def copying(way: Way, circuit: str, own: Tensor, shared: Tensor) -> dict[str, FloatArray]:
+        copied = own.clone()
+        left.append(weakref.ref(copied))
+        return compute(way, circuit, copied, shared)
+
+    kept: list[int] = []
+    monkeypatch.setattr(device, "circuit", copying)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: kept.append(sum(each() is not None for each in left)))
+    put_on(device, computer, monkeypatch)
+    gc.disable()
+    try:
+        computer.heads(factors, nothing)
+    finally:
+        gc.enable()
+    assert kept == [0, 0]
+
+
+def test_the_libraries_of_a_gpu_are_loaded_by_one_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, most = list[int](), list[int]()
+
+    def taking_time(matrix: Tensor) -> Tensor:
+        inside.append(1)
+        time.sleep(0.02)
+        most.append(len(inside))
+        return matrix[0]
+
+    monkeypatch.setattr(computing, "_LOADED", set())
+    monkeypatch.setattr(torch, "eye", lambda size, **_: torch.zeros(size, size))
+    monkeypatch.setattr(torch.linalg, "eigvalsh", taking_time)
+    threads = [threading.Thread(target=computing._load_libraries, args=("cuda",)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
 
 
 def test_a_cpu_out_of_memory_is_said_in_one_line(

@@ -9,15 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from engine.mathematics.spectra import layer_matrix
+from engine.service import whole_layers
+from engine.service.engine import Engine
+from engine.service.gaussian import factor_shapes, gaussian_layer
 from engine.service.options import EngineOptions
 from engine.service.session import Session
-from engine.values.errors import Superseded
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
+from engine.values.model import LayerOutline
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle
-from tests.opening import run_apart
+from tests.exporting import run
+from tests.opening import one_line, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 
 FIRST = Head("decoder", 0)
@@ -27,9 +36,10 @@ def no_hurry() -> None:
     """Let nothing come between."""
 
 
-def session(folder: Path) -> Session:
+def session(folder: Path, is_browsing: bool = False) -> Session:
     """Open a folder without the cache on disk."""
-    return Session.open(str(folder), EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+    options = EngineOptions(device="cpu", use_cache=False, is_browsing=is_browsing)
+    return Session.open(str(folder), options, lambda progress: None)
 
 
 @pytest.fixture
@@ -129,6 +139,106 @@ def counting(opened: Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(opened._layers, "_singular_values", count)
     return counts
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
+    compute: Callable[..., Any] = opened._layers._singular_values
+
+    def noting(factors: Any, *arguments: Any) -> Any:
+        seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in factors)
+        return compute(factors, *arguments)
+
+    monkeypatch.setattr(opened._layers, "_singular_values", noting)
+    opened.spectra(FIRST, False, no_hurry)
+    assert len(seen) == 4 * 4
+    assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
+    assert opened._layers._held is None
+
+
+class Made(TorchDispatchMode):
+    """Notes the largest tensor that is made, in bytes; what only looks at another one's numbers is not made."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no annotation for it
+        self.largest = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do without torch's compiler, whose import takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {each.untyped_storage().data_ptr() for each in tree_leaves(args) if isinstance(each, torch.Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for each in tree_leaves(result):
+            if isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() not in given:
+                self.largest = max(self.largest, each.untyped_storage().nbytes())
+        return result
+
+
+@pytest.mark.parametrize("circuit", ["QK", "OV"])
+def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(circuit: str) -> None:
+    heads, shared, width, d_model = 32, 2, 16, 512
+    query, key, value = (torch.randn(count, width, d_model).bfloat16() for count in (heads, shared, shared))
+    output = torch.randn(heads, d_model, width).bfloat16()
+    with Made() as made:
+        layer_matrix(circuit, query, key, value, output)
+    assert made.largest == 8 * shared * width * d_model
+    outline = LayerOutline("decoder", 0, heads, shared, d_model, d_model, d_model, d_model, width, width, "")
+    with Made() as made:
+        factors = gaussian_layer(outline, (circuit,))
+    assert made.largest == 8 * shared * width * d_model
+    drawn = gaussian_layer(outline, MATRICES)
+    assert [tuple(each.shape) for each in drawn] == list(factor_shapes(outline, heads, shared).values())
+    alone, all_six = (layer_matrix(circuit, *each) for each in (factors, drawn))
+    np.testing.assert_allclose(alone.numpy(), all_six.numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [("13b", ""), ("70b", "8192×8192, which need 1.6 GB"), ("405b", "16384×16384, which need 6.4 GB")],
+)
+def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_command(
+    shape: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
+    opened = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=()), is_browsing=True)
+    outline = opened.outline.layers[0]
+    assert whole_layers.check_room(outline, is_browsing=False).endswith("minutes on one core" if says else "")
+    if not says:
+        assert whole_layers.check_room(outline, is_browsing=True) == ""
+        return
+    for kind in (opened.spectra, opened.baseline):
+        with pytest.raises(EngineError) as caught:
+            kind(FIRST, True, no_hurry)
+        said = one_line(caught.value)
+        assert says in said
+        assert "minutes on one core; they are left out here" in said
+        assert said.endswith("attn-tui export MODEL spectrum --head L0")
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_that_it_names(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
+    command = "attn-tui export MODEL spectrum --head L0"
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert command in app.views.spectra.graph._message
+        weights = app.conductor.weights
+        assert weights is not None
+        assert weights.knowledge.spectra(Head("decoder", 0, 1)), "its heads have theirs"
+    done = run(folder, *command.split()[3:])
+    assert done.exit_code == 0
+    assert done.stderr.startswith("attn-tui: L0 as a whole has matrices of ")
+    assert done.stderr.count("\n") == 1
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert "σ₁" in screen_text(app)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")

@@ -176,7 +176,7 @@ def explore(
     **arguments: Any,
 ) -> None:
     """Open the explorer."""
-    options = replace(take_options(arguments), keep_recent=not no_recent)
+    options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.launch import launch
     from tui.start import Start
 

@@ -54,7 +54,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
     with StatusLine(sys.stderr) as status:
         outline = open_headless(engine, model, status)
         export = Export.begin(engine, outline, request, status.show)
-        engine.listen(export.notices.append)
+        engine.listen(status.say)  # before what takes long begins
         if request.output is None:
             _write_to_standard_output(export.table(), request.written_as)
         elif request.written_as == "npz":

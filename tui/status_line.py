@@ -72,6 +72,12 @@ class StatusLine:
             self._last = time.monotonic()
             self._write(describe(progress))
 
+    def say(self, notice: str) -> None:
+        """Write a sentence that stays, also where nobody is looking."""
+        self._write("")
+        self._stream.write(f"attn-tui: {notice}\n")
+        self._stream.flush()
+
     def _write(self, text: str) -> None:
         """Replace what the line says."""
         if self._is_shown:

@@ -135,7 +135,7 @@ def principal_angles(first: Tensor, second: Tensor) -> Tensor:
         first, second = second, first
     batch, d, size = second.shape
     if first.shape[2] >= d or size == 0:  # the whole space holds every subspace
-        return torch.zeros(batch, size, dtype=second.dtype)
+        return torch.zeros(batch, size, dtype=second.dtype, device=second.device)
     met = first.mT @ second
     outside = second - first @ met
     sines = torch.linalg.svdvals(torch.linalg.qr(outside, mode="r")[1]).flip(1)

@@ -108,10 +108,12 @@ class Squares:
     ----------
     heads : how many there may be, the `room`.
     d : width of what they write or read.
+    device : where they are kept.
     """
 
-    def __init__(self, heads: int, d: int) -> None:
-        self._strips = [torch.empty(heads, rows, columns, dtype=torch.float64) for rows, columns in _strips(d)]
+    def __init__(self, heads: int, d: int, device: str | torch.device = "cpu") -> None:
+        sizes = ((heads, *strip) for strip in _strips(d))
+        self._strips = [torch.empty(size, dtype=torch.float64, device=device) for size in sizes]
         self.room = heads
         self.heads = 0
 
@@ -136,7 +138,7 @@ class Squares:
         Numbers below `FAINT` may have lost digits: of what is nearly orthogonal rounding is left, which is about
         ``eps`` of the square.
         """
-        squared = torch.zeros(self.heads, read.heads, dtype=torch.float64)
+        squared = torch.zeros(self.heads, read.heads, dtype=torch.float64, device=self._strips[0].device)
         for mine, other in zip(self._strips, read._strips, strict=True):
             here, there, block = mine[: self.heads], other[: read.heads], mine.shape[1]
             squared += 2.0 * (here.flatten(1) @ there.flatten(1).mT)  # both sides of the diagonal

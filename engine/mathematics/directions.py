@@ -101,6 +101,7 @@ def chance_projections(
     generator = torch.Generator().manual_seed(0)
     vectors = torch.randn(table.shape[1], draws, generator=generator, dtype=torch.float64)
     vectors /= vectors.norm(dim=0)
+    vectors = vectors.to(table.device)
     best = vectors.new_empty(2, draws, 0)
     for rows in table.split(max(1, CHANCE_PIECE // table.shape[1])):
         breathe()

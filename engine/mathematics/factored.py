@@ -125,10 +125,10 @@ def thin(rows: Tensor) -> Thin:
     wide = rows.double()
     batch, r, d = wide.shape
     if d <= r:  # as many directions as there are: any basis of the whole space will do
-        return Thin(torch.eye(d, dtype=wide.dtype).expand(batch, d, d), wide.mT, is_whole=True)
+        return Thin(torch.eye(d, dtype=wide.dtype, device=wide.device).expand(batch, d, d), wide.mT, is_whole=True)
     basis, lower, _ = _cholesky_step(wide)
     basis, second, gram = _cholesky_step(basis)
-    off = (gram - torch.eye(r, dtype=gram.dtype)).abs().sum(-1).amax(-1)
+    off = (gram - torch.eye(r, dtype=gram.dtype, device=gram.device)).abs().sum(-1).amax(-1)
     doubtful = ~(off < FAR_FROM_ORTHONORMAL)
     triangle = (lower @ second).mT
     if bool(doubtful.any()):
@@ -150,7 +150,7 @@ def _cholesky_step(wide: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     gram = wide @ wide.mT
     lower, failed = torch.linalg.cholesky_ex(gram)
-    identity = torch.eye(lower.shape[-1], dtype=lower.dtype)
+    identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
     lower = torch.where((failed == 0)[:, None, None], lower, identity)
     inverse = torch.linalg.solve_triangular(lower, identity.expand_as(lower), upper=False)
     return inverse @ wide, lower, gram

@@ -28,7 +28,7 @@ def cosines(first: Tensor, second: Tensor) -> Tensor:
     d, k = first.shape[-2:]
     least = min(k, second.shape[-1])
     if max(k, second.shape[-1]) >= d or least == 0:  # the whole space holds every subspace
-        return torch.ones(*first.shape[:-2], least, dtype=first.dtype)
+        return torch.ones(*first.shape[:-2], least, dtype=first.dtype, device=first.device)
     values: Tensor = torch.linalg.svdvals(first.mT @ second).clamp(0.0, 1.0)
     return values
 

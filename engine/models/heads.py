@@ -55,6 +55,12 @@ class LayerWeights:
         """How many query heads share one key/value head."""
         return self.query.shape[0] // self.key.shape[0]
 
+    def copied(self) -> LayerWeights:
+        """Copy what is cut out of larger tensors, so that these can be let go of."""
+        parts = {name: getattr(self, name) for name in ("query", "key", "value", "output", "gate")}
+        copies = {name: part.clone() for name, part in parts.items() if part is not None}
+        return replace(self, **copies, circuits=None if self.circuits is None else self.circuits.copied())
+
     def of_head(self, head: int) -> dict[str, Tensor]:
         """Name one head's arrays: ``W_Q`` to ``W_O``, and ``b_Q`` to ``b_O`` where the model has them."""
         shared = head // self.group

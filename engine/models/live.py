@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from engine.models.checkpoint import TensorEntry, Tensors
 from engine.models.example import Example
-from engine.models.handmade import Found, Search, layer_numbers, search
+from engine.models.handmade import Found, Part, Search, layer_numbers, search
 from engine.models.lent import not_learning
 from engine.models.maps import MapReader
 from engine.models.module_reader import ModuleReader
@@ -95,7 +96,10 @@ class ModuleSource:
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
                 parts = {f"{each.path}#{matrix}": part for matrix, part in each.weights.items()}
                 parts |= {f"{each.path}#{matrix}.bias": part for matrix, part in each.biases.items()}
-                decoders |= {name: (TensorEntry(part.shape, part.dtype), part.take) for name, part in parts.items()}
+                decoders |= {
+                    name: (TensorEntry(part.shape, part.dtype), partial(_in_main_memory, part))
+                    for name, part in parts.items()
+                }
                 self._found[Head(stack, number)] = each
                 modules[Head(stack, number)] = _described(each, stack, number)
         real = self.tensors.entries
@@ -139,6 +143,11 @@ class ModuleSource:
     def words(self) -> Words:
         """Give the tokenizer that came with the module, or numbers."""
         return self._words
+
+
+def _in_main_memory(part: Part) -> Tensor:
+    """Take a matrix or bias out of a module that may be on a GPU."""
+    return part.take().cpu()
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:

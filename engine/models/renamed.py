@@ -163,7 +163,7 @@ def _reader(stored: Tensors, model: Any, group: _Group, target: str) -> Callable
 
 
 class ModuleTensors:
-    """The parameters and buffers of a module in memory, by name."""
+    """The parameters and buffers of a module in memory, by name; those on a GPU are copied when they are read."""
 
     def __init__(self, module: nn.Module) -> None:
         self._tensors: Mapping[str, Tensor] = module.state_dict()
@@ -174,8 +174,8 @@ class ModuleTensors:
         }
 
     def read(self, name: str) -> Tensor:
-        """Give one tensor as it is now."""
-        return self._tensors[name].detach()
+        """Give one tensor as it is now, in main memory."""
+        return self._tensors[name].detach().cpu()
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor as it is now."""

@@ -7,6 +7,7 @@ done anyway, and the fastest is kept. All give the same numbers.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -42,8 +43,13 @@ OVERLAPPING = 2
 COPIES = 4
 """How many times a whole matrix is held in float64 while it is decomposed: itself, its square, and LAPACK's copies."""
 
-_NO_MEMORY = "can't allocate memory"
-"""In what PyTorch says when main memory is short; that of a GPU has an error of its own."""
+_NO_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+"""In what PyTorch says when memory is short: main memory, a GPU's for its context, and for handles of its libraries,
+of which only tensors have an error of their own."""
+
+_LOADING = threading.Lock()
+_LOADED: set[str] = set()
+"""Devices whose libraries of linear algebra are there; two threads that call for them at once would both fail."""
 
 TRIES = 2
 """How often each way is tried, the first time with all that a library does once."""
@@ -145,12 +151,14 @@ class Computing:
             try:
                 values = compute(way)
             except RuntimeError as error:
-                if not isinstance(error, torch.OutOfMemoryError) and _NO_MEMORY not in str(error):
+                is_short = _lacks_memory(error)
+                if not (is_short or (way.device != "cpu" and _is_the_solvers(error))):
                     raise
-                self._make_do(way, whole_layer, factors)
-                continue
-            ways.learn(way, time.perf_counter() - start)
-            return values
+            else:
+                ways.learn(way, time.perf_counter() - start)
+                return values
+            # The error is gone by now, and with it the tensors of where it was raised.
+            self._make_do(way, whole_layer, factors, is_short)
 
     def _candidates(self, whole: tuple[str, ...]) -> list[Way]:
         """List the ways that may be the fastest."""
@@ -163,15 +171,19 @@ class Computing:
                 ways.append(beside)
         return ways
 
-    def _make_do(self, way: Way, whole_layer: bool, factors: Factors) -> None:
-        """Do with less of a device's memory: with half as many heads at once, and at last without it."""
+    def _make_do(self, way: Way, whole_layer: bool, factors: Factors, is_short: bool) -> None:
+        """Do with less of a device's memory: with half as many heads at once, and at last without it.
+
+        ``is_short`` says that it is memory that was missing, and not that the device fails at such matrices.
+        """
         if way.device == "cpu":
             raise EngineError("there is too little free memory for this layer's spectra; close other programs")
         torch.cuda.empty_cache()
         heads = min(self._heads_at_once or len(factors[0]), len(factors[0])) // 2
-        if whole_layer or heads < len(factors[0]) // len(factors[1]):
+        if not is_short or whole_layer or heads < len(factors[0]) // len(factors[1]):
             of_what = "of whole layers" if whole_layer else "of heads"
-            self._notify(f"{way.device} has too little free memory; spectra {of_what} are computed on the CPU")
+            why = "has too little free memory" if is_short else "cannot decompose such matrices"
+            self._notify(f"{way.device} {why}; spectra {of_what} are computed on the CPU")
             self._devices[whole_layer] = "cpu"
         else:
             if self._heads_at_once is None:
@@ -185,7 +197,9 @@ class Computing:
         pieces = []
         for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
             numbers = group * own[0].numel() + shared[0].numel()
-            step = max(1, PIECE // numbers) if way.device == "cpu" else (self._heads_at_once or len(own)) // group
+            step = (
+                max(1, PIECE // numbers) if way.device == "cpu" else max(1, (self._heads_at_once or len(own)) // group)
+            )
             for start in range(0, len(shared), step):
                 end = start + step
                 part = own[group * start : group * end], shared[start:end]
@@ -212,6 +226,7 @@ class Computing:
 def _circuit(way: Way, circuit: str, own: Tensor, shared: Tensor) -> dict[str, FloatArray]:
     """Compute a circuit of some heads, and its factors."""
     with _own_stream(way.device):
+        _load_libraries(way.device)
         values = circuit_of_heads(circuit, own.to(way.device), shared.to(way.device), way.solver)
         return {matrix: rows.cpu().numpy() for matrix, rows in values.items()}
 
@@ -223,6 +238,30 @@ def _own_stream(device: str) -> AbstractContextManager[object]:
 
 def _matrix(way: Way, matrix: str, factors: Factors, is_squared: bool) -> FloatArray:
     """Compute one matrix of a whole layer."""
-    query, key, value, output = (factor.to(way.device) for factor in factors)
+    _load_libraries(way.device)
+    query, key, value, output = (  # zeros that stand for what is not wanted would become real ones
+        factor.to(way.device) if name in matrix else factor for name, factor in zip("QKVO", factors, strict=True)
+    )
     values: FloatArray = layer_matrix(matrix, query, key, value, output, way.solver, is_squared).cpu().numpy()[None]
     return values
+
+
+def _load_libraries(device: str) -> None:
+    """Have one thread alone take a first matrix apart on a GPU: torch loads what it takes there only then, once."""
+    if device == "cpu" or device in _LOADED:
+        return
+    with _LOADING:
+        if device not in _LOADED:
+            torch.linalg.eigvalsh(torch.eye(2, dtype=torch.float64, device=device))
+            _LOADED.add(device)
+
+
+def _is_the_solvers(error: RuntimeError) -> bool:
+    """Say whether a GPU's library gave a matrix up, as some do that LAPACK decomposes."""
+    gave_up: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # a documented name
+    return isinstance(error, gave_up) or "cusolver error" in str(error)
+
+
+def _lacks_memory(error: RuntimeError) -> bool:
+    """Say whether something failed for want of memory."""
+    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in _NO_MEMORY)

@@ -13,6 +13,7 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -116,4 +117,5 @@ def _do(future: Future[Any], piece: Callable[[], Any]) -> None:
     try:
         future.set_result(piece())
     except BaseException as error:  # raised where the results are collected
+        traceback.clear_frames(error.__traceback__)  # else it would keep the tensors for which there was no room
         future.set_exception(error)

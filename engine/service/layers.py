@@ -2,23 +2,24 @@
 
 Heads are computed a few at a time and a large layer's matrices as a whole one at a time; what has been computed is kept
 when the rest is given up. One layer's stored tensors are held at a time; when other work has looked at another layer
-meanwhile, they are opened again, which costs nothing where they are memory-mapped.
+meanwhile, they are opened again, which costs nothing where they are memory-mapped. What is cut out of a large layer's
+files is copied, and they are let go of before it is computed with: else every layer that has been left for a more
+urgent one would stay mapped until it is gone on with.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.models.memory import free_memory
+from engine.models.checkpoint import Checkpoint
 from engine.models.source import Source
 from engine.service.loading import collector_at_rest
-from engine.values.errors import EngineError
+from engine.service.whole_layers import check_room
 from engine.values.heads import MATRICES, Head
-from engine.values.memory import size
 from engine.values.model import BATCH, LayerOutline
 from engine.values.spectra import FloatArray
 
@@ -32,9 +33,6 @@ Factors = tuple["Tensor", "Tensor", "Tensor", "Tensor"]
 Values = dict[str, FloatArray]
 SingularValues = Callable[[Factors, tuple[str, ...], bool, Breathe], Values]
 
-MATRIX_COPIES = 5
-"""How many float64 matrices of the same size there are at once while the singular values of one are computed."""
-
 
 class Layers:
     """Singular values of a model's layers, and of chance beside them.
@@ -43,11 +41,18 @@ class Layers:
     ----------
     source : of the weights.
     singular_values : computes those of factors (query, key, value, output): which matrices, whether of the whole layer.
+    notify : told in a sentence what the first layer as a whole takes, before it is begun, where that is much.
+    is_browsing : whether such layers are refused instead.
     """
 
-    def __init__(self, source: Source, singular_values: SingularValues) -> None:
+    def __init__(
+        self, source: Source, singular_values: SingularValues, notify: Callable[[str], None], is_browsing: bool
+    ) -> None:
         self._source = source
         self._singular_values = singular_values
+        self._notify = notify
+        self._is_browsing = is_browsing
+        self._has_told = False
         self._held: tuple[Head, StoredLayer] | None = None
         self._heads: dict[Head, Values] = {}
         self._matrices: dict[tuple[str, Head, str], Values] = {}
@@ -63,7 +68,8 @@ class Layers:
     def head(self, head: Head, breathe: Breathe) -> Values:
         """Compute one head's singular values, (1, rank) by matrix; nothing else of its layer is converted."""
         if head not in self._heads:
-            self._compute_heads(head.whole_layer, range(head.head, head.head + 1), breathe)
+            layer = self._source.anatomy.outline.layer(head)
+            self._compute_heads(layer, range(head.head, head.head + 1), breathe)
         return self._heads[head]
 
     def heads(self, layer: LayerOutline, breathe: Breathe) -> Values:
@@ -72,16 +78,16 @@ class Layers:
         for batch in layer.batches():
             breathe()  # more urgent work may be the same
             if key not in self._complete and any(names[number] not in self._heads for number in batch):
-                self._compute_heads(layer.name, batch, breathe)
+                self._compute_heads(layer, batch, breathe)
         found = [self._heads.pop(name, {}) for name in names]
         self._held = None
         if key not in self._complete:
             self._complete[key] = {matrix: np.concatenate([each[matrix] for each in found]) for matrix in MATRICES}
         return self._complete[key]
 
-    def _compute_heads(self, layer: Head, batch: range, breathe: Breathe) -> None:
+    def _compute_heads(self, layer: LayerOutline, batch: range, breathe: Breathe) -> None:
         """Compute a few heads one after the other, and keep them until the layer is complete."""
-        values = self._of_weights(self._stored(layer).cut(batch), MATRICES, False, breathe)
+        values = self._of_weights(self._cut(layer, batch), MATRICES, False, breathe)
         for row, number in enumerate(batch):
             name = Head(layer.stack, layer.layer, number)
             self._heads[name] = {matrix: rows[row : row + 1] for matrix, rows in values.items()}
@@ -103,21 +109,24 @@ class Layers:
         (draws, rank) of single heads by matrix, or (1, rank) of the whole layer.
         """
         if whole_layer:
+            from engine.service.gaussian import gaussian_layer
 
             def compute(matrices: tuple[str, ...]) -> Values:
-                factors = _gaussian_layer(layer, set("".join(matrices)))
+                factors = gaussian_layer(layer, matrices)
                 return self._singular_values(factors, matrices, True, breathe)
 
             return self._in_steps(layer, "chance", compute)
         import torch
 
+        from engine.service.gaussian import factor_shapes, gaussian_heads
+
         generator = torch.Generator().manual_seed(0)
-        shapes = _shapes(layer, 1, 1).values()
+        shapes = factor_shapes(layer, 1, 1).values()
         at_once = max(1, BATCH // sum(math.prod(shape) for shape in shapes))
         found = []
         for first in range(0, draws, at_once):
             breathe()
-            factors = _gaussian_heads(layer, min(at_once, draws - first), generator)
+            factors = gaussian_heads(layer, min(at_once, draws - first), generator)
             found.append(self._singular_values(factors, MATRICES, False, breathe))
         return {matrix: np.concatenate([values[matrix] for values in found]) for matrix in MATRICES}
 
@@ -128,12 +137,18 @@ class Layers:
         key = (kind, layer.name)
         for matrix in MATRICES:
             if key not in self._complete and (*key, matrix) not in self._matrices:
-                _check_room(layer)
+                self._tell(check_room(layer, self._is_browsing))
                 self._matrices[*key, matrix] = compute((matrix,))
         found = [self._matrices.pop((*key, matrix), {}) for matrix in MATRICES]
         if key not in self._complete:
             self._complete[key] = {matrix: rows for values in found for matrix, rows in values.items()}
         return self._complete[key]
+
+    def _tell(self, notice: str) -> None:
+        """Say once what a layer as a whole takes; others of the model take the same."""
+        if notice and not self._has_told:
+            self._has_told = True
+            self._notify(notice)
 
     def _of_weights(
         self, weights: LayerWeights, matrices: tuple[str, ...], whole_layer: bool, breathe: Breathe
@@ -150,6 +165,12 @@ class Layers:
             factors = own.query, own.key, own.value, own.output
             values |= self._singular_values(factors, circuits, whole_layer, breathe)
         return values
+
+    def _cut(self, layer: LayerOutline, batch: range) -> LayerWeights:
+        """Cut a few heads out of a layer, and hold its tensors for the next unless opening them again costs nothing."""
+        if layer.is_large and isinstance(self._source.tensors, Checkpoint):
+            return self._open(layer.name).cut(batch).copied()
+        return self._stored(layer.name).cut(batch)
 
     def _stored(self, layer: Head) -> StoredLayer:
         """Hold one layer's tensors, and let go of another's."""
@@ -179,59 +200,3 @@ def _zeros(factors: Factors, matrices: tuple[str, ...], whole_layer: bool) -> Va
         "OV": min(shared * value.shape[1], value.shape[2], output.shape[1]),
     }
     return {matrix: np.zeros((1 if whole_layer else len(query), ranks[matrix])) for matrix in matrices}
-
-
-def _check_room(layer: LayerOutline) -> None:
-    """Refuse a layer's matrices as a whole where the largest would not fit into memory.
-
-    Raises
-    ------
-    EngineError : when it does not fit.
-    """
-    rows, columns = max((layer.shape(matrix, True) for matrix in "QKVO"), key=lambda shape: shape[0] * shape[1])
-    needed, free = MATRIX_COPIES * 8 * rows * columns, free_memory()
-    if free is not None and needed > free:
-        raise EngineError(
-            f"{layer.name} as a whole has matrices of {rows}×{columns}, which need {size(needed)} of memory, "
-            f"and {size(free)} are free; its heads have their spectra one by one"
-        )
-
-
-def _gaussian(shape: tuple[int, int, int], generator: object, by_head: bool) -> Tensor:
-    """Draw a factor, of Frobenius norm one for each head or for all together."""
-    import torch
-
-    assert isinstance(generator, torch.Generator)
-    drawn: Tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
-    norm: Tensor = drawn.flatten(1).norm(dim=1)[:, None, None] if by_head else drawn.norm()
-    return drawn.div_(norm)
-
-
-def _shapes(layer: LayerOutline, heads: int, shared: int) -> dict[str, tuple[int, int, int]]:
-    """Give the shapes of factors of so many heads."""
-    return {
-        "Q": (heads, layer.head_dim, layer.d_model),
-        "K": (shared, layer.head_dim, layer.d_source),
-        "V": (shared, layer.value_head_dim, layer.d_values),
-        "O": (heads, layer.d_output, layer.value_head_dim),
-    }
-
-
-def _gaussian_heads(layer: LayerOutline, heads: int, generator: object) -> Factors:
-    """Draw the factors of single heads, each with keys and values of its own."""
-    shapes = _shapes(layer, heads, heads)
-    query, key, value, output = (_gaussian(shapes[matrix], generator, True) for matrix in "QKVO")
-    return query, key, value, output
-
-
-def _gaussian_layer(layer: LayerOutline, matrices: Collection[str]) -> Factors:
-    """Draw a whole layer's factors, each the same whichever others are wanted; zeros stand for those that are not."""
-    import torch
-
-    generator = torch.Generator().manual_seed(0)
-    factors = []
-    for matrix, shape in _shapes(layer, layer.heads, layer.key_value_heads).items():
-        drawn = _gaussian(shape, generator, False)
-        factors.append(drawn if matrix in matrices else torch.zeros(()).expand(shape))
-    query, key, value, output = factors
-    return query, key, value, output

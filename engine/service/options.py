@@ -26,6 +26,8 @@ class EngineOptions:
     other : a second model to be seen beside the one that is opened; None where there is none, unless
         ``other_revision`` names another revision of the same.
     other_revision : branch, tag or commit of the second model.
+    is_browsing : whether heads and layers are walked past, so that what takes much memory is left to a command that
+        asks for it.
     keep_recent : whether models that are opened are remembered, and those of earlier runs listed.
     layout : a file that describes the heads of a bare state dict; None where the model describes itself.
     """
@@ -40,6 +42,7 @@ class EngineOptions:
     other: str | None = None
     other_revision: str | None = None
     keep_recent: bool = True
+    is_browsing: bool = False
 
     def for_another_model(self) -> EngineOptions:
         """Leave out what is meant of the one model that these were given for."""

@@ -63,7 +63,7 @@ class Session:
         self._whole_model = WholeModel(source, options)
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
-        self._layers = Layers(source, self.singular_values)
+        self._layers = Layers(source, self.singular_values, self._tell, options.is_browsing)
         self._turned: TurnedSpectra | None = None
         self.sentences = Sentences(source, self._whole_model)
         self._kept = KeptSpectra(source.identity if options.use_cache else None)
@@ -77,6 +77,10 @@ class Session:
         EngineError : when it cannot be found, read, or taken apart into heads.
         """
         return cls(find_source(name, options, report), options)
+
+    def _tell(self, notice: str) -> None:
+        """Pass a sentence on to whoever listens by then."""
+        self.notify(notice)
 
     @property
     def outline(self) -> ModelOutline:

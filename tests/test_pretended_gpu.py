@@ -1,0 +1,229 @@
+"""What runs on a GPU, on one that is only pretended: the numbers are the CPU's, and no operation mixes devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from engine.mathematics import changes, circuit_measures, composition, directions, factored, small_end, spectra
+from engine.mathematics import circuits as traces
+from engine.mathematics.rotary import Rotation, turned
+from engine.models.handmade import Part
+from engine.models.live import _in_main_memory
+from engine.models.renamed import ModuleTensors
+from engine.service import computing
+from engine.service.computing import Computing, Factors, Way
+from engine.values.heads import MATRICES
+from tests.pretended_gpu import DEVICE, PretendedGpu
+
+D = 24
+
+
+def drawn(*shape: int) -> Tensor:
+    """Draw a tensor, the same for each shape."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def singular(matrix: Tensor) -> Tensor:
+    """Let the last two rows of each matrix be the same, so that squaring does not resolve it."""
+    made = matrix.clone()
+    made[..., -1, :] = made[..., -2, :]
+    return made
+
+
+THIN = (drawn(4, 6, D), drawn(2, 6, D), drawn(2, 5, D), drawn(4, D, 5))
+"""A layer whose heads are narrow, and share keys."""
+DEPENDENT = (singular(THIN[0]), singular(THIN[1]), singular(THIN[2]), THIN[3])
+WIDE = (drawn(2, D, 10), drawn(2, D, 10), drawn(2, D, 10), drawn(2, 10, D))
+"""One whose heads have more rows than the model is wide, so that products are of full rank."""
+LAYERS = {"thin": THIN, "dependent": DEPENDENT, "wide": WIDE, "bfloat16": tuple(each.bfloat16() for each in THIN)}
+
+
+def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None) -> list[Tensor]:
+    """Compute a whole layer's six matrices, with products squared and not."""
+    factors = query, key, value, output
+    return [spectra.layer_matrix(each, *factors, solver, squared) for each in MATRICES for squared in (False, True)]
+
+
+def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Compute compositions from factors, and from squares."""
+    written, read = composition.writing(value, output), composition.reading(query, key, value, output)
+    squares = []
+    for rows in (written, read["Q"]):
+        squares.append(composition.Squares(len(rows), rows.shape[-1], rows.device))
+        squares[-1].add(rows)
+    return [composition.composition(written, each) for each in read.values()] + [squares[0].composition(squares[1])]
+
+
+def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:
+    """Measure circuits of heads and of the layer."""
+    tolerance = {"QK": 1e-6, "OV": 1e-6}
+    rows = []
+    for made, count, of_heads in (
+        (circuit_measures.of_heads((query, key, value, output)), len(query), True),
+        (circuit_measures.of_layer((query, key, value, output)), 1, False),
+    ):
+        frame = circuit_measures.Frame(frozenset(tolerance), tolerance, of_heads, eigenvalues=True)
+        ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
+        rows += circuit_measures.measure(made, ranks, frame)
+    return [value for row in rows for value in row.values()]
+
+
+def directions_of(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Decompose a circuit into directions, and project embeddings on them."""
+    product = factored.product(factored.thin(value.repeat_interleave(len(output) // len(value), 0)),
+                               factored.thin(output.mT))  # fmt: skip
+    left, sigma, right = product.singular_triples()
+    left, right = directions.with_signs(left, right)
+    gain = query[0, 0]
+    table = key.flatten(0, 1)
+    chance = directions.chance_projections(table, 3, lambda: None, gain, draws=4)
+    return [sigma, directions.projections(table, left[0], gain).abs(), chance]
+
+
+def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Compare a layer with another."""
+    other = query + 0.1 * query.flip(0)
+    return [
+        changes.distance(query, other),
+        changes.unrelated(torch.linalg.matrix_norm(query), torch.linalg.matrix_norm(other)),
+        changes.circuit_distance((query[:2], key), (other[:2], key)),
+        changes.principal_angles(factored.thin(query).basis, factored.thin(other).basis),
+        traces.traces(factored.product(factored.thin(query[:2]), factored.thin(key))).symmetry(),
+    ]
+
+
+def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
+    """Turn keys, with frequencies that are where they are."""
+    return turned(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
+
+
+def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
+    """Find the smallest singular values of a square, and what belongs to them."""
+    square = query.flatten(0, 1)
+    found = small_end.smallest_singular_spaces(square, 2)
+    assert found is not None
+    return [small_end.smallest_singular_values(square, 2), *(each @ each.mT for each in found)]
+
+
+WORK: dict[str, tuple[str, Callable[..., Any]]] = {
+    **{f"heads, {name}": (name, spectra.head_singular_values) for name in LAYERS},
+    **{f"whole layer, {name}": (name, whole) for name in LAYERS},
+    "heads, solved on the CPU": ("dependent", partial(spectra.head_singular_values, solver="cpu")),
+    "whole layer, solved on the CPU": ("wide", partial(whole, solver="cpu")),
+    "compositions": ("thin", compositions),
+    "measures": ("thin", measures),
+    "measures of dependent rows": ("dependent", measures),
+    "measures of wide heads": ("wide", measures),
+    "directions": ("thin", directions_of),
+    "changes": ("thin", changed),
+    "rotations": ("thin", rotated),
+    "smallest values": ("thin", smallest),
+}
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_mathematics_stays_on_the_device_it_is_given(work: str) -> None:
+    layer, compute = WORK[work]
+    factors = LAYERS[layer]
+    expected = compute(*factors)
+    with PretendedGpu() as gpu:
+        found = compute(*(factor.to(DEVICE) for factor in factors))
+        found = tree_map(lambda each: each.cpu() if isinstance(each, Tensor) else each, found)
+    assert gpu.operations > 5
+    for mine, theirs in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda given: given - torch.eye(D, dtype=given.dtype),
+        lambda given: torch.cat([given, torch.zeros(1, D, dtype=given.dtype)]),
+        lambda given: given.index_select(0, torch.tensor([1])),
+        lambda given: torch.zeros(D, D)[given > 0],
+        lambda given: given.new_empty(2).normal_(generator=torch.Generator()),
+        lambda given: given.numpy(),
+    ],
+)
+def test_what_a_gpu_would_refuse_is_refused(mixed: Callable[[Tensor], object]) -> None:
+    with PretendedGpu():
+        given = drawn(D, D).to(DEVICE)
+        with pytest.raises((RuntimeError, AssertionError)):
+            mixed(given)
+        assert float((given + torch.tensor(1.0)).sum()), "a single number in main memory may stand beside"
+        assert given[torch.tensor([0, 2])].shape == (2, D), "and places in main memory be those of a tensor"
+
+
+def test_a_mix_that_is_planted_in_the_mathematics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    eye = torch.eye
+    monkeypatch.setattr(torch, "eye", lambda size, dtype=None, **_: eye(size, dtype=dtype))
+    with pytest.raises(RuntimeError, match="same device"):
+        test_mathematics_stays_on_the_device_it_is_given("measures")
+
+
+@pytest.fixture
+def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Computing:
+    """Let a computer find the device, on whatever thread it works."""
+    computer = Computing("cpu", pytest.fail)
+    monkeypatch.setattr(computer, "_devices", {False: DEVICE, True: DEVICE})
+    monkeypatch.setattr(computing, "_LOADED", set())
+    for name in ("_circuit", "_matrix"):
+        work = getattr(computing, name)
+
+        def inside(way: Way, *arguments: Any, work: Callable[..., Any] = work) -> Any:
+            with nullcontext() if way.device == "cpu" else PretendedGpu():
+                return work(way, *arguments)
+
+        monkeypatch.setattr(computing, name, inside)
+    return computer
+
+
+@pytest.mark.parametrize("layer", ["thin", "wide"])
+def test_every_way_over_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Computing, layer: str) -> None:
+    factors: Factors = LAYERS[layer]  # type: ignore[assignment]
+    cpu = Computing("cpu", lambda notice: None)
+    expected = cpu.heads(factors, lambda: None), cpu.layer(factors, MATRICES, lambda: None)
+    for _ in range(3 * computing.TRIES):
+        found = (
+            on_pretended_gpu.heads(factors, lambda: None),
+            on_pretended_gpu.layer(factors, MATRICES, lambda: None),
+        )
+        for mine, theirs in zip(found, expected, strict=True):
+            for matrix in MATRICES:
+                np.testing.assert_allclose(mine[matrix], theirs[matrix], rtol=1e-9)
+
+
+def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
+    on_pretended_gpu: Computing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[str]] = []
+    compute = spectra.layer_matrix
+
+    def noting(matrix: str, *factors: Any) -> Tensor:
+        seen.append([matrix, "".join(name for name, each in zip("QKVO", factors[:4], strict=True)
+                                     if each.device.type == DEVICE)])  # fmt: skip
+        return compute(matrix, *factors)
+
+    monkeypatch.setattr(computing, "layer_matrix", noting)
+    on_pretended_gpu.layer(THIN, MATRICES, lambda: None)
+    assert sorted(seen) == [[matrix, "".join(sorted(matrix, key="QKVO".index))] for matrix in sorted(MATRICES)]
+
+
+def test_a_modules_weights_are_read_into_main_memory() -> None:
+    with PretendedGpu():
+        there = drawn(3, 2).to(DEVICE)
+        module: Any = SimpleNamespace(state_dict=lambda: {"weight": there})
+        stored = ModuleTensors(module)
+        taken = _in_main_memory(Part((3, 2), "float64", lambda: there))
+        for found in (stored.read("weight"), *stored.parts("weight"), taken):
+            np.testing.assert_array_equal(found.reshape(3, 2).numpy(), drawn(3, 2).numpy())
