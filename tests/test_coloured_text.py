@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.cells import cell_len
+from rich.color import Color
 from textual.pilot import Pilot
 
 from engine.values.lines import MapLines
@@ -17,10 +18,13 @@ from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.opening import open_reader
 from tests.test_attention import eager_maps, no_hurry
 from tui.app import Explorer
+from tui.drawing.cells import background_styles
 from tui.drawing.flow import flow
 from tui.drawing.levels import levels_of
+from tui.drawing.signed import signed_styles
 from tui.panes.text import TextPane
 from tui.widgets.small_maps import SmallMaps
+from tui.widgets.token_text import _legible
 
 TEXT = "the cat sat on the mat"
 LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -257,3 +261,21 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
         await press(pilot, "t", "P", "C", "C", "G", "end")
         assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
+
+
+@pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224)])
+@pytest.mark.parametrize("colours", ["truecolor", "256"])
+def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple[int, int, int], colours: str) -> None:
+    def luminance(colour: Color | None) -> float:  # WCAG 2.1
+        assert colour is not None
+        shares = [each / 255 for each in colour.get_truecolor()]
+        red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    usual = Color.from_rgb(224, 224, 224) if ground[0] < 128 else Color.from_rgb(30, 30, 30)
+    for styles in (background_styles(ground, colours, "magma")[1:], signed_styles(ground, colours)):
+        legible = _legible(tuple(styles), usual)
+        for style in legible:
+            dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
+            assert (light + 0.05) / (dark + 0.05) > 4.5
+        assert sum(style.color == usual for style in legible) >= 5, "the levels of small weights, which most are of"

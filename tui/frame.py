@@ -30,12 +30,13 @@ from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
 from tui.placing import Placing
 from tui.themes import ANSI, OWN, usual_theme
+from tui.whole_frames import WholeFrames
 
 WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
 """How keys are written in ASCII that have a sign of their own."""
 
 
-class MainScreen(Screen[object]):
+class MainScreen(WholeFrames[object]):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
 
     focused = Reactive[Widget | None](None, repaint=False)

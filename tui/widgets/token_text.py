@@ -22,6 +22,9 @@ from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
 from tui.widgets.scrolled import Scrolled
 
+LEGIBLE = 47
+"""How far apart in lightness, of 100, letters and what is behind them are; a contrast of 4.5 (WCAG 2.1, 1.4.3)."""
+
 
 class TokenText(Scrolled, can_focus=True):
     """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
@@ -171,13 +174,13 @@ class TokenText(Scrolled, can_focus=True):
         for piece in line:
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
-            style = _legible(self._styles)[level] if coloured else token_style
+            style = _legible(self._styles, token_style.color)[level] if coloured else token_style
             if piece.token in self._special:
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
             if piece.ends and is_here and coloured:
-                yield bar, style  # the token itself has the cursor's colour
+                yield bar, plain + Style(bgcolor=style.bgcolor)  # the token itself has the cursor's colour
             elif piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
                 yield glyphs + bar, plain if not glyphs.strip() else token_style
@@ -230,12 +233,24 @@ def _gap(ink: Ink) -> int:
 
 
 @lru_cache(maxsize=32)
-def _legible(styles: tuple[Style, ...]) -> tuple[Style, ...]:
-    """Put black or white, whichever can be read, before the colour of each level."""
+def _legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...]:
+    """Put letters that can be read before the colour of each level.
+
+    They are of the usual colour where that stands out, as each other colour costs the terminal as many bytes as a word
+    or two; else they are black or white.
+    """
     black, white = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
+    about = None if usual is None or usual.triplet is None else _lightness(usual)
 
     def ink_on(style: Style) -> Color:
-        rgb = style.bgcolor.get_truecolor() if style.bgcolor is not None else (0, 0, 0)
-        return black if float(lightness(np.array(rgb))) > 55 else white
+        behind = _lightness(style.bgcolor or black)
+        if usual is not None and about is not None and abs(about - behind) >= LEGIBLE:
+            return usual
+        return black if behind > 49 else white
 
     return tuple(style + Style(color=ink_on(style)) for style in styles)
+
+
+def _lightness(colour: Color) -> float:
+    """Give the lightness of a colour, from 0 to 100."""
+    return float(lightness(np.array(colour.get_truecolor())))
