@@ -17,7 +17,7 @@ from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.view import Query
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui, exported, refusal
 
 TABLES = ("ranks", "spectrum", "circuits", "composition", "directions", "changes")
@@ -148,6 +148,9 @@ async def test_the_explorer_shows_the_others_and_says_what_is_left_out(sound: Pa
         await pilot.press("4")
         await settle(pilot)
         assert "circuits all layers without L1 (NaN or infinite)" in screen_text(app)
+        await pilot.press("2", "t", *"gL1H0", "enter")
+        await settle(pilot)
+        assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6], "there will be none"
 
 
 def test_json_lines_hold_the_same_rows(sound: Path, tmp_path: Path) -> None:

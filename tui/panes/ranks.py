@@ -112,7 +112,9 @@ class RanksPane(FilteredPane):
         self.narrow()
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
-        numbers = "".join(f"{rough(chance[matrix]) if matrix in chance else '…':>{VALUE_WIDTH}}" for matrix in MATRICES)
+        missing = NONE if selected in troubles else "…"
+        said = [rough(chance[matrix]) if matrix in chance else missing for matrix in MATRICES]
+        numbers = "".join(f"{each:>{VALUE_WIDTH}}" for each in said)
         self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
         self.read_out()
 
