@@ -39,7 +39,7 @@ def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> Non
         "        transformers.LlamaModel\n"
         "thread = threading.Thread(target=load)\n"
         "thread.start()\n"
-        "print(len(rotation_of(outline, outline.layers[0], source.settings()).frequencies))\n"
+        "print(len(rotation_of(outline, outline.layers[0], source.settings(), source.tensors).frequencies))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "16\n", done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import open_folder
-from tests.tiny_configurations import need_type
+from tests.tiny_configurations import need_type, tiny_configuration
+from tests.tiny_models import build, save
 from tests.turning import check, compare, longer_configuration
 
 PLAIN = [
@@ -64,9 +66,11 @@ FURTHER = [
     "gemma4_text",
     "gpt_oss",
     "gptj",
+    "hunyuan_v1_dense",
     "granite_swa",
     "llama4_text",
     "minicpm3",
+    "mistral_large4_text",
     "modernbert",
     "moonshine_streaming",
     "olmo2",
@@ -77,8 +81,8 @@ FURTHER = [
     "t5gemma",
 ]
 """Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
-latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, and one that
-turns nothing."""
+latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, one that
+turns nothing, norms after the turn, and frequencies that are learned."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)
@@ -102,7 +106,7 @@ def test_scores_at_every_distance_are_those_that_the_model_computes(tiny_model: 
     scale = ARCHITECTURES[model_type].scale
     for layer, seen in zip(anatomy.outline.layers, attentions, strict=True):
         weights = read_layer(tensors, anatomy.modules[layer.name])
-        rotation = rotation_of(anatomy.outline, layer, source.settings())
+        rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
         query, key = projected(weights, read[layer.module][0].double())
         factor = getattr(model.config, scale) if isinstance(scale, str) else scale or layer.head_dim**-0.5
         near = turned(key, rotation, 0).repeat_interleave(weights.group, 0)
@@ -166,9 +170,32 @@ def test_a_configuration_says_whether_neighbours_are_put_apart() -> None:
 def test_types_whose_positions_are_no_rotations_of_what_weights_make_are_refused(
     tiny_model: TinyModel, model_type: str
 ) -> None:
-    source, _, anatomy = open_folder(tiny_model(model_type))
+    source, tensors, anatomy = open_folder(tiny_model(model_type))
     with pytest.raises(EngineError, match="no QK at a distance"):
-        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+
+
+def saved(model_type: str, folder: Path) -> Path:
+    """Save a tiny model of a type whose own sizes are large."""
+    need_type(model_type)
+    return save(build(tiny_configuration(model_type)), folder)
+
+
+@pytest.mark.parametrize("model_type", ["blt", "deepseek_v4"])
+def test_types_whose_circuits_depend_on_more_than_the_distance_are_refused_with_the_reason(
+    tmp_path: Path, model_type: str
+) -> None:
+    source, tensors, anatomy = open_folder(saved(model_type, tmp_path))
+    with pytest.raises(EngineError, match=f"type '{model_type}' (turns values|attends from patch)"):
+        rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
+
+
+def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: Path) -> None:
+    """MusicFlamingo turns moments of sound too, with a head_dim of its own."""
+    source, tensors, anatomy = open_folder(saved("musicflamingo", tmp_path))
+    layer = anatomy.outline.layers[0]
+    assert source.settings()["head_dim"] != layer.head_dim
+    assert 2 * len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies) == layer.head_dim
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
@@ -178,10 +205,10 @@ def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter
     factors = {"short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4, "original_max_position_embeddings": 16}
     rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, **(factors if kind == "longrope" else {})}
     folder = tiny_model("llama", rope_parameters=rope)
-    source, _, anatomy = open_folder(folder)
+    source, tensors, anatomy = open_folder(folder)
     longest = 16 if kind == "longrope" else 64
     assert any(f"than {longest} tokens" in note for note in anatomy.outline.notes)
-    rotation = rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings())
+    rotation = rotation_of(anatomy.outline, anatomy.outline.layers[0], source.settings(), tensors)
     model: Any = transformers.AutoModel.from_pretrained(folder)
     for tokens in (1, longest, longest + 1):
         cos, _ = model.rotary_emb(torch.zeros(1, tokens, 32), torch.arange(tokens)[None])
@@ -193,7 +220,7 @@ def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter
 
 
 def test_scaling_of_another_kind_is_refused(tiny_model: TinyModel) -> None:
-    source, _, anatomy = open_folder(tiny_model("llama"))
+    source, tensors, anatomy = open_folder(tiny_model("llama"))
     settings = {**source.settings(), "rope_parameters": {"rope_type": "spiral", "rope_theta": 10000.0}}
     with pytest.raises(EngineError, match="'spiral'"):
-        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), settings)
+        rotation_of(anatomy.outline, anatomy.outline.layer(Head("decoder", 0)), settings, tensors)

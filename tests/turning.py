@@ -18,7 +18,7 @@ from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.held import arguments
 from engine.models.loaded_modules import attention_in
-from engine.models.rotary_types import KNOWN
+from engine.models.rotary_types import KNOWN, LEARNED
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head
@@ -66,6 +66,36 @@ WHOLE = {
 """Types that are a part of a model and run in it alone, and the model's."""
 
 
+NORMED_AFTER = ("query_layernorm", "key_layernorm", "q_layer_norm", "k_layer_norm")
+"""Norms of queries and keys that come after the turn, where they do: with gains of one they only change a length."""
+
+SCALED = frozenset({"beam", "mistral_large4_text"})
+"""Types that multiply a query by a number for its position, in all scores alike: what remains is its direction."""
+
+
+WITHOUT_IDS = frozenset({"qwen3_omni_moe_talker_code_predictor", "qwen3_omni_moe_talker_text"})
+"""Types that read vectors alone."""
+
+
+def inputs_of(model: Any, token: int) -> dict[str, Any]:
+    """Make what a model reads a sentence with, all of whose tokens are one."""
+    config = model.config
+    numbers = torch.Generator().manual_seed(token)
+    if config.model_type == "kyutai_speech_to_text":
+        return {"input_ids": torch.full((1, TOKENS, config.num_codebooks + 1), token % config.codebook_vocab_size)}
+    if config.model_type in WITHOUT_IDS:
+        one = torch.randn(1, 1, config.hidden_size, generator=numbers)
+        return {"inputs_embeds": one.expand(1, TOKENS, -1).contiguous()}
+    inputs = arguments(model, torch.full((1, TOKENS), token))
+    if samples := SAMPLES.get(config.model_type):
+        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
+        inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
+    if config.model_type == "idefics":
+        seen = torch.randn(1, 1, TOKENS, config.vision_config.embed_dim, generator=numbers)
+        inputs |= {"image_encoder_embeddings": seen, "image_attention_mask": torch.ones(1, TOKENS, 1)}
+    return inputs
+
+
 def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int) -> dict[Head, tuple[Noted, Tensor]]:
     """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
 
@@ -101,10 +131,7 @@ def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: i
             module.register_forward_pre_hook(enter, with_kwargs=True),
             module.register_forward_hook(leave, with_kwargs=True),
         ]
-    inputs = arguments(model, torch.full((1, TOKENS), token))
-    if samples := SAMPLES.get(model.config.model_type):
-        inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
-        inputs["attention_mask"] = inputs["attention_mask"][:, :samples]
+    inputs = inputs_of(model, token)
     with torch.no_grad():
         model(**{name: value for name, value in inputs.items() if "position" not in name})
     for hook in hooks:
@@ -121,12 +148,18 @@ def compare(config: Any) -> str:
     """Compare the queries and keys of a model of a configuration with `rotation_of`."""
     torch.manual_seed(0)
     model = tiny_models.build(config)
+    for name, module in model.named_modules():
+        if name.endswith(NORMED_AFTER):
+            nn.init.ones_(module.weight)
+    for name, learned in model.named_buffers():
+        if name.endswith(tuple(LEARNED.values())):
+            nn.init.normal_(learned, std=0.3)
     with tempfile.TemporaryDirectory() as folder:
         tiny_models.save(model, Path(folder))
         source, tensors, anatomy = open_folder(Path(folder))
         outline = anatomy.outline
         weights = {name: read_layer(tensors, module) for name, module in anatomy.modules.items()}
-        rotations = {layer.name: rotation_of(outline, layer, source.settings()) for layer in outline.layers}
+        rotations = {layer.name: rotation_of(outline, layer, source.settings(), tensors) for layer in outline.layers}
     modules = attention_in(model, anatomy)
     asked = {layer.name: (modules[layer.name], layer.heads, layer.d_source) for layer in outline.layers}
     seen = [observe(model, asked, token) for token in SAID]
@@ -140,6 +173,9 @@ def compare(config: Any) -> str:
         for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
             for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
                 expected = turned(rows[:, 0, :, None], rotations[name], -place)[..., 0]
+                if side == "queries" and config.model_type in SCALED:
+                    along = (rows[:, place] * expected).sum(-1) / expected.square().sum(-1)
+                    expected = along[:, None] * expected
                 off = float((rows[:, place] - expected).abs().max() / rows.abs().max())
                 if off > 1e-4:
                     return f"{name}: {side} at position {place} are turned otherwise, by {off:.2g}"

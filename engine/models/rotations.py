@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.rotary import Rotation
+from engine.models.checkpoint import Tensors
 from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
 from engine.models.rotary_types import (
@@ -19,7 +20,9 @@ from engine.models.rotary_types import (
     FIXED,
     KNOWN,
     LATENT,
+    LEARNED,
     NEIGHBOURS,
+    REFUSED,
     REORDERING,
     SLIDING_ALONE,
     UNNAMED,
@@ -33,10 +36,16 @@ UNTURNED = Rotation(torch.empty(0), False)
 """That of a layer whose scores do not depend on positions."""
 
 
-def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Rotation:
+def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any], tensors: Tensors) -> Rotation:
     """Find how a layer's keys are turned; where its type turns none in it, by no frequency.
 
-    Norms that a type puts on queries and keys before it turns them are left out, as they are of QK.
+    Norms that a type puts on queries and keys, before or after it turns them, are left out, as they are of QK; so is
+    what it multiplies a query by for its position, which all the scores of that query share.
+
+    Parameters
+    ----------
+    settings : the model's, or its text model's.
+    tensors : of the checkpoint, in which some types keep what they have learned about their frequencies.
 
     Raises
     ------
@@ -45,6 +54,8 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     config = _configuration(outline, layer, settings)
     model_type = str(config.model_type)
     setting, value = CHOSEN.get(model_type, ("", ""))
+    if model_type in REFUSED:
+        raise EngineError(f"type '{outline.model_type}' {REFUSED[model_type]}; there is no QK at a distance")
     if model_type not in KNOWN or getattr(config, setting, "") != value:
         raise EngineError(
             f"type '{outline.model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
@@ -52,6 +63,9 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     if not _is_turned(config, layer):
         return UNTURNED
     frequencies, longest = _frequencies(outline, config, layer)
+    if learned := LEARNED.get(model_type):
+        (name,) = (each for each in tensors.entries if each.endswith(learned))
+        frequencies = frequencies.double() * tensors.read(name).double().exp()
     if 2 * len(frequencies) > layer.head_dim:
         raise EngineError(f"{outline.name} turns {2 * len(frequencies)} dimensions of heads of {layer.head_dim}")
     start = layer.head_dim - 2 * len(frequencies) if model_type in LATENT else 0
@@ -71,6 +85,9 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
     """
     silence()
     own = {name: value for name, value in settings.items() if name not in ("text_config", "text_encoder")}
+    inner = settings.get("text_config")
+    if isinstance(inner, Mapping) and inner.get("model_type") == own["model_type"]:
+        own = dict(inner)  # what the larger model is told by the same name may be of another part
     try:
         with IMPORTING:
             import transformers
@@ -92,6 +109,9 @@ def _is_turned(config: Any, layer: LayerOutline) -> bool:
         return False
     if config.model_type in SLIDING_ALONE:
         return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"
+    kinds, given = getattr(config, "layer_types", None), getattr(config, "rope_parameters", None) or {}
+    if kinds and given.get(kinds[layer.layer], given) is None:
+        return False
     flags = getattr(config, "no_rope_layers", None)  # which, despite its name, holds 1 for a layer that turns
     bases = getattr(config, "layer_rope_theta", None)
     return all(bool(each[layer.layer]) for each in (flags, bases) if each)

@@ -21,4 +21,4 @@ def keys_at(session: Session, layer: LayerOutline, key: Tensor, distance: int) -
     ------
     EngineError : when the layer has no rotary positions that are known.
     """
-    return turned(key, rotation_of(session.outline, layer, session.source.settings()), distance)
+    return turned(key, rotation_of(session.outline, layer, session.source.settings(), session.source.tensors), distance)

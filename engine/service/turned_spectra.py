@@ -77,7 +77,7 @@ class TurnedSpectra:
         self._split.clear()
         outline = session.outline.layer(layer)
         self._rotation, self._head_dim = (
-            rotation_of(session.outline, outline, session.source.settings()),
+            rotation_of(session.outline, outline, session.source.settings(), session.source.tensors),
             outline.head_dim,
         )
         weights = session.layer_weights(layer)
