@@ -259,3 +259,14 @@ async def test_tab_goes_through_the_tree_and_the_views_and_never_into_a_field(ti
                 assert app.focused is widget
         await pilot.press("i", "tab")
         assert app.focused is app.tree_widget
+
+
+async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        before = screen_text(app)
+        await pilot.press("ctrl+z")
+        await pilot.pause()
+        assert screen_text(app) == before
+        await pilot.press("i", "ctrl+z")
+        await pilot.pause()
+        assert app.focused is app.sentence_input

@@ -73,6 +73,41 @@ def test_a_signal_to_end_restores_the_terminal(tiny_model: TinyModel, name: sign
         assert_restored(terminal)
 
 
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_draws_the_list_again(tiny_model: TinyModel) -> None:
+    in_shell = 'set -m; "$0" "$@"; echo "back in the shell"; read -r line; fg; echo "all done"'
+    with Terminal("sh", "-c", in_shell, COMMAND, str(tiny_model("llama")), columns=120, rows=40) as terminal:
+        terminal.wait_for("place ")
+        terminal.send("?")
+        terminal.wait_for("First line")
+        terminal.settle()
+        since = len(terminal.output)
+        terminal.send("\x1a")
+        terminal.wait_for("back in the shell", since=since)
+        left = terminal.output[since:].partition(b"back in the shell")[0]
+        assert all(mode in left for mode in (LEAVE, b"\x1b[?25h", b"\x1b[?1003l", b"\x1b[?2004l", b"\x1b[?1004l"))
+        since = len(terminal.output)
+        terminal.send("\n")
+        terminal.wait_for("First line", since=since)  # the list, and below it what the terminal has forgotten
+        terminal.wait_for("L1", since=since)
+        terminal.settle()
+        back = terminal.output[since:]
+        assert all(mode in back for mode in (ENTER, b"\x1b[?25l", b"\x1b[?1003h", b"\x1b[?2004h", b"\x1b[?1004h"))
+        terminal.send("q4")  # which only the engine can answer
+        terminal.wait_for("symmetry", since=since)
+        terminal.send("q")
+        terminal.wait_for("all done", since=since)
+
+
+def test_without_a_shell_to_go_back_to_ctrl_z_says_so_and_the_program_goes_on(tiny_model: TinyModel) -> None:
+    with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
+        terminal.wait_for("place ")
+        terminal.send("\x1a")
+        terminal.wait_for("no shell to suspend to")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert_restored(terminal)
+
+
 def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model: TinyModel) -> None:
     broken = (
         "import tui.app\n"

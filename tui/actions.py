@@ -16,6 +16,7 @@ from tui.opening import ModelActions
 from tui.overview_actions import OverviewActions
 from tui.pin_actions import PinActions
 from tui.sentence_actions import SentenceActions
+from tui.suspending import SuspendActions
 from tui.way_actions import WayActions
 
 
@@ -27,6 +28,7 @@ class Actions(
     OverviewActions,
     PinActions,
     SentenceActions,
+    SuspendActions,
     WayActions,
     KeyWatch,
 ):

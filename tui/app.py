@@ -161,7 +161,7 @@ class Explorer(Actions):
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help")
+        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "suspend_process")
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""

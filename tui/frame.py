@@ -102,7 +102,7 @@ class Frame(App[None]):
 
     def on_mount(self) -> None:
         """Paint all anew when the terminal comes back from another program."""
-        self.app_resume_signal.subscribe(self, lambda app: self._painted.forget())
+        self.app_resume_signal.subscribe(self, lambda app: self.action_redraw())
 
     def get_default_screen(self) -> Screen[object]:
         """Make the screen."""
