@@ -17,7 +17,7 @@ def hand_on(closed: Screen[Any]) -> None:
         closed.app.screen._invoke_later(callback, sender)
 
 
-class Modal(WholeFrames[ScreenResultType], ModalScreen[ScreenResultType]):
+class Modal(ModalScreen[ScreenResultType], WholeFrames[ScreenResultType]):  # styles are those of the first
     """A screen over the explorer that closes once.
 
     Of two quick keys that close it the second comes when it has been closed; it would close the screen below as well.
