@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -187,6 +188,10 @@ def test_chance_of_terms_is_what_random_directions_give() -> None:
     for name, chance in (("values", "chance"), ("query_rest", "query_rest_chance"), ("key_rest", "key_rest_chance")):
         given = torch.stack([torch.as_tensor(getattr(each, name)) for each in many]).square().mean(0).sqrt()
         torch.testing.assert_close(given, torch.as_tensor(getattr(many[0], chance)), rtol=0.06, atol=0)
+    for name, size in zip(("query", "key"), (2.0, 3.0), strict=True):
+        given = torch.stack([getattr(each, name) for each in many]).square().mean(0).sqrt()
+        torch.testing.assert_close(given, torch.full_like(given, size / math.sqrt(6)), rtol=0.06, atol=0)
+    assert many[0].sizes == pytest.approx((2 / math.sqrt(6), 3 / math.sqrt(6)))
 
 
 def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: TinyModel) -> None:
@@ -204,7 +209,12 @@ def test_equal_singular_values_are_one_term_and_stand_for_no_tokens(tiny_copy: T
     assert set(content) == {"pair 1", "pairs 2-3", "pair 4", "null space"}
     assert content["pairs 2-3"]["query_tokens"] == content["pairs 2-3"]["query_projection"] == ""
     assert "nearly equal" in content["pairs 2-3"]["note"]
+    assert content["pairs 2-3"]["query_projection_chance"] == content["pairs 2-3"]["key_projection_chance"] == ""
     assert content["pair 1"]["query_tokens"]
+    for pair in ("pair 1", "pair 4"):
+        names = ("singular_value", "query_projection_chance", "key_projection_chance")
+        chance = math.prod(float(content[pair][name]) for name in names)
+        assert float(content[pair]["value_chance"]) == pytest.approx(chance)
     assert float(content["null space"]["value"]) == pytest.approx(0, abs=1e-9)
 
 

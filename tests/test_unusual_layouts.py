@@ -17,7 +17,7 @@ from engine.models.proof import prove
 from engine.values.heads import Head
 from tests import tiny_models
 from tests.opening import open_folder, open_reader, refusal
-from tests.tiny_configurations import tiny_configuration
+from tests.tiny_configurations import need_type, tiny_configuration
 
 
 def saved(folder: Path, model_type: str, **settings: Any) -> Path:
@@ -104,6 +104,21 @@ def test_every_layer_of_an_unusual_layout_is_proven(
         proof = prove(module, read_layer(checkpoint, module), seen[layer])
         assert proof.output.holds, proof.output.note
         assert proof.scores.holds, proof.scores.note
+
+
+def test_a_decoder_of_speech_is_taken_apart_under_the_names_of_its_files(tmp_path: Path) -> None:
+    """Its encoder adds terms of relative positions to the scores, which no identity covers."""
+    need_type("cohere_asr")
+    folder = saved(tmp_path, "cohere_asr")
+    _, checkpoint, anatomy = open_folder(folder)
+    assert anatomy.outline.stacks == ("encoder", "decoder", "cross")
+    seen = open_reader(folder).observe(lambda: None)
+    assert len(anatomy.modules) == 6
+    for layer, module in anatomy.modules.items():
+        proof = prove(module, read_layer(checkpoint, module), seen[layer])
+        assert proof.output.holds, proof.output.note
+        assert proof.scores.holds is (None if layer.stack == "encoder" else True), proof.scores.note
+        assert ("relative position terms" in module.outline.marks) == (layer.stack == "encoder")
 
 
 @pytest.mark.parametrize(

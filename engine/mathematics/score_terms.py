@@ -54,6 +54,7 @@ class ScoreTerms:
     query_rest, key_rest, both_rests : the three terms in which a or c stands.
     chance : (r,) beside ``values``, ``σ_i ‖x_q‖‖x_k‖/√(d_q d_k)``.
     query_rest_chance, key_rest_chance : ``s‖Bᵀa‖‖x_k‖/√d_k`` and ``s‖Aᵀc‖‖x_q‖/√d_q``; the third has nothing of x.
+    sizes : beside ``query`` and ``key``, the same number for all: ``‖x_q‖/√d_q`` and ``‖x_k‖/√d_k``.
     """
 
     values: Tensor
@@ -68,6 +69,7 @@ class ScoreTerms:
     chance: Tensor
     query_rest_chance: float
     key_rest_chance: float
+    sizes: tuple[float, float]
 
 
 def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
@@ -82,6 +84,8 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     ([6.0, 2.0], 2.0, 4.0, 1.0)
     >>> [round(each**2, 9) for each in found.chance.tolist()]  # of 4 · 10 · 5 / (2 · 2) and 1 · 10 · 5 / (2 · 2)
     [50.0, 12.5]
+    >>> [round(each**2, 9) for each in found.sizes]  # of 10 / 2 and 5 / 2
+    [5.0, 2.5]
     """
     left, sigma, right = product(thin(query.weight[None]), thin(key.weight[None])).singular_triples()
     if scale < 0:
@@ -92,7 +96,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     on_left, on_right = left.mT @ x_query, right.mT @ x_key
     own_query, own_key = query.weight.double() @ x_query, key.weight.double() @ x_key
     rests = query.rest.double(), key.rest.double()
-    sizes = [float(x.norm()) / math.sqrt(len(x)) for x in (x_query, x_key)]
+    sizes = float(x_query.norm()) / math.sqrt(len(x_query)), float(x_key.norm()) / math.sqrt(len(x_key))
     return ScoreTerms(
         sigma * on_left * on_right,
         sigma,
@@ -106,4 +110,5 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
         sigma * sizes[0] * sizes[1],
         abs(scale) * float((key.weight.double().mT @ rests[0]).norm()) * sizes[1],
         abs(scale) * float((query.weight.double().mT @ rests[1]).norm()) * sizes[0],
+        sizes,
     )

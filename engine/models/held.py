@@ -22,6 +22,9 @@ POSITION_TABLES = {"roformer": "embed_positions"}
 WAVE = 4000
 """Samples of sound, of which an encoder of waves makes about ten states."""
 
+STATES = 10
+"""States that an encoder of sound makes which takes several frames together for each."""
+
 
 def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str, Any]:
     """Make a model's arguments: an explicit mask, no cache, and positions that are all zero.
@@ -42,8 +45,13 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
         states = torch.randn(*ids.shape, d_source, generator=torch.Generator().manual_seed(0))
         inputs["encoder_hidden_states"] = states.to(model.device, model.dtype)
     is_of_sound = "input_ids" not in taken
+    encoder: Any = getattr(model.config, "encoder_config", None)
     if is_of_sound and "input_features" in taken and hasattr(model.config, "num_mel_bins"):  # as Whisper's encoder
         shape = len(ids), model.config.num_mel_bins, 2 * model.config.max_source_positions
+        del inputs["input_ids"], inputs["attention_mask"]
+        inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
+    elif is_of_sound and "input_features" in taken and hasattr(encoder, "subsampling_factor"):  # as Parakeet's
+        shape = len(ids), STATES * encoder.subsampling_factor, encoder.num_mel_bins
         del inputs["input_ids"], inputs["attention_mask"]
         inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
     elif is_of_sound and "input_values" in taken:  # the wave itself, as Moonshine's

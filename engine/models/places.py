@@ -12,7 +12,7 @@ from engine.models.rules import SHARING_TYPES, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
-CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "encoder_decoder_attention")
+CROSS_ATTENTION = ("EncDecAttention", "encoder_attn", "crossattention", "encoder_decoder_attention", "second_sub_layer")
 """Path components that mark attention from a decoder to an encoder, beside those with the word ``cross`` in them."""
 
 ENCODER_TYPES = frozenset(

@@ -194,6 +194,7 @@ RULES: tuple[Rule, ...] = (
          has_tail=True),
     Rule("q_head", "k_head", "v_head", "post_proj", biases={"Q": "r_w_bias"}, model_types=frozenset({"funnel"})),
     Rule("query_key", "query_key", "value", "../output.dense", model_types=frozenset({"reformer"})),
+    Rule("query_net", "key_net", "value_net", "out_projection"),  # the decoder of cohere_asr
     Rule("q_proj", "k_proj", "v_proj", "o_proj"),
     Rule("q_proj", "k_proj", "k_proj", "o_proj", model_types=frozenset(
         {"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"})),  # attention_k_eq_v
@@ -234,6 +235,7 @@ NEIGHBOUR_MARKS = {
     "attn_sub_norm": "output norm", "inner_attn_ln": "output norm", "o_norm": "output norm",
     "emb_rel_k": "relative position terms", "softmax_scaling": "scale for each head",
     "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
+    "linear_pos": "relative position terms",
     "r_kernel": "relative position terms", "r_r_bias": "relative position terms",
     "k_sconv": "short convolution", "v_sconv": "short convolution", "conv": "residual convolution",
     "conv_kernel_layer": "convolution beside the heads", "linear_q_adapter_list": "low-rank adapters",

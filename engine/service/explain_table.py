@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 NOTHING = 1e-9
 """Of a query or a key, what of it may be rounding alone and no bias."""
 
+BESIDE = 9
+"""Cells from ``query_tokens`` to ``last_index``."""
+
 BETWEEN = "|"
 """What stands between tokens of one cell."""
 
@@ -115,7 +118,7 @@ class ExplainTable:
             raise EngineError(
                 f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
             )
-        nothing = ("",) * 7
+        nothing = ("",) * BESIDE
         yield ("sum of the terms", total, _or_nothing(_of_all(terms)), total, *nothing, "total", "")
         yield ("the model's score", own, "", "", *nothing, "model", "before the softmax, as the model computes it")
         yield ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic")
@@ -227,13 +230,14 @@ def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: 
 def _beside(term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None) -> tuple[Cell, ...]:
     """Give the cells from ``query_tokens`` to ``last_index``."""
     if term.places is None:
-        return ("",) * 7
+        return ("",) * BESIDE
     start, end = term.places
     sigma = float(found.sigma[start])
     if start != end or term.note:
-        return ("", "", "", "", sigma, start + 1, end + 1)
+        return (*("",) * (BESIDE - 3), sigma, start + 1, end + 1)
     words = ("", "") if tokens is None else tokens.get(start, ("", ""))
-    return (*words, float(found.query[start]), float(found.key[start]), sigma, start + 1, end + 1)
+    along = (float(found.query[start]), found.sizes[0], float(found.key[start]), found.sizes[1])
+    return (*words, *along, sigma, start + 1, end + 1)
 
 
 def _or_nothing(chance: float | None) -> Cell:

@@ -70,6 +70,8 @@ COLUMNS = {
     "explain.key_tokens": "tokens at the end of v that the key is on",
     "explain.query_projection": "x_q·u, x as the query's projection reads it, after the norm",
     "explain.key_projection": "v·x_k, x as the key's projection reads it, after the norm",
+    "explain.query_projection_chance": "chance, x_q of the same norm in random directions: ‖x_q‖/√d",
+    "explain.key_projection_chance": "chance, x_k of the same norm in random directions: ‖x_k‖/√d",
     "explain.singular_value": "σ of QK times the scale of the scores",
     "explain.index": "which singular pair, the strongest first",
     "explain.last_index": "the last pair of a group",

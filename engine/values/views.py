@@ -79,7 +79,8 @@ EXPLAIN = View(
     (
         *_HEAD,
         "term", *_with_chance("value"), "cumulative",
-        "query_tokens", "key_tokens", "query_projection", "key_projection", "singular_value", "index", "last_index",
+        "query_tokens", "key_tokens", *_with_chance("query_projection", "key_projection"),
+        "singular_value", "index", "last_index",
         "kind", "note", "query", "key", "query_token", "key_token",
     ),
     options=frozenset({"layer", "head", "stack", "text", "position", "key", "top", "first"}),
