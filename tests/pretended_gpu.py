@@ -49,14 +49,19 @@ class OnGpu(Tensor):
 class PretendedGpu(TorchDispatchMode):
     """Stands in for a GPU on the thread that enters it.
 
+    Parameters
+    ----------
+    has_float64 : whether it has this type.
+
     Attributes
     ----------
     operations : how many operations there were on it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_float64: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no annotation for it
         self.operations = 0
+        self._has_float64 = has_float64
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -87,6 +92,8 @@ class PretendedGpu(TorchDispatchMode):
         def put(each: Any) -> Any:
             if not isinstance(each, Tensor) or not to_gpu:
                 return each
+            if each.dtype == torch.float64 and not self._has_float64:
+                raise TypeError(f"{func} makes float64 on a device that has none")
             known = by_real.get(id(each))  # what is changed in place stays the same tensor
             return OnGpu(each) if known is None else known
 

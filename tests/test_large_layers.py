@@ -19,6 +19,7 @@ from engine.service.engine import Engine
 from engine.service.gaussian import factor_shapes, gaussian_layer
 from engine.service.options import EngineOptions
 from engine.service.session import Session
+from engine.service.thread import Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
@@ -208,6 +209,10 @@ def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_comman
     monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
     opened = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=()), is_browsing=True)
     outline = opened.outline.layers[0]
+    engine = Engine(EngineOptions(is_browsing=True))
+    engine._session = opened
+    assert engine._urgency(FIRST, True) == (Urgency.SELECTED if says else Urgency.LARGE), "a refusal waits for nothing"
+    engine.stop()
     assert whole_layers.check_room(outline, is_browsing=False).endswith("minutes on one core" if says else "")
     if not says:
         assert whole_layers.check_room(outline, is_browsing=True) == ""
@@ -218,7 +223,7 @@ def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_comman
         said = one_line(caught.value)
         assert says in said
         assert "minutes on one core; they are left out here" in said
-        assert said.endswith("attn-tui export MODEL spectrum --head L0")
+        assert said.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -227,7 +232,7 @@ async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_
 ) -> None:
     monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
     folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
-    command = "attn-tui export MODEL spectrum --head L0"
+    command = "attn-tui export MODEL spectrum --layer 0 --head all"
     async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
         assert command in app.views.spectra.graph._message
         weights = app.conductor.weights

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine.models import memory
 from engine.models.folder import FolderSource
@@ -199,3 +200,21 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
             "being loaded, 103 kB, and then reads the sentence …",
             "reading the sentence …",
         ]
+
+
+def test_a_gpu_that_is_asked_for_alone_is_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def free(number: int) -> tuple[int, int]:
+        asked.append(number)
+        return 10 + number, 100
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+    need = SentenceNeed(1, 0, 1, "float32", "")
+    assert memory.place("a model", need, "cuda:1").device == "cuda:1"
+    assert asked == [1]
+    assert memory.place("a model", need, "cuda").device == "cuda"
+    assert asked == [1, 0, 1, 2]

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from engine.mathematics import changes, circuit_measures, composition, directions, factored, small_end, spectra
 from engine.mathematics import circuits as traces
 from engine.mathematics.rotary import Rotation, turned
+from engine.models import devices
 from engine.models.handmade import Part
+from engine.models.held_norms import HeldNorm
 from engine.models.live import _in_main_memory
+from engine.models.proof_case import rows_by_head
 from engine.models.renamed import ModuleTensors
 from engine.service import computing
 from engine.service.computing import Computing, Factors, Way
@@ -217,6 +220,31 @@ def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
     monkeypatch.setattr(computing, "layer_matrix", noting)
     on_pretended_gpu.layer(THIN, MATRICES, lambda: None)
     assert sorted(seen) == [[matrix, "".join(sorted(matrix, key="QKVO".index))] for matrix in sorted(MATRICES)]
+
+
+@pytest.mark.parametrize("has_float64", [True, False])
+def test_what_a_model_did_is_looked_at_in_the_widest_type_of_its_device(
+    has_float64: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_float64:
+        monkeypatch.setattr(devices, "WITHOUT_FLOAT64", {DEVICE})
+    assert devices.spectra_device(DEVICE) == (DEVICE if has_float64 else "cpu")
+    read, weight, bias = drawn(2, 5, D).float(), drawn(3, 4, D).float(), drawn(3, 4).float()
+    norm = nn.LayerNorm(D)
+    written = norm(read[0, :1]).detach()
+    held = HeldNorm.of(norm, read[0, :1], written)
+    assert held is not None
+    expected = rows_by_head(read, weight, bias), held(read[0])
+    with PretendedGpu(has_float64):
+        there = read.to(DEVICE)
+        gain, offset = norm.weight.detach().to(DEVICE), norm.bias.detach().to(DEVICE)
+        norm_there: Any = partial(nn.functional.layer_norm, normalized_shape=(D,), weight=gain, bias=offset)
+        held = HeldNorm.of(norm_there, there[0, :1], written.to(DEVICE))
+        assert held is not None
+        found = [each.cpu() for each in (rows_by_head(there, weight, bias), held(there[0]))]
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine.dtype == (torch.float64 if has_float64 else torch.float32)
+        np.testing.assert_allclose(mine.detach(), theirs.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_modules_weights_are_read_into_main_memory() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from textual.pilot import Pilot
 
 from engine.models.kept import MOST_SENTENCES, KeptReadings
@@ -250,3 +253,20 @@ async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
         await settle(pilot)
         line = next(line for line in screen_text(app).splitlines() if line.startswith(" sentence"))
         assert spelled in line
+
+
+def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothing_left_of_it(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, left = open_reader(tiny_model("llama")), list[weakref.ref[torch.Tensor]]()
+    kept: Any = ["a sentence"]
+    monkeypatch.setattr(reader, "_kept", kept)
+
+    def run() -> str:
+        if kept:
+            activations = torch.zeros(3)
+            left.append(weakref.ref(activations))
+            raise torch.OutOfMemoryError("out of memory")
+        return "read" if left[0]() is None else "what was computed before is still there"
+
+    assert reader.running(2, lambda: None, run) == "read"

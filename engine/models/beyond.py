@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.models.devices import wide
 from engine.models.tracing import Traced
 
 ROUNDING = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
@@ -14,13 +15,13 @@ ROUNDING = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
 def marks_beyond(traced: Traced) -> tuple[str, ...]:
     """Name what takes part besides the four matrices, in the words of `engine.values.marks.MARKS`."""
     slack = ROUNDING.get(traced.output.read.dtype, 1e-3)
-    weights = traced.weights.double()
+    weights = wide(traced.weights)
     sums = weights.sum(-1, keepdim=True)
     marks = ["attention sink"] if bool((sums < 1 - slack).any()) else []
     if not _follows(traced, weights / sums.clamp_min(1e-30), slack):
         marks.append("scores beyond QK")
     value = traced.value.by_head().repeat_interleave(len(weights) // len(traced.value.places), 0)
-    read = traced.output.read.double()
+    read = wide(traced.output.read)
     mixed = torch.stack([read[:, places] for places in traced.output.places])  # (heads, queries, width)
     if value.shape[1] != weights.shape[2] or _far(weights @ value, mixed, slack):
         marks.append("outputs beyond OV")

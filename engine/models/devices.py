@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
@@ -27,17 +28,30 @@ def choose_device(wish: str) -> str:
     return wish
 
 
+WITHOUT_FLOAT64 = frozenset({"mps"})
+"""Kinds of devices that compute in no wider type than float32: Apple's GPUs."""
+
+
 def spectra_device(device: str) -> str:
-    """Say where float64 linear algebra runs: Apple's GPUs have no float64."""
-    return "cpu" if device.startswith("mps") else device
+    """Say where float64 linear algebra runs."""
+    return "cpu" if device.partition(":")[0] in WITHOUT_FLOAT64 else device
 
 
-def free_of_gpus(device: str) -> list[FreeMemory]:
-    """Ask every GPU of CUDA what is free, the chosen one first; none where there is no GPU."""
+def wide(x: Tensor) -> Tensor:
+    """Take numbers as float64, or as float32 where they are on a device that has no other."""
+    return x.float() if x.device.type in WITHOUT_FLOAT64 else x.double()
+
+
+def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:
+    """Ask every GPU of CUDA what is free, the chosen one first or alone; none where there is no GPU.
+
+    To be asked takes some of a GPU's memory, for as long as the program runs.
+    """
     if not torch.cuda.is_available():
         return []
     first = int(device.partition(":")[2] or torch.cuda.current_device())
-    numbers = [first, *(number for number in range(torch.cuda.device_count()) if number != first)]
+    others = () if alone else (number for number in range(torch.cuda.device_count()) if number != first)
+    numbers = [first, *others]
     names = {number: f"cuda:{number}" for number in numbers} | {first: device}
     return [FreeMemory(names[number], torch.cuda.mem_get_info(number)[0]) for number in numbers]
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.models.devices import wide
+
 LARGE = 1e3
 """The size of what a norm is probed with, far above what it adds to a variance against division by zero."""
 
@@ -55,23 +57,18 @@ class HeldNorm:
         signs = torch.ones(width, dtype=read.dtype, device=read.device)
         signs[1::2] = -1  # of mean zero and variance one
         probes = torch.stack([torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs()])[:, None]
-        zero, alternating, constant = _wide(norm(probes)).reshape(3, width)
-        gain, bias = (alternating - zero) * _wide(signs), zero
+        zero, alternating, constant = wide(norm(probes)).reshape(3, width)
+        gain, bias = (alternating - zero) * wide(signs), zero
         is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
-        plain, wide = _centred(_wide(read), is_centred) * gain, _wide(written)
-        scale = ((wide - bias) * plain).sum() / plain.square().sum().clamp_min(1e-30)
+        plain, made = _centred(wide(read), is_centred) * gain, wide(written)
+        scale = ((made - bias) * plain).sum() / plain.square().sum().clamp_min(1e-30)
         held = cls(gain, bias, scale, is_centred)
         slack = SLACK if read.dtype in (torch.float32, torch.float64) else 40 * SLACK
-        return held if bool((held(read) - wide).abs().max() <= slack * wide.abs().max()) else None
+        return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Treat other numbers, (..., width), as that token was treated, in a wider dtype."""
-        return self.scale * self.gain * _centred(_wide(x), self.is_centred) + self.bias
-
-
-def _wide(x: Tensor) -> Tensor:
-    """Take numbers as float64, or as float32 on Apple's GPUs, which have no other."""
-    return x.float() if x.device.type == "mps" else x.double()
+        return self.scale * self.gain * _centred(wide(x), self.is_centred) + self.bias
 
 
 def _centred(x: Tensor, is_centred: bool) -> Tensor:

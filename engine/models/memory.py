@@ -104,7 +104,7 @@ def place(model: str, need: SentenceNeed, wish: str) -> Placement:
     chosen = cpu
     others: list[FreeMemory] = []
     if device.startswith("cuda"):
-        chosen, *others = free_of_gpus(device)
+        chosen, *others = free_of_gpus(device, alone=wish not in ("auto", "cuda"))
     elif device != "cpu":
         chosen = FreeMemory(device, cpu.free)  # such a GPU shares the main memory
     return place_sentence(

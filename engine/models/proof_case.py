@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.models.devices import wide
 from engine.models.heads import LayerWeights
 from engine.models.outline import AttentionModule
 from engine.models.witness import Observation
@@ -85,8 +86,8 @@ def relative(difference: Tensor, whole: Tensor) -> float:
 
 
 def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Project (sentences, tokens, width) by head, in float64: (sentences, heads, tokens, rows)."""
-    rows = torch.einsum("btd,hrd->bhtr", x.double(), weight.to(x.device).double())
+    """Project (sentences, tokens, width) by head, in float64 where there is one: (sentences, heads, tokens, rows)."""
+    rows = torch.einsum("btd,hrd->bhtr", wide(x), wide(weight.to(x.device)))
     return rows if bias is None else rows + bias[None, :, None].to(rows)
 
 

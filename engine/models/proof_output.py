@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.models.devices import wide
 from engine.models.proof_case import (
     GATES,
     OUTPUT_NORMS,
@@ -94,7 +95,7 @@ def _tail(case: Case) -> Tensor | None:
     if not case.module.rule.has_tail or mixed is None:
         return None
     weight: Any = case.seen.projections["O"].weight
-    tail: Tensor = mixed[..., own:].double() @ weight[:, own:].double().T
+    tail: Tensor = wide(mixed[..., own:]) @ wide(weight[:, own:]).T
     return tail
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.score_terms import Side
+from engine.models.devices import wide
 from engine.models.score_watch import Held, Noted, ScoreWatch
 from engine.values.errors import EngineError
 
@@ -100,8 +101,7 @@ class Scoring:
 
     def _exactly(self, held: Held, is_zero: bool = False) -> Noted:
         """Call the module in float64, holding its norms."""
-        wide = torch.float32 if next(self._module.parameters()).device.type == "mps" else torch.float64
-        afresh = _afresh(wide)
+        afresh = _afresh(wide(next(self._module.parameters())[:0]).dtype)
         args, kwargs = tree_map(afresh, self._call)
         parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         with ExitStack() as stack, torch.enable_grad():
@@ -140,13 +140,13 @@ class Scoring:
         A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
         """
         assert noted.scores is not None
-        scores, keys = noted.scores.detach().double(), self._shape[2]
+        scores, keys = wide(noted.scores.detach()), self._shape[2]
         if scores.shape[-1] == keys:
             return scores
         sinks = getattr(self._module, "sinks", None)
         if scores.shape[-1] != keys + 1 or not isinstance(sinks, Tensor):
             raise self._refusal("has scores that are of no token")
-        return scores[..., :keys] - scores[..., keys:] + sinks.detach().double()[:, None, None]
+        return scores[..., :keys] - scores[..., keys:] + wide(sinks.detach())[:, None, None]
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
         """Find the cap, if there is one, and each head's scale with which products make scores.
@@ -157,7 +157,7 @@ class Scoring:
         """
         assert self._noted.query is not None
         assert self._noted.key is not None
-        products = (self._noted.query @ self._noted.key.mT).detach().double()
+        products = wide((self._noted.query @ self._noted.key.mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         tells, raw = seen, made
@@ -165,7 +165,7 @@ class Scoring:
             tells = seen & (made.abs() < UNPRESSED * cap)
             raw = cap * torch.atanh(torch.where(tells, made / cap, 0.0))
         used = torch.where(tells, products, 0.0)
-        scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(torch.float64).tiny)
+        scales = (used * raw).sum((1, 2)) / used.square().sum((1, 2)).clamp_min(torch.finfo(used.dtype).tiny)
         off = torch.where(seen, _capped(scales[:, None, None] * products, cap) - made, 0.0)
         if bool(off.abs().amax() <= EXACT * made.abs().amax()):
             return cap, scales
@@ -211,7 +211,7 @@ class Scoring:
         _, columns, slopes = self._slopes[matrix]
         weight = slopes[:, place] @ _weight(projection).to(written)[columns]
         rest = made[head, place].detach() - weight @ read[place]
-        return Side(*(each.double().cpu() for each in (read[place], weight, rest)))
+        return Side(*(each.cpu().double() for each in (read[place], weight, rest)))
 
 
 def _by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

@@ -170,17 +170,17 @@ class Reader(MapReader):
             with self._lent(self.model), mode, torch.inference_mode():
                 return run()
         except torch.OutOfMemoryError as error:
-            if self._kept:  # the sentence that is wanted comes before those that were
-                self._kept.clear()
-                return self.running(tokens, breathe, run)
-            raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
+            if not self._kept:
+                raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
+            self._kept.clear()  # the sentence that is wanted comes before those that were
         except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
-            if self.reads_with_kernels:
-                self.reads_with_kernels = False  # what kernels fail on, the model's own functions may not
-                return self.running(tokens, breathe, run)
-            raise EngineError(
-                f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
-            ) from error
+            if not self.reads_with_kernels:
+                raise EngineError(
+                    f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
+                ) from error
+            self.reads_with_kernels = False  # what kernels fail on, the model's own functions may not
+        # Once the error is gone, and with it what the model had computed until then.
+        return self.running(tokens, breathe, run)
 
     def _need_room(self, tokens: int) -> None:
         """Refuse a sentence of which no layer's maps would fit into memory."""

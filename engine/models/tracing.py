@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.attending import Attention
+from engine.models.devices import wide
 from engine.models.leaves import Projection, Tracing
 from engine.values.errors import EngineError
 
@@ -43,11 +44,11 @@ class Rows:
         return self.projections[0].read.detach()
 
     def by_head(self) -> Tensor:
-        """Project what was read, (heads, tokens, rows of a head), in float64."""
+        """Project what was read, (heads, tokens, rows of a head), in float64 where there is one."""
         parts = []
         for projection, places in zip(self.projections, self.places, strict=True):
-            rows = projection.read.detach().double() @ projection.weight.detach().double()[places].T
-            parts.append(rows if projection.bias is None else rows + projection.bias.detach().double()[places])
+            rows = wide(projection.read.detach()) @ wide(projection.weight.detach())[places].T
+            parts.append(rows if projection.bias is None else rows + wide(projection.bias.detach())[places])
         return torch.stack(parts)
 
 

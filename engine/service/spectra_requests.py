@@ -82,7 +82,12 @@ class SpectraRequests(OpenModel):
         return self._ask(work, Urgency.SWEEP, "sweep")
 
     def _urgency(self, layer: Head, whole_layer: bool) -> Urgency:
-        """Let whatever else is looked at come before a large layer as a whole, which takes minutes."""
-        layers = () if self._session is None else self._session.outline.layers
-        is_large = any(each.name == layer.whole_layer and each.is_large for each in layers)
-        return Urgency.LARGE if whole_layer and is_large else Urgency.SELECTED
+        """Let whatever else is looked at come before a large layer as a whole, which takes minutes; not a refusal."""
+        if not whole_layer or self._session is None:
+            return Urgency.SELECTED
+        from engine.service.whole_layers import is_left_out
+
+        found = next((each for each in self._session.outline.layers if each.name == layer.whole_layer), None)
+        if found is None or not found.is_large or (self._options.is_browsing and is_left_out(found)):
+            return Urgency.SELECTED
+        return Urgency.LARGE

@@ -37,6 +37,11 @@ def needed_minutes(layer: LayerOutline) -> int:
     return max(1, round(SECONDS * steps / 60))
 
 
+def is_left_out(layer: LayerOutline) -> bool:
+    """Say whether a layer as a whole takes more memory than browsing may."""
+    return needed_memory(layer) > MOST_BROWSED
+
+
 def check_room(layer: LayerOutline, is_browsing: bool) -> str:
     """Refuse a layer's matrices as a whole where the largest would not fit into memory, or is not to be had unasked.
 
@@ -58,14 +63,14 @@ def check_room(layer: LayerOutline, is_browsing: bool) -> str:
     what = f"{layer.name} as a whole has matrices of {rows}×{columns}, which need {size(needed)} of memory"
     if free is not None and needed > free:
         raise EngineError(f"{what}, and {size(free)} are free; its heads have their spectra one by one")
-    if needed <= MOST_BROWSED:
+    if not is_left_out(layer):
         return ""
     time = f"about {needed_minutes(layer)} minutes on one core"
     if is_browsing:
-        stack = "" if layer.stack == "decoder" else f"{layer.stack}."
+        stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
         raise EngineError(
             f"{what}, all six {time}; they are left out here, and computed and kept by: "
-            f"attn-tui export MODEL spectrum --head {stack}{layer.name}"
+            f"attn-tui export MODEL spectrum {stack}--layer {layer.layer} --head all"
         )
     return f"{what}, all six {time}"
 
