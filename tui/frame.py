@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -14,6 +14,7 @@ from textual.binding import Binding
 from textual.driver import Driver
 from textual.errors import NoWidget
 from textual.filter import Monochrome, NoColor
+from textual.geometry import Size
 from textual.notifications import SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -46,6 +47,16 @@ class MainScreen(Screen[object]):
         """What tab goes through: the tree and the views, and no field, where the next key would be a letter."""
         return [each for each in super().focus_chain if not isinstance(each, Input)]
 
+    def _screen_resized(self, size: Size) -> None:
+        """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
+
+        All is painted anew where the terminal had another size for a moment.
+        """
+        if size != self._compositor.size:
+            super()._screen_resized(size)
+        elif not cast(Frame, self.app).is_painted:
+            self.refresh()
+
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""
         self.query_one(KeyLine).follow(self.app.screen)
@@ -77,6 +88,11 @@ class Frame(App[None]):
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
+
+    @property
+    def is_painted(self) -> bool:
+        """Whether it is known what the terminal shows."""
+        return self._painted.is_known
 
     def use_theme(self, name: str | None) -> None:
         """Take a theme by its full name, or the usual one; without colour only one shows what is where."""
