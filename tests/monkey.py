@@ -38,6 +38,7 @@ from tests.monkey_hands import (
     press,
     report,
     resize,
+    sent,
     waited_for,
     working_keys,
 )
@@ -237,8 +238,8 @@ class Monkey:
         for key in keys:
             self._press(app, key)
         end = time.monotonic() + PATIENCE
-        await asyncio.sleep(LOOK)
-        while app.is_typed_to and not has_ended(app) and time.monotonic() < end:
+        await sent()
+        while (app.message_queue_size or app.is_typed_to) and not has_ended(app) and time.monotonic() < end:
             await asyncio.sleep(LOOK)
 
     def _say(self, app: PaintedExplorer, sentence: str) -> None:

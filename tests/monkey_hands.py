@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -81,6 +82,11 @@ def press(app: App[Any], key: str) -> None:
     driver = app._driver
     assert driver is not None
     driver.send_message(events.Key(key, character))
+
+
+async def sent() -> None:
+    """Wait until the keys that were pressed are in the queue of the application; the driver takes a turn for it."""
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
 
 
 def point(app: App[Any], chance: random.Random) -> str:

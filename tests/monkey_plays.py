@@ -10,8 +10,8 @@ from tests.conftest import TinyModel
 from tests.monkey import Monkey
 from tests.painted import good_terminal
 
-KEYS = 400
-"""Keys in each play; the four take about two minutes of one processor."""
+KEYS = 510
+"""Keys in each play; the four take about a minute of one processor."""
 
 
 async def play(seed: int, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

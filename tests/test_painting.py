@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
 from textual.app import App, ComposeResult
+from textual.geometry import Size
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -22,9 +23,10 @@ from textual.widgets import Static
 
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, until
-from tests.monkey_hands import press
+from tests.monkey_hands import press, resize
 from tests.painted import NASTY, TerminalPicture, good_terminal
 from tui import whole_frames
+from tui.frame import MainScreen
 from tui.painting import Painted, Repaint
 from tui.panes import overview
 from tui.whole_frames import WholeFrames
@@ -338,5 +340,38 @@ async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown:
         assert shown.differs_from(app) == {}
         shown.cells.clear()  # as if another program had written over it
         await pilot.press("ctrl+l")
+        await shown.until_painted(app, pilot)
+        assert shown.differs_from(app) == {}
+
+
+async def test_another_size_lays_the_views_out_once_before_what_that_changes_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out: list[Size | None] = []
+    refresh_layout = Screen._refresh_layout
+
+    def counting(screen: Screen[object], size: Size | None = None, scroll: bool = False) -> None:
+        if size is not None and isinstance(screen, MainScreen):
+            laid_out.append(size)
+        refresh_layout(screen, size, scroll)
+
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        monkeypatch.setattr(Screen, "_refresh_layout", counting)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert laid_out == []
+        await pilot.resize_terminal(120, 40)
+        await settle(pilot)
+        assert laid_out == [(120, 40)]
+        assert app.tree_widget.region.height == 40 - 3  # without the lines of the model, the sentence and the keys
+
+
+async def test_a_terminal_that_had_another_size_for_a_moment_gets_all_again(
+    tiny_model: TinyModel, shown: Shown
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        shown.cells.clear()  # as if it had wrapped its lines
+        resize(app, 60, 20)
+        resize(app, 80, 24)
         await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}

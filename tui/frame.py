@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Any
+from typing import Any, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -16,6 +16,7 @@ from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.errors import NoWidget
 from textual.filter import Monochrome, NoColor
+from textual.geometry import Size
 from textual.notifications import Notify, SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
@@ -50,6 +51,16 @@ class MainScreen(WholeFrames[object]):
         """What tab goes through: the tree and the views, and no field, where the next key would be a letter."""
         return [each for each in super().focus_chain if not isinstance(each, Input)]
 
+    def _screen_resized(self, size: Size) -> None:
+        """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
+
+        All is painted anew where the terminal had another size for a moment.
+        """
+        if size != self._compositor.size:
+            super()._screen_resized(size)
+        elif not cast(Frame, self.app).is_painted:
+            self.refresh()
+
     def on_screen_suspend(self) -> None:
         """Show the keys of the screen that has come over this one."""
         self.query_one(KeyLine).follow(self.app.screen)
@@ -81,6 +92,11 @@ class Frame(App[None]):
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)
+
+    @property
+    def is_painted(self) -> bool:
+        """Whether it is known what the terminal shows."""
+        return self._painted.is_known
 
     def use_theme(self, name: str | None) -> None:
         """Take a theme by its full name, or the usual one; without colour only one shows what is where."""

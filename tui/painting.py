@@ -59,6 +59,11 @@ class Painted:
     def __init__(self) -> None:
         self._lines: list[list[Cell]] = []
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything has been painted since all was forgotten."""
+        return bool(self._lines)
+
     def forget(self) -> None:
         """Know nothing of the terminal any more, such as when it has another size or was in other hands."""
         self._lines = []
