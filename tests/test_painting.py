@@ -29,6 +29,7 @@ from tui import whole_frames
 from tui.frame import MainScreen
 from tui.painting import Painted, Repaint
 from tui.panes import overview
+from tui.scrolling import Scroll, find_scroll
 from tui.whole_frames import WholeFrames
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
@@ -135,6 +136,17 @@ def test_lines_that_only_go_up_or_down_are_moved_by_the_terminal(step: int) -> N
         reduced.write(scrolled)
     whole.write(screen(8 + 2 * step).render_segments(CONSOLE))
     assert reduced.cells == whole.cells
+
+
+def test_lines_are_not_moved_for_less_than_what_they_leave_free() -> None:
+    draw = Random(0)
+    screen = [[draw.choice("abcdefgh") for _ in range(60)] for _ in range(20)]
+    copied = [*screen[:3], screen[4], *screen[4:]]
+    assert find_scroll(screen, screen) is None
+    assert find_scroll(screen, copied) is None, "the line that would be free is as it should be"
+    beside = [[*new[:10], *old[10:]] for old, new in zip(screen, [*screen[2:], *screen[:2]], strict=True)]
+    assert find_scroll(screen, beside) is None, "most of the cells stay where they are"
+    assert find_scroll(screen, [*screen[:4], *screen[6:15], *copied[:2], *screen[15:]]) == Scroll(4, 14, 2)
 
 
 def test_another_style_is_a_change() -> None:

@@ -7,8 +7,6 @@ from typing import Any
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
-from tui.whole_frames import WholeFrames
-
 
 def hand_on(closed: Screen[Any]) -> None:
     """Hand on what waits for the next picture: the toolkit keeps it with the screen on top, and loses it with that."""
@@ -17,7 +15,7 @@ def hand_on(closed: Screen[Any]) -> None:
         closed.app.screen._invoke_later(callback, sender)
 
 
-class Modal(ModalScreen[ScreenResultType], WholeFrames[ScreenResultType]):  # styles are those of the first
+class Modal(ModalScreen[ScreenResultType]):
     """A screen over the explorer that closes once.
 
     Of two quick keys that close it the second comes when it has been closed; it would close the screen below as well.

@@ -10,6 +10,9 @@ from typing import TypeVar
 STEPS = (1, -1, 2, -2, 3, -3)
 """By how many lines up, or down where negative, a screen is looked for: a key's step, and those of a wheel."""
 
+EVERY = 3
+"""Of a line each third cell is looked at; some things are two cells wide."""
+
 Cell = TypeVar("Cell")
 
 
@@ -45,7 +48,11 @@ class Scroll:
 
 
 def find_scroll(before: Sequence[list[Cell]], after: Sequence[list[Cell]]) -> Scroll | None:
-    """Find what makes most cells of a screen be what they are to become, or nothing where no step makes more so."""
+    """Find what makes most cells of a screen be what they are to become, or nothing where no step makes more so.
+
+    Of most frames nothing is to be found. That is told of a part of the cells, and without writing any.
+    """
+    before, after = [line[::EVERY] for line in before], [line[::EVERY] for line in after]
     stays = [sum(map(eq, old, new)) for old, new in zip(before, after, strict=True)]
     best, found = 0, None
     for step in STEPS:
@@ -56,5 +63,8 @@ def find_scroll(before: Sequence[list[Cell]], after: Sequence[list[Cell]]) -> Sc
                 gain, begin = 0, line
             gain += sum(map(eq, before[line + step], after[line])) - stays[line]
             if gain > best:
-                best, found = gain, Scroll(min(begin, begin + step), max(line, line + step), step)
+                free = stays[line + 1 : line + step + 1] if step > 0 else stays[begin + step : begin]
+                if gain - sum(free) > best:
+                    best = gain - sum(free)
+                    found = Scroll(min(begin, begin + step), max(line, line + step), step)
     return found

@@ -14,7 +14,7 @@ from textual import screen
 from textual.screen import Screen, ScreenResultType
 from textual.timer import Timer
 
-LONGEST = 0.025
+LONGEST = 0.02
 """Seconds that what is to be painted waits at the most for what is being handled."""
 
 

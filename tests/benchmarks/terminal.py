@@ -22,6 +22,7 @@ from pathlib import Path
 import tui
 from tests.gaps import longest_gaps
 from tests.terminal import COMMAND, Terminal
+from tui.panes.overview import PAUSE
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
 SIZES = ((80, 24), (154, 64))
@@ -146,17 +147,35 @@ def busy(model: str, columns: int, rows: int) -> Iterator[Figure]:
     yield Figure("key while the engine is busy, worst", max(waits), "ms", 100)
 
 
-def press(terminal: Terminal, what: str, key: str, times: int, most: float | None) -> Iterator[Figure]:
-    """Measure the bytes of one key, and the time to the last of them."""
-    counts, lasts = [], []
-    for _ in range(times):
+def press(terminal: Terminal, what: str, keys: str, most: float | None) -> Iterator[Figure]:
+    """Measure the bytes of keys one after the other, and the time to the last byte of each."""
+    measured = []
+    for key in keys:
         terminal.send(key)
-        count, last = terminal.settle(0.15)
-        counts.append(count)
-        lasts.append(last * 1e3)
+        measured.append(terminal.settle(0.15))
+    yield from told(what, measured, most)
+
+
+def press_and_rest(terminal: Terminal, what: str, keys: str, most: float, whole: float) -> Iterator[Figure]:
+    """Measure keys that move a cursor, and apart from them what follows where it rests: what is under it is selected.
+
+    That begins a while after the key, and has the bytes and the time that it takes to select by any other key.
+    """
+    moved, rested = [], []
+    for key in keys:
+        terminal.send(key)
+        moved.append(terminal.settle(PAUSE, limit=PAUSE))
+        rested.append(terminal.settle(2 * PAUSE))
+    yield from told(what, moved, most)
+    yield from told(f"{what}, at rest", rested, whole)
+
+
+def told(what: str, measured: list[tuple[int, float]], most: float | None) -> Iterator[Figure]:
+    """Tell of bytes, and the seconds until the last of them."""
+    counts = [count for count, _ in measured]
     yield Figure(f"{what}, median", statistics.median(counts), "B", most)
     yield Figure(f"{what}, most", max(counts), "B", most)
-    yield Figure(f"{what}, last byte, worst", max(lasts), "ms", 100)
+    yield Figure(f"{what}, last byte, worst", max(last for _, last in measured) * 1e3, "ms", 100)
 
 
 def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
@@ -169,34 +188,34 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
         terminal.settle(2.0)
         terminal.send("t1")
         terminal.settle(0.5)
-        yield from press(terminal, "next head", "]", 12, whole)
-        yield from press(terminal, "next layer", "}", 4, whole)
-        yield from press(terminal, "next measure", "m", 4, whole)
-        yield from press(terminal, "spectra cursor", "l", 8, 500)
+        yield from press(terminal, "next head", "]" * 12, whole)
+        yield from press(terminal, "next layer", "}" * 4, whole)
+        yield from press(terminal, "next measure", "m" * 4, whole)
+        yield from press(terminal, "spectra cursor", "l" * 8, 500)
         terminal.send("3")
         terminal.settle(0.5)
-        yield from press(terminal, "heatmap cursor", "j", 8, 500)
-        yield from press(terminal, "next head, at the map", "[", 8, whole)
+        yield from press(terminal, "heatmap cursor", "j" * 8, 500)
+        yield from press(terminal, "next head, at the map", "[" * 8, whole)
         terminal.send("w")
         terminal.settle(0.5)
-        yield from press(terminal, "overview cursor", "l", 6, 500)
-        yield from press(terminal, "next measure, at the overview", "m", 8, whole)
+        yield from press_and_rest(terminal, "overview cursor", "kkjjhhhllllll", 500, whole)
+        yield from press(terminal, "next measure, at the overview", "m" * 8, whole)
         terminal.send("3Tgg")
         terminal.settle(2.0)
-        yield from press(terminal, "cursor of the coloured text", "l", 8, 500)
-        yield from press(terminal, "cursor of the coloured text, by lines", "j", 2, 500)
-        yield from press(terminal, "next head, at the coloured text", "]", 3, whole)
+        yield from press(terminal, "cursor of the coloured text", "l" * 8, 500)
+        yield from press(terminal, "cursor of the coloured text, by lines", "j" * 2, 500)
+        yield from press(terminal, "next head, at the coloured text", "]" * 3, whole)
         terminal.send("TA")
         terminal.settle(1.0)
-        yield from press(terminal, "cursor of the small maps", "h", 3, whole)  # it selects the head
-        yield from press(terminal, "next layer, at the small maps", "{", 2, whole)
+        yield from press(terminal, "cursor of the small maps", "h" * 3, whole)  # it selects the head
+        yield from press(terminal, "next layer, at the small maps", "{" * 2, whole)
         terminal.send("A3p]p]p")
         terminal.settle(1.0)
-        yield from press(terminal, "three maps side by side", "C", 1, whole)
+        yield from press(terminal, "three maps side by side", "C", whole)
         terminal.send("gg")
-        terminal.settle(0.5)
-        yield from press(terminal, "cursor of three maps", "j", 8, 500)
-        yield from press(terminal, "cursor of three maps, by keys", "l", 8, 500)
+        terminal.read(4.0)  # until what is said of pinned maps has gone
+        yield from press(terminal, "cursor of three maps", "j" * 8, 500)
+        yield from press(terminal, "cursor of three maps, by keys", "l" * 8, 500)
         idle = len(terminal.read(4.0))
         yield Figure("idle, a second", idle / 4, "B", 0)
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", "") as terminal:
@@ -204,11 +223,11 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
         terminal.settle(2.0)
         terminal.send("t")
         terminal.settle(0.5)
-        yield from press(terminal, "tree move, with the overview beside it", "j", 8, whole)
+        yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
         for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
             terminal.send(typed)
             terminal.settle(0.5)
-        yield from press(terminal, "tree move, at the ranks of a layer", "j", 4, 500)
+        yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
 
 
 def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
