@@ -23,6 +23,7 @@ from tui.field import Field
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
+from tui.widgets.menu import Menu
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -57,10 +58,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("enter", "write", "Write it", id="export.write"),
         Binding("j,down", "move(1)", "Down", show=False, id="export.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="export.up"),
-        Binding("right,l", "format(1)", "Next format", show=False, id="export.next_format"),
-        Binding("left,h", "format(-1)", "Previous format", show=False, id="export.previous_format"),
         Binding("escape", "leave", "Close", id="export.close"),
         Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="export.help"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
@@ -71,7 +71,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._begins_naming = False
-        self._list = OptionList(
+        self._list = _Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
@@ -103,7 +103,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the arrows to the name while it is typed."""
-        return not (self._is_naming and action in ("move", "format", "take"))
+        return not (self._is_naming and action in ("move", "take"))
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -238,6 +238,17 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         if self._choice.what.is_table and named is not None and self._choice.format != "npz":
             self._choice = replace(self._choice, format=named)
         return path
+
+
+class _Whats(Menu):
+    """The list of what can be written; beside it, arrows choose the format."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
+        Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
+        Binding("g,home", "first", "First", show=False, id="export.first"),
+        Binding("G,end", "last", "Last", show=False, id="export.last"),
+    ]
 
 
 class _FileName(Field):
