@@ -6,18 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
+from tui.drawing.text import fit_end
 from tui.exporting import Exporting
 from tui.field import Field
 from tui.key_names import key_of
@@ -252,6 +255,13 @@ class _Whats(Menu):
 
 
 class _FileName(Field):
-    """The line of the file's name."""
+    """The line of the file's name, of which the end is to be seen while it is not typed into."""
 
     leaving = "screen.leave"
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the name, without its beginning where there is no room for that."""
+        if y or self.has_focus or cell_len(self.value) <= self.size.width:
+            return super().render_line(y)
+        shown = Text(fit_end(self.value, self.size.width))
+        return Strip(shown.render(self.app.console)).apply_style(self.rich_style)
