@@ -195,7 +195,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
             await settle(pilot)
             assert line(app) == wanted
         for keys, wanted in (
-            ("escape e", "⏎ Write l Format tab Name esc Back"),
+            ("escape e", "⏎ Write → Format tab Name esc Back"),
             ("tab", "⏎ Write tab Name esc Back"),
             ("escape escape S", "⏎ Show / Find d Forget esc Back"),
             ("escape question_mark", "/ Search esc Close"),

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from tests.exporting import run
 from tests.opening import run_apart
+from tests.terminal import Terminal
 from tui.command_line import command
 from tui.commands import VIEWS
 from tui.key_table import bindings
@@ -135,20 +136,57 @@ def test_completing_imports_neither_numpy_nor_torch_nor_the_hub() -> None:
         assert answer.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize(("shell", "ask"), [("bash", BASH), ("fish", "complete -C 'attn-tui export demo sp'")])
-def test_a_shell_completes_with_the_script(shell: str, ask: str, tmp_path: Path) -> None:
+LINES = {
+    "attn-tui expo": "rt ",
+    "attn-tui export demo sp": "ectrum ",
+    "attn-tui demo --thr": "eads ",
+    "attn-tui dem": "o ",
+}
+"""Half a command, a view, an option and a model, and what is missing of each."""
+
+
+def prepared(shell: str, folder: Path) -> tuple[str, dict[str, str]]:
+    """Give a shell's script, and the environment in which it finds the program; skip where there is no such shell."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    program = tmp_path / "attn-tui"
+    program = folder / "attn-tui"
     python = shutil.which("python")
     program.write_text(f'#!/bin/sh\nPYTHONPATH={Path.cwd()} exec {python} -c "{COMPLETE}"\n')
     program.chmod(0o755)
     script = run_apart(
         f"import sys; sys.argv = ['attn-tui', 'completion', '{shell}']; from tui.command_line import main; main()"
     )
-    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    return script, {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_a_living_zsh_completes_commands_views_options_and_models(tmp_path: Path) -> None:
+    script, path = prepared("zsh", tmp_path)
+    begin = f"PS1='> '\nautoload -Uz compinit && compinit -u -d {tmp_path}/dump\n{script}\nprint re''ady\n"
+    (tmp_path / ".zshrc").write_text(begin, encoding="utf-8")
+    environment = path | {"ZDOTDIR": str(tmp_path), "TERM": "dumb"}
+    with Terminal("zsh", "-i", columns=120, environment=environment) as terminal:
+        terminal.wait_for("ready")
+        for line, rest in LINES.items():
+            since = len(terminal.output)
+            terminal.send(f"{line}\t")
+            terminal.wait_for(f"{line}{rest}", since=since)
+            terminal.send("\x15")
+
+
+def test_a_living_fish_completes_commands_options_and_models(tmp_path: Path) -> None:
+    script, path = prepared("fish", tmp_path)
+    asked = "\n".join(f"complete -C '{line}'" for line in LINES)
     done = subprocess.run(
-        [shell, "-c", f"{script}\n{ask}"], capture_output=True, text=True, env=os.environ | path, check=True
+        ["fish", "-c", f"{script}\n{asked}"], capture_output=True, text=True, env=os.environ | path, check=True
+    )
+    found = [line.partition("\t")[0] for line in done.stdout.splitlines()]
+    assert found == [f"{line.split()[-1]}{rest.strip()}" for line, rest in LINES.items()]
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    script, path = prepared("bash", tmp_path)
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{BASH}"], capture_output=True, text=True, env=os.environ | path, check=True
     )
     assert done.stdout.split() == ["spectrum"]
 

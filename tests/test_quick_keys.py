@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 import pytest
 from textual import events
+from textual.app import ScreenStackError
 from textual.geometry import Region
 from textual.widgets import Input, Tree
 from textual.widgets._toast import Toast
@@ -15,6 +17,7 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.model import ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.invariants import disagreements
@@ -24,6 +27,7 @@ from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
 from tui.pasting import PasteParser
+from tui.remembered import Remembered
 from tui.sentences_screen import SentencesScreen
 from tui.shown_model import ShownModel
 from tui.start import Start
@@ -246,3 +250,47 @@ async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny
             await until(pilot, partial(bool, done))
             await settle(pilot)
             assert app.screen is not over
+
+
+async def test_a_sentence_and_a_view_chosen_while_the_model_opens_stay(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, may_open = FirstLook.wait, asyncio.Event()
+
+    async def later(first: FirstLook, opening: Future[ModelOutline]) -> None:
+        await may_open.wait()
+        await wait(first, opening)
+
+    monkeypatch.setattr(FirstLook, "wait", later)
+    monkeypatch.setattr("tui.restoring.recall", lambda key: Remembered(view="ranks", text="the one of before"))
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.is_ready)
+        app.do_kept_keys()
+        for key in ("i", *"the dog", "enter", "1", "i", *"half"):
+            press(app, key)
+        await until(pilot, lambda: app.sentence_input.value.endswith("half") and not app.is_typed_to)
+        may_open.set()
+        await settle(pilot)
+        assert app.conductor.text == "the dog"
+        assert app.views.active is app.views.spectra
+        assert app.sentence_input.value.endswith("half"), "what is being typed stays"
+        press(app, "escape")
+        await until(pilot, lambda: app.sentence_input.value == "the dog")
+    app.engine.stop()
+
+
+async def test_a_key_handled_between_two_screens_keeps_no_other_from_its_turn(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+
+        async def between(*_: object) -> None:
+            raise ScreenStackError("no screens on stack")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(app, "_await_done", between)
+            press(app, "1")
+            press(app, "2")
+            await until(pilot, lambda: app.views.active is app.views.ranks)
+        await until(pilot, lambda: not app.is_typed_to)

@@ -55,6 +55,7 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("escape", "leave", "Leave, or stop", id="chooser.leave"),
         Binding("q", "leave", "Leave", show=False, id="chooser.quit"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="chooser.help"),
         Binding("slash,i", "field", "To the field", show=False, id="chooser.field"),
         Binding(
             "tab", "complete", "Complete the path, or to the list", show=False, id="chooser.complete", priority=True

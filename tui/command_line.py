@@ -155,7 +155,9 @@ def command() -> None:
     help="dark, light, colour-blind, ansi; another word lists all.",
 )
 @click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
-@click.option("--ascii/--no-ascii", "ascii_only", default=False, help="Draw with ASCII characters alone.")
+@click.option(
+    "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: where the locale is C]"
+)
 @click.option("--log-scale/--linear-scale", default=None, help="Begin on this scale.")
 @click.option("--restore/--fresh", default=True, help="Begin where the model was left, or at its beginning.")
 @click.option("--no-recent", is_flag=True, help="Neither list models opened before nor remember this one.")
@@ -169,7 +171,7 @@ def explore(
     energy: float | None,
     theme: str | None,
     no_history: bool,
-    ascii_only: bool,
+    ascii_only: bool | None,
     log_scale: bool | None,
     restore: bool,
     no_recent: bool,
@@ -177,6 +179,7 @@ def explore(
 ) -> None:
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
+    from tui.charset import ascii_because
     from tui.launch import launch
     from tui.start import Start
 
@@ -184,7 +187,7 @@ def explore(
         model, text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
-    launch(start, options, theme=theme, ascii_only=ascii_only)
+    launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

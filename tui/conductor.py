@@ -207,6 +207,7 @@ class Conductor:
 
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""
+        self._first_look.has_view = True
         self.show_view(view_after(self._app.views.active.view, view))
 
     def show_view(self, view: str) -> None:
@@ -226,7 +227,7 @@ class Conductor:
 
     def read(self, text: str) -> None:
         """Have the model read a sentence."""
-        self._first_look.text = None
+        self._first_look.text, self._first_look.has_text = text if self._model is None else None, True
         self.sentences.begin(text)
         if self._model is None:
             self.overview.read(text)

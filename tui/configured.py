@@ -110,6 +110,7 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
     ------
     click.UsageError : where a variable of the environment has a value that its option does not take.
     """
+    from tui.charset import ascii_because
     from tui.remembered import theme_file
     from tui.themes import last_theme
 
@@ -128,6 +129,8 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
         value = context.params[str(parameter.name)]
         if name == "theme" and origin == "default" and context.params["restore"] and (last := last_theme()):
             value, origin = last, f"chosen with its key, {theme_file()}"
+        elif name == "ascii" and origin == "default" and (because := ascii_because()):
+            value, origin = True, because
         found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
     return config, found
 

@@ -6,23 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
+from tui.drawing.text import fit_end
 from tui.exporting import Exporting
 from tui.field import Field
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
+from tui.widgets.menu import Menu
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -57,10 +61,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("enter", "write", "Write it", id="export.write"),
         Binding("j,down", "move(1)", "Down", show=False, id="export.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="export.up"),
-        Binding("right,l", "format(1)", "Next format", show=False, id="export.next_format"),
-        Binding("left,h", "format(-1)", "Previous format", show=False, id="export.previous_format"),
         Binding("escape", "leave", "Close", id="export.close"),
         Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="export.help"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
@@ -71,7 +74,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._begins_naming = False
-        self._list = OptionList(
+        self._list = _Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
@@ -103,7 +106,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave the arrows to the name while it is typed."""
-        return not (self._is_naming and action in ("move", "format", "take"))
+        return not (self._is_naming and action in ("move", "take"))
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -240,7 +243,25 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         return path
 
 
+class _Whats(Menu):
+    """The list of what can be written; beside it, arrows choose the format."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
+        Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
+        Binding("g,home", "first", "First", show=False, id="export.first"),
+        Binding("G,end", "last", "Last", show=False, id="export.last"),
+    ]
+
+
 class _FileName(Field):
-    """The line of the file's name."""
+    """The line of the file's name, of which the end is to be seen while it is not typed into."""
 
     leaving = "screen.leave"
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the name, without its beginning where there is no room for that."""
+        if y or self.has_focus or cell_len(self.value) <= self.size.width:
+            return super().render_line(y)
+        shown = Text(fit_end(self.value, self.size.width))
+        return Strip(shown.render(self.app.console)).apply_style(self.rich_style)

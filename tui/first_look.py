@@ -39,10 +39,12 @@ class FirstLook:
     Attributes
     ----------
     text : the sentence that is to be read once the first head is on screen; None where none waits.
+    has_text, has_view : whether a person has chosen a sentence, or a view, before that; none is brought back then.
     """
 
     def __init__(self, app: Explorer, conductor: Conductor, start: Start, run: Run) -> None:
         self.text: str | None = None
+        self.has_text = self.has_view = False
         self._app = app
         self._engine = app.engine
         self._conductor = conductor
@@ -92,15 +94,15 @@ class FirstLook:
     def _look(self, model: ShownModel, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.
 
-        A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then.
+        A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then. A sentence and a
+        view that a person has chosen meanwhile stay.
         """
         restoring = self._conductor.restoring
-        self.text = restoring.text
-        if self.text is None and model.outline.name == "demo":
-            self.text = DEMO_SENTENCE
-        if self.text is not None:
-            self._app.sentence_input.value = self.text
-        restoring.arrange()
+        if not self.has_text:
+            self.text = DEMO_SENTENCE if restoring.text is None and model.outline.name == "demo" else restoring.text
+            if self.text is not None and not self._app.sentence_input.has_focus:  # or it is being typed into
+                self._app.sentence_input.value = self.text
+        restoring.arrange(with_view=not self.has_view)
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned

@@ -12,12 +12,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size
 from tui.drawing.text import harmless
+from tui.widgets.menu import Menu
 
 HEADINGS = {
     Origin.MEMORY: "in memory",
@@ -69,7 +69,7 @@ def shortened(name: str, width: int) -> str:
     return f"…{name[cut:]}"
 
 
-class FoundList(OptionList):
+class FoundList(Menu):
     """Models by origin, under headings.
 
     Attributes
@@ -85,7 +85,7 @@ class FoundList(OptionList):
     ]
 
     def __init__(self) -> None:
-        super().__init__(markup=False)
+        super().__init__(markup=False, name="list of models")
         self.models: dict[str, FoundModel] = {}
         self._cached: set[str] = set()
         self._filter = ""

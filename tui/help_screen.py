@@ -13,6 +13,7 @@ from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from engine.values.marks import MARKS
@@ -24,6 +25,9 @@ from tui.list_screen import ListScreen
 
 FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
 """What the toolkit's own keys do that go from view to view."""
+
+HERE = "in this menu"
+"""Title of the keys of what has come over the views."""
 
 MOUSE = (
     ("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
@@ -52,7 +56,9 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
         binding = each.binding
         if binding.id is None and binding.action not in FOCUS:
             continue  # the toolkit's own keys, beside which ours stand
-        if each.node in (app, app.screen):
+        if each.node is app.screen and isinstance(each.node, ModalScreen):
+            title = HERE
+        elif each.node in (app, app.screen):
             title = _title(binding)
         else:
             title = f"in the {each.node.name or each.node.id or 'view'}"
@@ -76,7 +82,7 @@ def _title(binding: Binding) -> str:
 
 def _place(title: str) -> int:
     """Put a widget's keys before those that work anywhere, and keys without a group after them."""
-    return -1 if title.startswith("in the ") else len(GROUPS)
+    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS)
 
 
 class HelpSearch(Field):

@@ -11,6 +11,7 @@ from pathlib import Path
 from engine.service.history import history_file
 from engine.service.options import cache_directory, log_file, state_directory
 from engine.values.memory import size
+from tui.configured import ConfiguredCommand, effective
 from tui.settings import config_file
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
@@ -21,6 +22,7 @@ def lines() -> Iterator[str]:
     for package in PACKAGES:
         yield f"{package:<18}{version(package)}"
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield f"{'characters':<18}{_characters()}"
     from engine.models.hub import models_directory
 
     for name, path in (
@@ -40,6 +42,18 @@ def lines() -> Iterator[str]:
     yield f"{'devices':<18}{describe_devices()}"
     for memory in free_memories():
         yield f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}"
+
+
+def _characters() -> str:
+    """Say whether the explorer draws with ASCII alone, and what says so."""
+    from tui.command_line import explore
+
+    assert isinstance(explore, ConfiguredCommand)
+    ascii_only = next(each for each in effective(explore)[1] if each.setting.name == "ascii")
+    if ascii_only.origin == "default":
+        return "all that the terminal's font has"
+    drawn = "ASCII alone" if ascii_only.value == "true" else "all that the terminal's font has"
+    return f"{drawn}: {ascii_only.origin}{' (--no-ascii draws with others)' if ascii_only.value == 'true' else ''}"
 
 
 def _state(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -161,9 +161,10 @@ class KeyLine(Widget, can_focus=False):
         """Follow the keys."""
         self.screen.bindings_updated_signal.subscribe(self, self._show_keys)
 
-    def follow(self, screen: Screen[object]) -> None:
+    def follow(self, screen: Screen[Any]) -> None:
         """Show the keys of another screen that has come over this one, or of this one again."""
         if screen is not self.screen:
+            screen.bindings_updated_signal.unsubscribe(self)  # or it would follow twice
             screen.bindings_updated_signal.subscribe(self, self._show_keys)
         self._show_keys(screen)
 

@@ -131,7 +131,10 @@ class KeyWatch(Parts):
                     await self._await_done(receiver)
             is_where_it_was = receiver is (self.focused or self.screen)
         except ScreenStackError:
-            return  # the program is being left
+            self._following = None
+            if not self._exit:  # between two screens, and not being left
+                self._hand_on(1)
+            return
         together = takewhile(lambda each: is_where_it_was and _go_together(event, each, receiver), self._held)
         self._hand_on(max(len(list(together)), 1))
 

@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from tui.modal import Modal
+from tui.widgets.paging import lines_of
 
 
 class ListScreen(Modal[None]):
@@ -22,6 +23,8 @@ class ListScreen(Modal[None]):
         Binding("k,up", "up", "Up", show=False, id="list.up"),
         Binding("pagedown,space,ctrl+f", "page(1)", "A page down", show=False, id="list.page_down"),
         Binding("pageup,ctrl+b", "page(-1)", "A page up", show=False, id="list.page_up"),
+        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
+        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
         # Here no prompt opens, so that the first of two presses is there already.
         Binding("g,home", "first", "First line", show=False, id="list.first"),
         Binding("G,end", "last", "Last line", show=False, id="list.last"),
@@ -40,12 +43,10 @@ class ListScreen(Modal[None]):
         """Scroll down."""
         self.query_one("#list").scroll_down(animate=False)
 
-    def action_page(self, pages: int) -> None:
+    def action_page(self, pages: float) -> None:
         """Scroll by as many lines as are in view."""
-        if pages > 0:
-            self.query_one("#list").scroll_page_down(animate=False)
-        else:
-            self.query_one("#list").scroll_page_up(animate=False)
+        lines = self.query_one("#list")
+        lines.scroll_relative(y=lines_of(pages, lines.scrollable_content_region.height), animate=False)
 
     def action_first(self) -> None:
         """Scroll to the first line."""

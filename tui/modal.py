@@ -7,6 +7,8 @@ from typing import Any
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
+from tui.key_line import KeyLine
+
 
 def hand_on(closed: Screen[Any]) -> None:
     """Hand on what waits for the next picture: the toolkit keeps it with the screen on top, and loses it with that."""
@@ -24,6 +26,14 @@ class Modal(ModalScreen[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close, with a result, unless that has been done."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def on_screen_suspend(self) -> None:
+        """Show the keys of the screen that has come over this one."""
+        self.app.screen_stack[0].query_one(KeyLine).follow(self.app.screen)
+
+    def on_screen_resume(self) -> None:
+        """Show the keys of this one again."""
+        self.app.screen_stack[0].query_one(KeyLine).follow(self)
 
     def on_unmount(self) -> None:
         """Lose nothing that waits for a picture."""

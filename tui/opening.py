@@ -101,7 +101,7 @@ class ModelActions(Parts):
         if pane is not None and is_in_tree:
             views.activate(pane)
         elif pane is not None or (view in VIEWS and not needs_two):
-            self.conductor.look_at(view)
+            self.conductor.show_view(view)
 
     async def _remember(self, opened: Opened) -> None:
         """Have the model listed among those that were opened before."""

@@ -94,7 +94,7 @@ class Restoring:
         """The sentence to begin with, if one was asked for or is remembered."""
         return self._last.text or None if self._start.text is None else self._start.text
 
-    def arrange(self) -> None:
+    def arrange(self, *, with_view: bool) -> None:
         """Show the view, the measure and the scales to begin with, before anything is drawn in them."""
         views, weights = self._app.views, self._app.conductor.weights
         if self._last.measure and weights is not None:
@@ -103,7 +103,7 @@ class Restoring:
             self._app.conductor.overview.show_measure(self._last.overview)
         if self._start.log_scale is not None:
             views.choose_scale("log" if self._start.log_scale else "linear")
-        name = self._last.view
+        name = self._last.view if with_view else ""
         if name in VIEWS:
             if "vs" in VIEWS[name].needs and not self._app.engine.is_comparing:
                 return

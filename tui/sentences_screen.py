@@ -18,6 +18,7 @@ from tui.history import matching
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.sentences import Sentences
+from tui.widgets.menu import Menu
 
 SHOWN = 2000
 """Characters of a sentence that are looked at for its line in the list."""
@@ -43,6 +44,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
         Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
         Binding("q,S", "leave", "Back", show=False, id="sentences.close"),
+        Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
     ]
 
     def __init__(self, sentences: Sentences, *, is_finding: bool, ascii_only: bool) -> None:
@@ -51,7 +53,7 @@ class SentencesScreen(Modal[str | None]):
         self._is_finding = is_finding
         self._ascii = ascii_only
         self._found: tuple[str, ...] = ()
-        self._list = OptionList(markup=False)
+        self._list = Menu(markup=False, name="sentences menu")
         self._words = _Words(placeholder="words to find", compact=True)
         self._words.cursor_blink = False
 

@@ -12,6 +12,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.facts import short_name
+from tui.widgets.paging import lines_of, paging
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
@@ -38,6 +39,7 @@ class HeadTree(Tree["Head | None"]):
         Binding("enter", "select_cursor", "Open or close a layer; go to a head's view", show=False, id="tree.select"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
+        *paging("tree"),
         Binding("gg,home", "first", "First line", show=False, id="tree.first"),
         Binding("G,end", "last", "Last line", show=False, id="tree.last"),
     ]
@@ -168,6 +170,12 @@ class HeadTree(Tree["Head | None"]):
             note = " off" if is_off else _whole_words(self._note(node.data), room)
             label.append(note, style=Style(dim=not is_off, bold=is_off))
         return label
+
+    def action_page(self, pages: float) -> None:
+        """Go as many lines up or down as are in view, less one."""
+        step = lines_of(pages, self.scrollable_content_region.height - 1)
+        self.cursor_line = max(0, min(self.cursor_line + step, self.last_line))
+        self.scroll_to_line(self.cursor_line)
 
     def action_first(self) -> None:
         """Go to the first line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ from tui.drawing.text import harmless
 from tui.numbers import short
 from tui.panes.pane import Pane
 from tui.widgets.spectra import SpectraView
+
+_NAME_ALONE = re.compile(r"^[^·]*[^· ]| Δ = \d+(?=.*$)")
+"""What stays of a name where there is little room: neither what the head does nor its marks."""
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,17 @@ class SpectraPane(Pane):
     def _set_title(self, name: str) -> None:
         """Say what is shown, on which scale, and of which ε the ranks are; in few words where there is little room."""
         self._name_shown = name
-        title, room = Text(), self.room
-        for rank, scale in (("rank ε", f"{self.graph.scale} scale"), ("ε", self.graph.scale)):
-            title = Text.assemble(("spectra ", "bold"), name, (f"  {scale}", "dim"))
+        title, room, scale = Text(), self.room, self.graph.scale
+        alone = "".join(_NAME_ALONE.findall(name)) or name
+        for view, of, gap, scaled, rank in (
+            ("spectra ", name, "  ", f"{scale} scale", "rank ε"),
+            ("spectra ", name, "  ", scale, "ε"),
+            ("spectra ", alone, "  ", scale, "ε"),
+            ("", alone, " ", scale, "ε"),
+        ):
+            title = Text.assemble((view, "bold"), of, (f"{gap}{scaled}", "dim"))
             if self._epsilon is not None:
-                title.append(f"  {rank} {self._epsilon:g}", "dim")
+                title.append(f"{gap}{rank} {self._epsilon:g}", "dim")
             if self._other is not None:
                 title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
             if title.cell_len <= room or not room:

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.widgets.head_map_canvas import HeadMapCanvas
+from tui.widgets.paging import lines_of, paging
 
 
 class HeadMap(HeadMapCanvas, can_focus=True):
@@ -19,8 +20,7 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         Binding("down,j", "move(1, 0)", "Next layer", show=False, id="overview.down"),
         Binding("left,h", "move(0, -1)", "Head before", show=False, id="overview.left"),
         Binding("right,l", "move(0, 1)", "Next head", show=False, id="overview.right"),
-        Binding("pageup", "page(-1)", "A page of layers up", show=False, id="overview.page_up"),
-        Binding("pagedown", "page(1)", "A page of layers down", show=False, id="overview.page_down"),
+        *paging("overview", "A page of layers"),
         Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),
         Binding("end", "edge(True)", "Last head of the layer", show=False, id="overview.last_head"),
         Binding("gg,ctrl+home", "layer_edge(False)", "First layer", show=False, id="overview.first"),
@@ -77,11 +77,11 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         """Move by layers and heads."""
         self._go(self.cursor[0] + rows, self.cursor[1] + columns)
 
-    def action_page(self, pages: int) -> None:
+    def action_page(self, pages: float) -> None:
         """Move by as many layers as are in view, less one."""
         lines = self.scrollable_content_region.height - 1
         rows = lines if self.grid is None else self.grid.rows_in(lines)
-        self._go(self.cursor[0] + pages * max(rows - 1, 1), self.cursor[1])
+        self._go(self.cursor[0] + lines_of(pages, rows - 1), self.cursor[1])
 
     def action_edge(self, last: bool) -> None:
         """Move to the layer's first or last head."""

@@ -9,6 +9,7 @@ from textual.message import Message
 
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.widgets.heatmap_canvas import HeatmapCanvas
+from tui.widgets.paging import lines_of, paging
 from tui.widgets.painted_map import PaintedMap
 
 
@@ -20,10 +21,9 @@ class Heatmap(PaintedMap, can_focus=True):
         Binding("down,j", "move(1, 0)", "Next query", show=False, id="heatmap.down"),
         Binding("left,h", "move(0, -1)", "Previous key", show=False, id="heatmap.left"),
         Binding("right,l", "move(0, 1)", "Next key", show=False, id="heatmap.right"),
-        Binding("pageup", "page(-1, 0)", "A page of queries up", show=False, id="heatmap.page_up"),
-        Binding("pagedown", "page(1, 0)", "A page of queries down", show=False, id="heatmap.page_down"),
-        Binding("ctrl+left", "page(0, -1)", "A page of keys left", show=False, id="heatmap.page_left"),
-        Binding("ctrl+right", "page(0, 1)", "A page of keys right", show=False, id="heatmap.page_right"),
+        *paging("heatmap", "A page of queries"),
+        Binding("ctrl+left", "key_page(-1)", "A page of keys left", show=False, id="heatmap.page_left"),
+        Binding("ctrl+right", "key_page(1)", "A page of keys right", show=False, id="heatmap.page_right"),
         Binding("home", "key_edge(False)", "First key", show=False, id="heatmap.first_key"),
         Binding("end", "key_edge(True)", "Last key", show=False, id="heatmap.last_key"),
         Binding("gg,ctrl+home", "query_edge(False)", "First query", show=False, id="heatmap.first_query"),
@@ -113,10 +113,13 @@ class Heatmap(PaintedMap, can_focus=True):
         if self.pooled is not None:
             self.move_to(*self._lens.step(rows, columns, self.pooled.window.block))
 
-    def action_page(self, down: int, right: int) -> None:
-        """Move the cursor by as many cells as are in view, less one."""
-        queries, keys = self._canvas.window
-        self.action_move(down * max(len(queries) - 1, 1), right * max(len(keys) - 1, 1))
+    def action_page(self, pages: float) -> None:
+        """Move the cursor by as many queries as are in view, less one."""
+        self.action_move(lines_of(pages, len(self._canvas.window[0]) - 1), 0)
+
+    def action_key_page(self, pages: float) -> None:
+        """Move the cursor by as many keys as are in view, less one."""
+        self.action_move(0, lines_of(pages, len(self._canvas.window[1]) - 1))
 
     def action_key_edge(self, last: bool) -> None:
         """Move the cursor to the row's first or last key."""

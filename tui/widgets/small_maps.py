@@ -28,6 +28,7 @@ from tui.drawing.text import centred, fit, in_ascii
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.messages import RoomChanged
 from tui.themes import palette_of
+from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
 Pair = tuple[int, int]
@@ -42,6 +43,7 @@ class SmallMaps(Scrolled, can_focus=True):
         Binding("h,left", "step(-1, 0)", "Previous head", show=False, id="heads.previous"),
         Binding("j,down", "step(0, 1)", "Head below", show=False, id="heads.down"),
         Binding("k,up", "step(0, -1)", "Head above", show=False, id="heads.up"),
+        *paging("heads"),
         Binding("gg,home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "app.view('attention')", "The head's map in large", show=False, id="heads.open"),
@@ -160,6 +162,14 @@ class SmallMaps(Scrolled, can_focus=True):
         if self._tiles.count:
             here = -1 if self.cursor is None else self.cursor
             self._pick(here + columns + rows * self._tiles.columns if self.cursor is not None else 0)
+
+    def action_page(self, pages: float) -> None:
+        """Go as many rows of maps up or down as are in view, as far as there are any."""
+        rows = lines_of(pages, max(self.size.height // max(self._tiles.pitch[1], 1), 1))
+        here = self.cursor or 0
+        while rows and not 0 <= here + rows * self._tiles.columns < self._tiles.count:
+            rows -= 1 if rows > 0 else -1
+        self.action_step(0, rows)
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last head."""

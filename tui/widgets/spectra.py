@@ -19,6 +19,7 @@ from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
 from tui.drawing.levels import Scale
 from tui.drawing.text import centred, harmless, in_ascii
 from tui.messages import DistanceChanged
+from tui.widgets.paging import paging
 from tui.widgets.spectrum_block import SpectrumBlock, axis_labels
 
 _CIRCUITS = ("Q", "K", "QK", "V", "O", "OV")
@@ -36,8 +37,7 @@ class SpectraView(Widget, can_focus=True):
         Binding("l", "move(1)", "Next singular value", show=False, id="spectra.next"),
         Binding("left", "arrow(-1)", "Previous singular value, or Δ one less", show=False, id="spectra.left"),
         Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
-        Binding("pageup", "move(-10)", "Ten singular values back", show=False, id="spectra.page_up"),
-        Binding("pagedown", "move(10)", "Ten singular values on", show=False, id="spectra.page_down"),
+        *paging("spectra", "Ten singular values", "Five singular values"),
         Binding("gg,home", "edge(False)", "First singular value", show=False, id="spectra.first"),
         Binding("end,G", "edge(True)", "Last singular value", show=False, id="spectra.last"),
         Binding("up,k", "select(-1)", "Matrix above", show=False, id="spectra.up"),
@@ -171,6 +171,10 @@ class SpectraView(Widget, can_focus=True):
         """Move the cursor along the curve."""
         if self._curves:
             self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
+
+    def action_page(self, pages: float) -> None:
+        """Move the cursor along the curve by ten values, or by five."""
+        self.action_move(int(10 * pages))
 
     def action_arrow(self, step: int) -> None:
         """Change the distance where QK is shown at one; else move the cursor along the curve."""

@@ -8,6 +8,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_canvas import TableCanvas
 
 
@@ -19,8 +20,7 @@ class TableGrid(TableCanvas, can_focus=True):
         Binding("k,up", "step(-1, 0)", "Previous row", show=False, id="table.up"),
         Binding("l,right", "step(0, 1)", "Next column", show=False, id="table.right"),
         Binding("h,left", "step(0, -1)", "Previous column", show=False, id="table.left"),
-        Binding("pagedown", "page(1)", "A page down", show=False, id="table.page_down"),
-        Binding("pageup", "page(-1)", "A page up", show=False, id="table.page_up"),
+        *paging("table"),
         Binding("gg,ctrl+home", "row_edge(False)", "First row", show=False, id="table.first"),
         Binding("G,ctrl+end", "row_edge(True)", "Last row", show=False, id="table.last"),
         Binding("home", "column_edge(False)", "First column", show=False, id="table.first_column"),
@@ -48,9 +48,9 @@ class TableGrid(TableCanvas, can_focus=True):
         """Move by rows and columns."""
         self.put(self.cursor[0] + rows, self.cursor[1] + columns)
 
-    def action_page(self, pages: int) -> None:
+    def action_page(self, pages: float) -> None:
         """Move by as many rows as are in view."""
-        self.put(self.cursor[0] + pages * self.rows_in_view, self.cursor[1])
+        self.put(self.cursor[0] + lines_of(pages, self.rows_in_view), self.cursor[1])
 
     def action_row_edge(self, last: bool) -> None:
         """Move to the first or the last row."""

@@ -20,6 +20,7 @@ from textual.strip import Strip
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
+from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
 LEGIBLE = 47
@@ -34,8 +35,7 @@ class TokenText(Scrolled, can_focus=True):
         Binding("right,l", "move(1)", "Next token", show=False, id="text.right"),
         Binding("up,k", "line(-1)", "Line above", show=False, id="text.up"),
         Binding("down,j", "line(1)", "Line below", show=False, id="text.down"),
-        Binding("pageup", "page(-1)", "A page up", show=False, id="text.page_up"),
-        Binding("pagedown", "page(1)", "A page down", show=False, id="text.page_down"),
+        *paging("text"),
         Binding("gg,home", "edge(False)", "First token", show=False, id="text.first"),
         Binding("G,end", "edge(True)", "Last token", show=False, id="text.last"),
     ]
@@ -218,9 +218,9 @@ class TokenText(Scrolled, can_focus=True):
         if self._labels:
             self._go(self._flow.step(self.cursor, step))
 
-    def action_page(self, step: int) -> None:
+    def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""
-        self.action_line(step * max(self.size.height - 1, 1))
+        self.action_line(lines_of(pages, self.size.height - 1))
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last token."""

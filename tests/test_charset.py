@@ -1,0 +1,61 @@
+"""In the C locale the explorer draws with ASCII alone, unless it is told otherwise."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import tui.charset
+from tests.opening import run_apart
+from tui.command_line import command
+from tui.info import lines
+
+
+def test_variables_say_what_the_examples_say() -> None:
+    assert doctest.testmod(tui.charset).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "typed", "variable", "expected"),
+    [
+        ({"LANG": "C"}, (), "", True),
+        ({"LANG": "C"}, ("--no-ascii",), "", False),
+        ({"LANG": "C"}, (), "false", False),
+        ({"LANG": "C", "LC_ALL": "en_GB.UTF-8"}, (), "", False),
+        ({"LANG": "C", "LC_ALL": "en_GB.UTF-8"}, ("--ascii",), "", True),
+        ({}, (), "", False),
+    ],
+)
+def test_the_locale_is_the_default_of_ascii(
+    said: dict[str, str], typed: tuple[str, ...], variable: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+
+    def launch(*_: Any, ascii_only: bool, **others: Any) -> None:
+        drawn.append(ascii_only)
+
+    monkeypatch.setattr("tui.launch.launch", launch)
+    monkeypatch.setattr("tui.charset._environment", lambda: said)
+    monkeypatch.setenv("ATTN_TUI_ASCII", variable)
+    assert CliRunner().invoke(command, ["demo", *typed]).exit_code == 0
+    assert drawn == [expected]
+
+
+@pytest.mark.parametrize(("because", "expected"), [("LANG=C", "ASCII alone: LANG=C (--no-ascii draws with others)"),
+                                                   ("", "all that the terminal's font has")])  # fmt: skip
+def test_info_says_which_and_why(because: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.charset.ascii_because", lambda: because)
+    (line,) = [each for each in lines() if each.startswith("characters ")]
+    assert line.split(maxsplit=1)[1] == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing tells what a process was begun with")
+def test_what_python_makes_of_the_locale_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LC_ALL", "LC_CTYPE"):
+        monkeypatch.delenv(name, raising=False)
+    code = "import os; from tui.charset import ascii_because; print(os.environ['LC_CTYPE'], ascii_because())"
+    assert run_apart(code, LANG="C").split() == ["C.UTF-8", "LANG=C"]

@@ -1,0 +1,95 @@
+"""Keys that hands know from other programs work wherever there is something to go through."""
+
+from __future__ import annotations
+
+import doctest
+from functools import partial
+
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import OptionList
+
+import tui.widgets.paging
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tui.app import Explorer
+from tui.help_screen import HelpScreen
+from tui.key_line import KeyLine
+from tui.tree import HeadTree
+from tui.widgets.spectra import SpectraView
+
+TEXT = "the cat sat on the mat and the dog ran to the cat " * 3
+
+PLACES = {
+    "spectra": "1", "attention": "3", "coloured text": "3T", "small maps": "A", "table": "0",
+    "overview": "w", "tree": "t", "help": "?", "export": "e",
+}  # fmt: skip
+"""What is gone through, and the keys that lead there."""
+
+
+def test_pages_have_the_lines_that_the_examples_say() -> None:
+    assert doctest.testmod(tui.widgets.paging).failed == 0
+
+
+def place_of(app: Explorer) -> object:
+    """Give where the cursor is of what has the focus, or how far it is scrolled."""
+    focused = app.focused
+    if isinstance(focused, HeadTree):
+        return focused.cursor_line
+    if isinstance(focused, SpectraView):
+        return focused.index
+    if isinstance(focused, OptionList):
+        return focused.highlighted
+    assert isinstance(focused, Widget)
+    return getattr(focused, "cursor", focused.scroll_offset)
+
+
+def is_at(app: Explorer, place: object) -> bool:
+    """Say whether the cursor is there."""
+    return place_of(app) == place
+
+
+def has_left(app: Explorer, place: object) -> bool:
+    """Say whether the cursor is elsewhere."""
+    return place_of(app) != place
+
+
+async def test_pages_and_halves_of_them_go_through_every_view_list_and_menu(tiny_model: TinyModel) -> None:
+    model = tiny_model("llama", num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=16, head_dim=16)
+    async with explorer(model, size=(60, 14), text=TEXT, head="L1H3") as (app, pilot):
+        for keys in PLACES.values():
+            await type_keys(pilot, *keys)
+            await settle(pilot)
+            await type_keys(pilot, *("g" if len(app.screen_stack) > 1 else "gg"))
+            await settle(pilot)
+            first = place_of(app)
+            for on, back in (("ctrl+d", "ctrl+u"), ("ctrl+f", "ctrl+b")):
+                await type_keys(pilot, on)
+                await until(pilot, partial(has_left, app, first))
+                await type_keys(pilot, back)
+                await until(pilot, partial(is_at, app, first))
+            if len(app.screen_stack) > 1:
+                await type_keys(pilot, "q")
+
+
+def shows(app: Explorer, screen: Screen[object], line: str) -> bool:
+    """Say whether a screen is on top again, and its keys are at the foot."""
+    return app.screen is screen and app.query_one(KeyLine).render().plain == line
+
+
+async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(80, 60)) as (app, pilot):
+        for keys, said in (("e", "Previous format"), ("S", "Forget it"), ("B\t", "To the field")):
+            await type_keys(pilot, *("tab" if key == "\t" else key for key in keys))
+            await settle(pilot)
+            menu, line = app.screen, app.query_one(KeyLine).render().plain
+            await type_keys(pilot, "?")
+            await settle(pilot)
+            assert isinstance(app.screen, HelpScreen)
+            assert said in screen_text(app)
+            assert "in this menu" in screen_text(app)
+            assert app.query_one(KeyLine).render().plain == "/ Search esc Close"
+            await type_keys(pilot, "q")
+            await until(pilot, partial(shows, app, menu, line))
+            await type_keys(pilot, "q")
+            await until(pilot, lambda: len(app.screen_stack) == 1)

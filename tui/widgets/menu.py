@@ -1,0 +1,27 @@
+"""Lists to choose from."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual._widget_navigation import find_next_enabled_no_wrap
+from textual.binding import BindingType
+from textual.widgets import OptionList
+
+from tui.widgets.paging import lines_of, paging
+
+
+class Menu(OptionList):
+    """A list to choose from, which pages go through."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*paging("menu")]
+
+    def action_page(self, pages: float) -> None:
+        """Go by as many lines as are in view, to one that can be chosen."""
+        step = lines_of(pages, self.scrollable_content_region.height)
+        at = max(0, min((self.highlighted or 0) + step, self.option_count - 1))
+        for direction in (1, -1) if step > 0 else (-1, 1):
+            found = find_next_enabled_no_wrap(self._options, at, direction, with_anchor=True)
+            if found is not None:
+                self.highlighted = found
+                return
