@@ -14,11 +14,13 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.widgets import Static
 
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, until
 from tests.painted import NASTY, TerminalPicture, good_terminal
 from tui.painting import Painted, Repaint
+from tui.placing import seams
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True, width=40)
 RED, BLUE, GREY, UNDERLINED = map(Style.parse, ("red", "on blue", "#010203", "underline"))
@@ -151,6 +153,14 @@ def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
     assert reduced.cells == whole.cells
 
 
+def test_a_line_is_cut_where_another_widget_is_seen_and_nowhere_else() -> None:
+    assert seams([(0, 22), (22, 80), (0, 80)], 80) == [0, 22, 80]
+    assert seams([(0, 80), (0, 22), (22, 80)], 80) == [0, 80]
+    assert seams([(10, 30), (0, 22), (22, 80)], 80) == [0, 10, 30, 80]
+    assert seams([(5, 9)], 20) == [0, 5, 9, 20]
+    assert seams([], 20) == [0, 20]
+
+
 class Shown(TerminalPicture):
     """What the explorer's output makes of a terminal."""
 
@@ -228,3 +238,20 @@ async def test_ctrl_l_sends_the_whole_screen_again(tiny_model: TinyModel, shown:
         await pilot.press("ctrl+l")
         await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}
+
+
+async def test_a_wide_character_stays_whole_over_the_edge_of_what_is_behind(
+    tiny_model: TinyModel, shown: Shown
+) -> None:
+    over = Static(markup=False)
+    over.styles.layer, over.styles.dock, over.styles.height = "over", "bottom", 1
+    over.styles.margin = 0, 0, 5, 0
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await app.screen.mount(over)
+        for text in ("日" * 40, f"a{'日' * 39}b"):
+            over.update(text)
+            await shown.until_painted(app, pilot)
+            assert shown.line(18) == text
+            app.tree_widget.refresh()  # which is behind a part of it
+            await shown.until_painted(app, pilot)
+            assert shown.line(18) == text
