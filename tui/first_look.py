@@ -95,17 +95,27 @@ class FirstLook:
         A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then.
         """
         restoring = self._conductor.restoring
-        self.text = restoring.text
-        if self.text is None and model.outline.name == "demo":
-            self.text = DEMO_SENTENCE
-        if self.text is not None:
-            self._app.sentence_input.value = self.text
+        is_demos = restoring.text is None and model.outline.name == "demo"
+        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)
         restoring.arrange()
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
         self._conductor.select(here)
         self._run(partial(self._go_on, model), "begin")
+
+    def _take_sentence(self, usual: str | None) -> None:
+        """Show the sentence that is to be read: one that was typed already, else the one to begin with.
+
+        That is among the earlier ones from now on, for a person may have another read before its turn comes.
+        """
+        line, typed = self._app.sentence_input, self.text
+        for text in (usual, typed):
+            if text:
+                line.history.add(text)
+        self.text = usual if typed is None else typed
+        if self.text is not None:
+            line.show_read(self.text, None)
 
     async def _go_on(self, model: ShownModel) -> None:
         """Wait until something of the model has been drawn."""
