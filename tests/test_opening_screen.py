@@ -156,6 +156,10 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         screen.field.value = "./gp"
         await pilot.press("tab")
         await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
+        await pilot.press("tab")
+        assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
+        screen.field.value = "./gpt2-copy/model.safetensors"
+        await until(pilot, lambda: "of the model in its folder: Enter opens ./gpt2-copy/" in words(app))
         await pilot.press("enter")
         await settle(pilot)
         assert app.conductor.is_open

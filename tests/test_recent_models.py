@@ -56,6 +56,18 @@ def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypa
     assert look_up(".h").completions == (".hidden/",)
     assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
     assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
+    assert look_up("m.pt").model == ""
+    (tmp_path / "models" / "inner").mkdir()
+    for name in ("config.json", "model.safetensors", "whole.gguf"):
+        (tmp_path / "models" / name).touch()
+    assert look_up("models/").completions == ("models/inner/", "models/whole.gguf")
+    assert look_up("models/m").completions == ()
+    assert look_up("models/model.safetensors").model == "models/"
+    assert look_up("models/whole.gguf").model == look_up("models/config.json").model == look_up("models").model == ""
+    monkeypatch.chdir(tmp_path / "models")
+    assert look_up("model.safetensors").model == "./"
+    described = look_up("model.safetensors", is_described=True)
+    assert (described.model, described.completions) == ("", ("model.safetensors",))
 
 
 def test_times_are_written_no_finer_than_they_are_known() -> None:
