@@ -16,7 +16,8 @@ from textual.widgets.option_list import Option
 
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size
-from tui.drawing.text import harmless
+from tui.drawing.text import harmless, path_within
+from tui.frame import Frame
 
 HEADINGS = {
     Origin.MEMORY: "in memory",
@@ -56,16 +57,6 @@ def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
     shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
     used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
     return size(model.size) if model.size else "", harmless(model.model_type), shape, used
-
-
-def shortened(name: str, width: int) -> str:
-    """Leave out the beginning of what is too long: the end of a path tells more."""
-    name = harmless(name)
-    if cell_len(name) <= width:
-        return name
-    while cell_len(name) > max(width - 1, 0):
-        name = name[1:]
-    return f"…{name}"
 
 
 class FoundList(OptionList):
@@ -159,7 +150,7 @@ class FoundList(OptionList):
             options.append(Option(self._row(model, width), id=model.name))
         if self._typed and self._typed not in self.models:
             options.append(Option(Text("as typed", "dim"), disabled=True))
-            options.append(Option(Text(shortened(self._typed, width)), id=AS_TYPED))
+            options.append(Option(Text(self._within(self._typed, width)), id=AS_TYPED))
         self.clear_options()
         self.add_options(options)
         ids = [option.id for option in options]
@@ -178,9 +169,13 @@ class FoundList(OptionList):
             if width >= least
         ]
         room = width - sum(map(cell_len, beside))
-        name = set_cell_size(shortened(model.name, room - 2 if model.missing else room), room - 1)
+        name = set_cell_size(self._within(model.name, room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
         return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), ("".join(beside), "dim"))
+
+    def _within(self, name: str, width: int) -> str:
+        """Write a name in so many cells."""
+        return path_within(name, width, ascii_only=isinstance(self.app, Frame) and self.app.is_ascii_only)
 
     def heading(self) -> Text:
         """Write what the columns are."""

@@ -111,6 +111,23 @@ def fit_end(text: str, width: int, *, ascii_only: bool = False) -> str:
     return fit(("~" if ascii_only else "…") + kept, width)
 
 
+def path_within(path: str, width: int, *, ascii_only: bool = False) -> str:
+    """Write a path in at most ``width`` cells: of one too long the beginning is left out, for its end says more.
+
+    In ASCII dots say so: a path that begins with ``~`` is one in the home folder.
+
+    Examples
+    --------
+    >>> path_within("/models/gpt2", 9), path_within("/models/gpt2", 9, ascii_only=True), path_within("gpt2", 9)
+    ('…els/gpt2', '...s/gpt2', 'gpt2')
+    """
+    path = harmless(path)
+    if cell_len(path) <= width:
+        return path
+    mark = "..." if ascii_only else "…"
+    return mark + fit_end(path, max(width - len(mark), 0) + 1)[1:].rstrip()
+
+
 def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:
     """Write harmless text from top to bottom, ending in the last of ``height`` lines, each two cells wide.
 
