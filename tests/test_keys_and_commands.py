@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 from textual.pilot import Pilot
@@ -10,7 +13,7 @@ from textual.widgets import Input, OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, screen_text, settle, until
 from tui.app import Explorer
 from tui.command_line import command
 from tui.drawing.ticks import brief
@@ -82,7 +85,7 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
         (80, ["t"], "/ Search g Go to o Off i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
         (80, ["3"], ". Zoom f Whole a Mean x Explain / Search g Go to i Sentence ? Keys q Quit"),
         (80, ["4"], "/ Filter o Sort g Go to i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
-        (40, ["t"], "/ Search g Go to o Off ? Keys q Quit"),
+        (40, ["t"], "/ Search z All room ? Keys q Quit"),
     ],
 )
 async def test_the_line_of_keys_fits_and_says_what_matters(
@@ -270,3 +273,37 @@ async def test_where_nothing_can_be_suspended_ctrl_z_does_nothing(tiny_model: Ti
         await pilot.press("i", "ctrl+z")
         await pilot.pause()
         assert app.focused is app.sentence_input
+
+
+async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_it_goes(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        tree = app.tree_widget
+        assert tree.size.width <= 40 * 0.36
+        assert "L0" in screen_text(app).splitlines()[2][:14]
+        assert "z All room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.pause()
+        assert not tree.display
+        assert "z Share room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.resize_terminal(62, 24)
+        await pilot.pause()
+        assert tree.outer_size.width == 22
+
+
+async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder" / "in a folder" / "of a folder"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        await pilot.press("e")
+        for _ in range(2):  # as it is offered, and while it is typed
+            await until(pilot, lambda: "-spectrum.csv" in screen_text(app))
+            await pilot.press("tab")
+        await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))

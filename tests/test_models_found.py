@@ -60,7 +60,10 @@ def test_what_can_be_no_model_is_refused(name: str, hub: FakeHub) -> None:
 
 
 def test_a_file_is_no_model(tiny_copy: TinyModel) -> None:
-    assert "folder" in not_found(str(tiny_copy("gpt2") / "model.safetensors"))
+    folder = tiny_copy("gpt2")
+    assert f"is a file of the model in {folder}; give that folder" in not_found(str(folder / "model.safetensors"))
+    (folder / "config.json").unlink()
+    assert "give the folder with its config.json" in not_found(str(folder / "model.safetensors"))
 
 
 def test_without_a_network_the_answer_comes_soon_and_names_the_cache_and_the_demo(

@@ -156,6 +156,10 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         screen.field.value = "./gp"
         await pilot.press("tab")
         await until(pilot, lambda: screen.field.value == "./gpt2-copy/")
+        await pilot.press("tab")
+        assert screen.field.value == "./gpt2-copy/"  # which is the model; its files are none
+        screen.field.value = "./gpt2-copy/model.safetensors"
+        await until(pilot, lambda: "of the model in its folder: Enter opens ./gpt2-copy/" in words(app))
         await pilot.press("enter")
         await settle(pilot)
         assert app.conductor.is_open
@@ -236,3 +240,14 @@ async def test_what_was_opened_before_comes_first_and_says_when_it_is_gone(
         await settle(pilot)
         assert app.conductor.is_open
     assert recent_file().read_bytes() == before
+
+
+async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> None:
+    for length in range(20, 40):
+        name = f"/{'m' * (length - 6)}/last"
+        assert len(name) == length
+        remember(name, outline(name))
+    async with opening_screen(size=(40, 30)) as (app, _, __):
+        rows = re.findall(r"\S*m\S*/last", screen_text(app))
+    assert len(rows) == 20
+    assert all(row.startswith(("/m", "…m")) for row in rows)

@@ -29,6 +29,7 @@ from tui import whole_frames
 from tui.frame import MainScreen
 from tui.painting import Painted, Repaint
 from tui.panes import overview
+from tui.placing import seams
 from tui.scrolling import Scroll, find_scroll
 from tui.whole_frames import WholeFrames
 
@@ -172,6 +173,14 @@ def test_lines_with_wide_characters_are_sent_whole(text: str) -> None:
     reduced.write(before.render_segments(CONSOLE))
     reduced.write(sent(painted, after))
     assert reduced.cells == whole.cells
+
+
+def test_a_line_is_cut_where_another_widget_is_seen_and_nowhere_else() -> None:
+    assert seams([(0, 22), (22, 80), (0, 80)], 80) == [0, 22, 80]
+    assert seams([(0, 80), (0, 22), (22, 80)], 80) == [0, 80]
+    assert seams([(10, 30), (0, 22), (22, 80)], 80) == [0, 10, 30, 80]
+    assert seams([(5, 9)], 20) == [0, 5, 9, 20]
+    assert seams([], 20) == [0, 20]
 
 
 class Shown(TerminalPicture):
@@ -387,3 +396,20 @@ async def test_a_terminal_that_had_another_size_for_a_moment_gets_all_again(
         resize(app, 80, 24)
         await shown.until_painted(app, pilot)
         assert shown.differs_from(app) == {}
+
+
+async def test_a_wide_character_stays_whole_over_the_edge_of_what_is_behind(
+    tiny_model: TinyModel, shown: Shown
+) -> None:
+    over = Static(markup=False)
+    over.styles.layer, over.styles.dock, over.styles.height = "over", "bottom", 1
+    over.styles.margin = 0, 0, 5, 0
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await app.screen.mount(over)
+        for text in ("日" * 40, f"a{'日' * 39}b"):
+            over.update(text)
+            await shown.until_painted(app, pilot)
+            assert shown.line(18) == text
+            app.tree_widget.refresh()  # which is behind a part of it
+            await shown.until_painted(app, pilot)
+            assert shown.line(18) == text

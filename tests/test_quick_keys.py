@@ -148,10 +148,12 @@ async def test_a_click_behind_keys_waits_for_them() -> None:
             app._driver.send_message(kind(None, tree.x + 8, tree.y + 4, 0, 0, 1, False, False, False))
         burst(app, "2")
         await settle(pilot)
-        assert app.sentence_input.value == "two words"
         assert str(app.conductor.selected) == "L0H2"
         assert app.views.active is app.views.ranks
         assert app.focused is app.views.ranks.table
+        await pilot.press("i")
+        await pilot.pause()
+        assert app.sentence_input.value == "two words"  # which waited, for it was not read
 
 
 def test_a_paste_comes_whole_and_in_its_turn_however_its_bytes_come() -> None:

@@ -13,9 +13,9 @@ from engine.service.paths import look_up
 from engine.service.recent import KEPT, recent_file, recent_models, remember
 from tests.opening import outline
 from tests.painted import NASTY
-from tui import found_list
-from tui.drawing.text import harmless
-from tui.found_list import ago, shortened
+from tui.drawing import text
+from tui.drawing.text import clusters, harmless, path_within
+from tui.found_list import ago
 from tui.status_line import describe, duration
 
 
@@ -60,6 +60,18 @@ def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypa
     assert look_up(".h").completions == (".hidden/",)
     assert look_up(f"{tmp_path}/m.").completions == (f"{tmp_path}/m.pt", f"{tmp_path}/m.safetensors")
     assert [look_up(text).kind for text in ("models", "m.pt", "x", "\0", "~nobody/x")] == ["folder", "file", "", "", ""]
+    assert look_up("m.pt").model == ""
+    (tmp_path / "models" / "inner").mkdir()
+    for name in ("config.json", "model.safetensors", "whole.gguf"):
+        (tmp_path / "models" / name).touch()
+    assert look_up("models/").completions == ("models/inner/", "models/whole.gguf")
+    assert look_up("models/m").completions == ()
+    assert look_up("models/model.safetensors").model == "models/"
+    assert look_up("models/whole.gguf").model == look_up("models/config.json").model == look_up("models").model == ""
+    monkeypatch.chdir(tmp_path / "models")
+    assert look_up("model.safetensors").model == "./"
+    described = look_up("model.safetensors", is_described=True)
+    assert (described.model, described.completions) == ("", ("model.safetensors",))
 
 
 def test_times_are_written_no_finer_than_they_are_known() -> None:
@@ -80,12 +92,13 @@ def test_times_are_written_no_finer_than_they_are_known() -> None:
 @pytest.mark.parametrize("name", ["/a/folder/of/models", "gpt2", *NASTY, "".join(NASTY)])
 @pytest.mark.parametrize("width", [0, 1, 2, 9, 60])
 def test_of_a_long_name_as_much_of_its_end_is_shown_as_there_is_room_for(name: str, width: int) -> None:
-    whole, found = harmless(name), shortened(name, width)
+    whole, found = harmless(name), path_within(name, width)
     if cell_len(whole) <= width:
         assert found == whole
         return
-    ends = [whole[start:] for start in range(len(whole) + 1)]
-    assert found == "…" + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
+    parts = [part for part, _ in clusters(whole)]
+    ends = ["".join(parts[start:]) for start in range(len(parts) + 1)]
+    assert found == "…"[:width] + next(end for end in ends if cell_len(end) <= max(width - 1, 0))
 
 
 def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
@@ -93,10 +106,10 @@ def test_a_long_text_pasted_for_a_name_is_not_measured_once_for_every_character(
 ) -> None:
     measured: list[int] = []
 
-    def counting(text: str) -> int:
-        measured.append(len(text))
-        return cell_len(text)
+    def counting(part: str) -> int:
+        measured.append(len(part))
+        return cell_len(part)
 
-    monkeypatch.setattr(found_list, "cell_len", counting)
-    assert shortened("日本 " * 3000, 60).endswith("日本 ")
-    assert len(measured) < 20
+    monkeypatch.setattr(text, "cell_len", counting)
+    assert path_within("日本 " * 3000, 60).endswith("日本 ")
+    assert sum(measured) < 2000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import weakref
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from textual.pilot import Pilot
 from engine.models.kept import MOST_SENTENCES, KeptReadings
 from engine.models.tokens import Tokenizer
 from engine.service import history as store_module
+from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
+from engine.service.options import EngineOptions
 from engine.values.attention import Sentence
+from engine.values.model import ModelOutline
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
@@ -24,7 +28,10 @@ from tests.opening import open_reader
 from tests.test_attention import no_hurry
 from tui.app import Explorer
 from tui.drawing.spelling import spell_all, strip_of
+from tui.filter_input import FilterInput
+from tui.first_look import FirstLook
 from tui.history import History
+from tui.start import Start
 
 
 async def until_shown(pilot: Pilot[None], text: str) -> str:
@@ -105,6 +112,80 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await settle(pilot)
         assert app.conductor.sentences.read == ["the dog"]
         assert app.views.active is app.views.attention
+
+
+async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_to_be_typed_on(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        line = app.sentence_input
+        await pilot.press("i", *"dog", "left", "tab")
+        assert line.value == "the cat" == app.conductor.text
+        await pilot.press("i")
+        assert (line.value, line.cursor_position) == ("dog", len("do"))
+        await pilot.press("escape", "i")
+        assert line.value == "the cat"
+        await pilot.press(*"dog")
+        app.app_focus = False  # another window is looked at
+        await pilot.pause()
+        assert line.value == "dog"
+        app.app_focus = True
+        await pilot.press("s", "enter")
+        assert line.value == "dogs"
+        await until(pilot, lambda: app.conductor.text == "dogs")
+        await pilot.press("i", *"on", "tab")
+        line.take("the cat")
+        await pilot.press("i")
+        assert line.value == "the cat"  # what was chosen came in the place of the draft
+
+
+async def test_ctrl_c_leaves_a_field_unless_the_person_has_selected_text(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("i", "ctrl+c")
+        assert app.focused is app.tree_widget
+        assert app.clipboard == ""
+        await pilot.press("i", "end", "shift+left", "ctrl+c")
+        assert app.clipboard == "t"
+        await pilot.press("ctrl+u", "ctrl+c", "w", "w")
+        line = app.views.active.query_one(FilterInput)
+        await pilot.press("slash", "h", "enter", "slash")
+        assert line.selected_text == "h"
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not line.display)
+        assert app.clipboard == "t"
+
+
+async def test_a_sentence_that_another_was_read_instead_of_is_among_the_earlier_ones(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FirstLook, "_do_the_rest", lambda self, model: None)  # the first sentence's turn never comes
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), text="the cat"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.sentence_input.value == "the cat")
+        await pilot.press("i", *"a mat", "enter")
+        await until(pilot, lambda: app.conductor.sentences.read == ["a mat"])
+        assert app.conductor.sentences.listed == ("a mat", "the cat")
+        await pilot.press("i", "up")
+        assert app.sentence_input.value == "the cat"
+    app.engine.stop()
+
+
+async def test_a_sentence_typed_before_the_model_is_there_is_the_one_that_is_read(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, opening = Engine(EngineOptions()), Future[ModelOutline]()
+    found = engine.open(str(tiny_model("gpt2")), lambda progress: None)
+    monkeypatch.setattr(engine, "open", lambda *asked: opening)
+    app = Explorer(engine, Start("slow", text="the cat"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.is_ready and not app.is_typed_to)
+        app.sentence_input.take("a mat")
+        await until(pilot, lambda: app.waiting_text == "a mat")
+        opening.set_result(found.result())
+        await settle(pilot)
+        assert app.conductor.text == "a mat" == app.sentence_input.value
+        assert app.conductor.sentences.listed == ("a mat", "the cat")
+    app.engine.stop()
 
 
 async def test_a_file_that_cannot_be_written_is_said_once(

@@ -108,6 +108,20 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
 
 
 @pytest.mark.parametrize(
+    ("said", "shown"),
+    [("3", "3               OMP_NUM_THREADS"), ("5,2", "5               OMP_NUM_THREADS"), ("many", "default")],
+)
+def test_the_threads_shown_are_those_that_are_taken(said: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(variable, said)
+    line = next(line for line in call("config").output.splitlines() if line.startswith("threads"))
+    assert line.endswith(shown)
+    assert line.split()[1] == os.environ["OPENBLAS_NUM_THREADS"]
+    monkeypatch.setenv("ATTN_TUI_THREADS", "7")
+    assert "threads     7               ATTN_TUI_THREADS\n" in call("config").output
+
+
+@pytest.mark.parametrize(
     ("text", "place", "said"),
     [
         ("ascii = true\nenergy = = 2\n", "", "(at line 2, column 10)"),

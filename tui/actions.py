@@ -124,7 +124,7 @@ class Actions(
 
     def action_sentence(self) -> None:
         """Go to the sentence, at once: what is typed next takes its place, unless a key for the cursor comes first."""
-        self.sentence_input.select_all()
+        self.sentence_input.begin()
         self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:

@@ -225,8 +225,10 @@ class ChooserScreen(Modal[Opened | None]):
             self.set_focus(self.list)
 
     def action_open(self) -> None:
-        """Open what the list's cursor is on."""
+        """Open what the list's cursor is on; for a file that is of a model in its folder, that."""
         name = self.list.name_chosen
+        if self.list.chosen is None and self._place is not None:
+            name = self._place.model or name
         if name and self._opening is None:  # a click may come after Enter has begun
             self._opening = self._engine.another(name)
             self._wait_for_it(True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine.service.options import limit_threads
+from engine.service.options import limit_threads, threads_asked_for
 from engine.values.heads import MATRICES, STACKS
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
@@ -24,7 +24,8 @@ from tui.command_options import (
     take_options,
 )
 from tui.completion import SHELLS, complete_model
-from tui.configured import ConfiguredCommand, current_config, effective, is_typed
+from tui.configured import ConfiguredCommand, Effective, current_config, effective, is_typed
+from tui.settings import SETTINGS
 
 VIEWS = {
     "ranks": "every measure, for each head and whole layer, and each matrix",
@@ -136,7 +137,8 @@ def _say_what_is_wrong() -> None:
 @one_line_errors
 def config(init: bool, force: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
-    limit_threads(None)
+    origin = "default" if threads_asked_for() is None else "OMP_NUM_THREADS"
+    threads = Effective(SETTINGS["threads"], str(limit_threads(None)), origin)
     from tui.command_line import explore
     from tui.config_file import describe, problems_of, write_example
 
@@ -147,6 +149,7 @@ def config(init: bool, force: bool) -> None:
         return
     assert isinstance(explore, ConfiguredCommand)
     said, settings = effective(explore)
+    settings = [threads if (each.setting, each.origin) == (threads.setting, "default") else each for each in settings]
     for line in describe(said, settings):
         click.echo(line)
     wrong = problems_of(said)

@@ -226,8 +226,8 @@ class Conductor:
             self._model.tables.draw()
 
     def read(self, text: str) -> None:
-        """Have the model read a sentence."""
-        self._first_look.text, self._first_look.has_text = text if self._model is None else None, True
+        """Have the model read a sentence, once there is one."""
+        self._first_look.text = text if self._model is None else None
         self.sentences.begin(text)
         if self._model is None:
             self.overview.read(text)

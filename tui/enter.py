@@ -37,6 +37,8 @@ def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: 
 def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
     """Say what Enter would do with what is typed."""
     shown = harmless(text)
+    if place is not None and place.model:
+        return f"{shown} is of the model in its folder: {enter} opens {harmless(place.model)}"
     if place is not None and place.kind:
         return f"{enter} opens the {place.kind} {shown}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from rich.cells import cell_len
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -20,9 +22,10 @@ from textual.widgets.option_list import Option
 from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, formats_for
-from tui.drawing.text import fit_end
+from tui.drawing.text import path_within
 from tui.exporting import Exporting
 from tui.field import Field
+from tui.frame import Frame
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
@@ -260,8 +263,18 @@ class _FileName(Field):
     leaving = "screen.leave"
 
     def render_line(self, y: int) -> Strip:
-        """Draw the name, without its beginning where there is no room for that."""
-        if y or self.has_focus or cell_len(self.value) <= self.size.width:
+        """Draw the end of a path that is too long, which says more, while nobody types."""
+        width = self.size.width
+        if self.has_focus or cell_len(self.value) <= width:
             return super().render_line(y)
-        shown = Text(fit_end(self.value, self.size.width))
-        return Strip(shown.render(self.app.console)).apply_style(self.rich_style)
+        shown = path_within(self.value, width, ascii_only=isinstance(self.app, Frame) and self.app.is_ascii_only)
+        return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
+
+    def on_focus(self) -> None:
+        """Bring the cursor into view, which was put there before the line was laid out."""
+        self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Draw the end again."""
+        self.refresh()

@@ -39,12 +39,12 @@ class FirstLook:
     Attributes
     ----------
     text : the sentence that is to be read once the first head is on screen; None where none waits.
-    has_text, has_view : whether a person has chosen a sentence, or a view, before that; none is brought back then.
+    has_view : whether a person has chosen a view before that; none is brought back then.
     """
 
     def __init__(self, app: Explorer, conductor: Conductor, start: Start, run: Run) -> None:
         self.text: str | None = None
-        self.has_text = self.has_view = False
+        self.has_view = False
         self._app = app
         self._engine = app.engine
         self._conductor = conductor
@@ -98,16 +98,27 @@ class FirstLook:
         view that a person has chosen meanwhile stay.
         """
         restoring = self._conductor.restoring
-        if not self.has_text:
-            self.text = DEMO_SENTENCE if restoring.text is None and model.outline.name == "demo" else restoring.text
-            if self.text is not None and not self._app.sentence_input.has_focus:  # or it is being typed into
-                self._app.sentence_input.value = self.text
+        is_demos = restoring.text is None and model.outline.name == "demo"
+        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)
         restoring.arrange(with_view=not self.has_view)
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
         self._conductor.select(here)
         self._run(partial(self._go_on, model), "begin")
+
+    def _take_sentence(self, usual: str | None) -> None:
+        """Show the sentence that is to be read: one that was typed already, else the one to begin with.
+
+        That is among the earlier ones from now on, for a person may have another read before its turn comes.
+        """
+        line, typed = self._app.sentence_input, self.text
+        for text in (usual, typed):
+            if text:
+                line.history.add(text)
+        self.text = usual if typed is None else typed
+        if self.text is not None:
+            line.show_read(self.text, None)
 
     async def _go_on(self, model: ShownModel) -> None:
         """Wait until something of the model has been drawn."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -16,7 +15,8 @@ from textual.widgets.option_list import Option
 
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size
-from tui.drawing.text import harmless
+from tui.drawing.text import harmless, path_within
+from tui.frame import Frame
 from tui.widgets.menu import Menu
 
 HEADINGS = {
@@ -57,16 +57,6 @@ def cells(model: FoundModel, now: float) -> tuple[str, str, str, str]:
     shape = f"{model.layers} × {model.heads}" if model.layers and model.heads else str(model.layers or "")
     used = ago(max(now - model.last_used, 0.0)) if model.last_used else ""
     return size(model.size) if model.size else "", harmless(model.model_type), shape, used
-
-
-def shortened(name: str, width: int) -> str:
-    """Leave out the beginning of what is too long: the end of a path tells more."""
-    name = harmless(name)
-    if cell_len(name) <= width:
-        return name
-    # The first place that leaves little enough; one character less at a time would take minutes of a pasted book.
-    cut = bisect_left(range(len(name)), -max(width - 1, 0), key=lambda place: -cell_len(name[place:]))
-    return f"…{name[cut:]}"
 
 
 class FoundList(Menu):
@@ -160,7 +150,7 @@ class FoundList(Menu):
             options.append(Option(self._row(model, width), id=model.name))
         if self._typed and self._typed not in self.models:
             options.append(Option(Text("as typed", "dim"), disabled=True))
-            options.append(Option(Text(shortened(self._typed, width)), id=AS_TYPED))
+            options.append(Option(Text(self._within(self._typed, width)), id=AS_TYPED))
         self.clear_options()
         self.add_options(options)
         ids = [option.id for option in options]
@@ -179,9 +169,13 @@ class FoundList(Menu):
             if width >= least
         ]
         room = width - sum(map(cell_len, beside))
-        name = set_cell_size(shortened(model.name, room - 2 if model.missing else room), room - 1)
+        name = set_cell_size(self._within(model.name, room - 2 if model.missing else room - 1), room - 1)
         mark = "!" if model.missing else " "
         return Text.assemble((name, "dim" if model.missing else ""), (mark, "bold"), ("".join(beside), "dim"))
+
+    def _within(self, name: str, width: int) -> str:
+        """Write a name in so many cells."""
+        return path_within(name, width, ascii_only=isinstance(self.app, Frame) and self.app.is_ascii_only)
 
     def heading(self) -> Text:
         """Write what the columns are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -58,7 +59,10 @@ _OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
 """By which the toolkit still finds the characters of keys that it calls otherwise, such as ``slash``."""
 
 LAST = ("app.help", "app.quit")
-"""Keys at the end of the line that stay on it."""
+"""Keys at the end of the line."""
+
+KEPT_BELOW = {"app.zoom": 60, **dict.fromkeys(LAST, math.inf)}
+"""Cells that a line must have before a key gives way to others: the narrower, the more a view needs all the room."""
 
 FIRST = {
     "tree": {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"},
@@ -111,13 +115,13 @@ FIRST = {
 
 @dataclass(frozen=True)
 class _Key:
-    """A key, how it is written, what it does, whether it does so now, and whether it stays where others give way."""
+    """A key, how it is written, what it does, whether it does so now, and on lines of how few cells none drops it."""
 
     key: str
     display: str
     description: str
     enabled: bool
-    stays: bool
+    kept_below: float
 
     @property
     def width(self) -> int:
@@ -186,11 +190,12 @@ class KeyLine(Widget, can_focus=False):
         own = _first(screen.focused)
         others = (name for name, (binding, _) in found.items() if binding.show and name not in LABELS)
         first = (name for name in LABELS if name not in LAST)
+        labels = {**LABELS, "app.zoom": "Share room"} if screen.has_class("-zoomed") else LABELS
         for name in dict.fromkeys((*own, *first, *others, *LAST)):
             if name in found:
                 binding, enabled = found[name]
-                label = own.get(name) or LABELS.get(name, binding.description)
-                yield _Key(binding.key, self.app.get_key_display(binding), label, enabled, name in LAST)
+                label = own.get(name) or labels.get(name, binding.description)
+                yield _Key(binding.key, self.app.get_key_display(binding), label, enabled, KEPT_BELOW.get(name, 0))
 
     def _is_typed(self, each: ActiveBinding) -> bool:
         """Say whether a key is typed into a field, or is about what is around it."""
@@ -201,7 +206,9 @@ class KeyLine(Widget, can_focus=False):
         """Leave out what there is no room for, from the left of those that stay."""
         keys = list(self._keys)
         while sum(key.width + 1 for key in keys) > self.size.width + 1:
-            place = next((place for place in reversed(range(len(keys))) if not keys[place].stays), None)
+            place = next(
+                (place for place in reversed(range(len(keys))) if keys[place].kept_below <= self.size.width), None
+            )
             if place is None:
                 break
             del keys[place]

@@ -89,7 +89,7 @@ class ModelActions(Parts):
         self.engine = engine or self.engine
         self.tree_widget.off = frozenset()
         self.screen_stack[0].set_focus(self.tree_widget)
-        self.sentence_input.value = ""
+        self.sentence_input.show_read("", None)
         with self.batch_update():
             await self.views.remove()
             await self.make_views(start)

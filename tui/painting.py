@@ -132,11 +132,11 @@ class Repaint(CompositorUpdate):
 
 
 def _pieces(update: ChopsUpdate) -> Iterator[Piece]:
-    """List what an update paints, as it cuts it itself."""
+    """List what an update paints, as it cuts it itself, but that none of it is cut within a wide character."""
     for y, x1, x2 in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is not None and x < x2 and end > x1:
-                yield y, x, strip if end <= x2 else strip.crop(0, x2 - x)
+                yield y, x, strip if end <= x2 or not _NARROW(strip.text) else strip.crop(0, x2 - x)
 
 
 def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:

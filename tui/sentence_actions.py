@@ -34,11 +34,8 @@ class SentenceActions(Parts):
         from tui.sentences_screen import SentencesScreen
 
         def take(text: str | None) -> None:
-            if text is None:
-                return
-            self.sentence_input.value = text
-            self.sentence_input.history.rest()
-            self.sentence_input.post_message(Input.Submitted(self.sentence_input, text))
+            if text is not None:
+                self.sentence_input.take(text)
 
         screen = SentencesScreen(self.conductor.sentences, is_finding=is_finding, ascii_only=self.ascii_only)
         self.push_screen(screen, take)

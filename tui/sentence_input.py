@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
+from textual.widgets.input import Selection
 
 from tui.field import Field
 from tui.history import History
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class SentenceInput(Field):
     """An input that goes through earlier sentences, and takes a pasted text whole, its lines joined by spaces.
 
-    While nobody types, it shows the tokens of the sentence that was read.
+    While nobody types, it shows the tokens of the sentence that was read, and nothing that was not: a draft that is
+    left waits until the line is typed into again.
 
     Attributes
     ----------
@@ -52,13 +54,21 @@ class SentenceInput(Field):
         self.history = History()
         self._shown: Sentence | None = None
         self._text = ""
+        self._draft: tuple[str, Selection] | None = None
         self._ascii = ascii_only
 
     def show_read(self, text: str, sentence: Sentence | None) -> None:
-        """Take what is on screen: what escape restores, and its tokens, where they are known."""
+        """Take what is on screen: what stands here while nobody types, and its tokens, where they are known."""
         self._text, self._shown = text, sentence
         if not self.has_focus:
+            self.value = text
             self.refresh()
+
+    def take(self, text: str) -> None:
+        """Have a sentence read that was chosen elsewhere, in the place of any draft."""
+        self._draft = None
+        self.value = text
+        self._submit()
 
     def finish(self) -> None:
         """Submit the sentence when all that was typed by now is in it."""
@@ -66,8 +76,18 @@ class SentenceInput(Field):
 
     def on_sentence_input_finished(self) -> None:
         """Submit what has been typed."""
+        self._submit()
+
+    def _submit(self) -> None:
+        """Have what stands here read: it is no draft any more."""
         self.history.rest()
+        self._text = self.value
         self.post_message(self.Submitted(self, self.value))
+
+    def begin(self) -> None:
+        """Prepare for being typed into: what was read is to be replaced, and a draft comes back as it was left."""
+        if self._draft is None:
+            self.offer_to_replace()
 
     def action_history(self, step: int) -> None:
         """Put an older sentence, or a newer one, in the place of what is typed."""
@@ -75,7 +95,7 @@ class SentenceInput(Field):
         self.cursor_position = len(self.value)
 
     async def action_leave(self) -> None:
-        """Leave the sentence that is on screen in the line, and go back to the tree."""
+        """Leave the sentence that is on screen in the line, without what was typed, and go back to the tree."""
         self.history.rest()
         self.value = self._text
         await self.run_action("app.tree")
@@ -94,15 +114,22 @@ class SentenceInput(Field):
 
     def watch_selection(self) -> None:
         """Have the tokens at the cursor shown."""
+        super().watch_selection()
         self.post_message(self.Looked())
 
     def on_focus(self) -> None:
-        """Have tokens shown while it is typed in."""
+        """Have tokens shown while it is typed in, those of a draft where one was left."""
+        if self._draft is not None:
+            (self.value, selection), self._draft = self._draft, None
+            self.selection = selection
         self.refresh()
         self.post_message(self.Looked())
 
     def on_blur(self) -> None:
-        """Have none shown but those of the line itself."""
+        """Have none shown but the line's own; what was not read is put away, unless another window has the focus."""
+        if self.app.app_focus and self.value != self._text:
+            self._draft = (self.value, self.selection) if self.value.strip() else None
+            self.value = self._text
         self.refresh()
         self.post_message(self.Looked())
 

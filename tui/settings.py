@@ -54,7 +54,7 @@ SETTINGS = {
         Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),
         Setting("device", '"auto"', "auto, cpu, cuda, cuda:N or mps"),
         Setting("dtype", '"auto"', "in which the model runs a sentence: auto, float32, bfloat16 or float16"),
-        Setting("threads", "16", "threads for linear algebra; without it one for each core, at most 16"),
+        Setting("threads", "16", "threads for linear algebra; without it OMP_NUM_THREADS, or one per core, at most 16"),
         Setting("cache", "true", "keep spectra on disk between runs"),
     )
 }

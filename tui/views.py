@@ -156,6 +156,7 @@ class Views(Container):
         tree = self.screen.query_one("#tree")
         if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
             self._restyle(tree)
+            self.screen.refresh_bindings()  # which says what the key does next
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

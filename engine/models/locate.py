@@ -22,6 +22,15 @@ ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
 """What holds an adapter's weights, in the order of preference."""
 
 
+PARTS = (".safetensors", ".bin", ".pt")
+"""How files of weights end; beside a configuration they are parts of a model, which is opened by its folder."""
+
+
+def is_model(directory: Path) -> bool:
+    """Say whether a folder is one of a model, as far as its configuration tells."""
+    return any((directory / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
+
+
 def adapter_file(directory: Path) -> Path | None:
     """Find the weights of an adapter in a folder that is one, and no model of its own."""
     if (directory / "config.json").is_file() and weight_file(directory) is not None:
@@ -91,6 +100,8 @@ def locate(
         if folder.is_dir():
             return _checked(name, folder.resolve(), str(folder.resolve()))
         if folder.is_file():
+            if folder.suffix in PARTS and is_model(folder.parent):
+                raise EngineError(f"{name} is a file of the model in {folder.parent}; give that folder")
             raise EngineError(
                 f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
             )

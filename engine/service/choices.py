@@ -51,6 +51,6 @@ class Choices:
         def work(breathe: Breathe) -> Place:
             from engine.service.paths import look_up
 
-            return look_up(path)
+            return look_up(path, is_described=self._options.layout is not None)
 
         return self._thread.submit(work, Urgency.SELECTED, "path")

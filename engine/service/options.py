@@ -74,6 +74,12 @@ def log_file() -> Path:
     return user_log_path(APPLICATION) / "attn-tui.log"
 
 
+def threads_asked_for() -> int | None:
+    """Give what ``OMP_NUM_THREADS`` says; of a list, which is for threads that begin threads, the first number."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) or None if first.isascii() and first.isdigit() else None
+
+
 def limit_threads(threads: int | None) -> int:
     """Choose how many threads linear algebra uses; must be called before NumPy or torch is imported.
 
@@ -82,7 +88,7 @@ def limit_threads(threads: int | None) -> int:
     values then take over ten times as long.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    chosen = threads or int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or min(16, available)
+    chosen = threads or threads_asked_for() or min(16, available)
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(chosen)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

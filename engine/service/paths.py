@@ -6,6 +6,7 @@ import itertools
 import os
 from pathlib import Path
 
+from engine.models.locate import PARTS, is_model
 from engine.values.found import Place
 
 SUFFIXES = (".safetensors", ".gguf", ".pt")
@@ -18,21 +19,29 @@ OFFERED = 200
 """Completions that are offered."""
 
 
-def look_up(text: str) -> Place:
-    """Find what a path leads to, and the folders and models that begin with it."""
+def look_up(text: str, *, is_described: bool = False) -> Place:
+    """Find what a path leads to, and the folders and models that begin with it.
+
+    Parameters
+    ----------
+    is_described : whether the heads of what is opened are described apart, so that any file of weights can be.
+    """
     try:
         path = Path(text).expanduser()
         kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
+        is_part = not is_described and kind == "file" and path.suffix in PARTS and is_model(path.parent)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
-    return Place(text, kind, _completions(text))
+    model = f"{text.rpartition('/')[0] or '.'}/" if is_part else ""
+    return Place(text, kind, _completions(text, is_described=is_described), model)
 
 
-def _completions(text: str) -> tuple[str, ...]:
-    """List what a path may become."""
+def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
+    """List what a path may become; within a model's folder no part of the model, unless its heads are described."""
     head, slash, tail = text.rpartition("/")
     folder = Path(head + slash).expanduser() if slash else Path()
     try:
+        no_parts = not is_described and is_model(folder)
         with os.scandir(folder) as entries:
             begun = [
                 each
@@ -42,7 +51,7 @@ def _completions(text: str) -> tuple[str, ...]:
             found = [
                 f"{head}{slash}{each.name}{'/' if each.is_dir() else ''}"
                 for each in begun
-                if each.is_dir() or each.name.endswith(SUFFIXES)
+                if each.is_dir() or (each.name.endswith(SUFFIXES) and not (no_parts and each.name.endswith(PARTS)))
             ]
     except (OSError, ValueError):
         return ()

@@ -49,8 +49,10 @@ class Place:
     text : the path as typed.
     kind : ``folder``, ``file``, or empty where there is nothing.
     completions : the paths that it may become, as they would be typed; folders end in a slash.
+    model : the folder to open in the place of a file of weights in it; empty where that is not how the file is opened.
     """
 
     text: str
     kind: str
     completions: tuple[str, ...]
+    model: str = ""

@@ -19,6 +19,10 @@ _IN_ASCII = str.maketrans(
 )  # fmt: skip
 
 
+SEEN = 8
+"""Characters for each cell that are looked at of a path's end: more than it takes, and no whole book."""
+
+
 def harmless(text: str) -> str:
     r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
 
@@ -103,12 +107,35 @@ def fit_end(text: str, width: int, *, ascii_only: bool = False) -> str:
     """
     if cell_len(text) <= width or width <= 0:
         return fit(text, width)
+    return fit(("~" if ascii_only else "…") + _end_of(text, width - 1), width)
+
+
+def _end_of(text: str, width: int) -> str:
+    """Take as much of a text's end as there is room for."""
     kept, used = "", 0
     for cluster, cells in reversed(list(clusters(text))):
-        if used + cells > width - 1:
+        if used + cells > width:
             break
         kept, used = cluster + kept, used + cells
-    return fit(("~" if ascii_only else "…") + kept, width)
+    return kept
+
+
+def path_within(path: str, width: int, *, ascii_only: bool = False) -> str:
+    """Write a path in at most ``width`` cells: of one too long the beginning is left out, for its end says more.
+
+    In ASCII dots say so: a path that begins with ``~`` is one in the home folder.
+
+    Examples
+    --------
+    >>> path_within("/models/gpt2", 9), path_within("/models/gpt2", 9, ascii_only=True), path_within("gpt2", 9)
+    ('…els/gpt2', '...s/gpt2', 'gpt2')
+    """
+    seen = path[-SEEN * max(width, 1) :]  # of a book that was pasted
+    end = harmless(seen)
+    if seen == path and cell_len(end) <= width:
+        return end
+    mark = ("..." if ascii_only else "…")[: max(width, 0)]
+    return mark + _end_of(end, max(width - len(mark), 0))
 
 
 def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:

@@ -121,7 +121,7 @@ class FilteredPane(Pane):
         self._applied = self._filter
         self.filter_input.display = True
         self.screen.set_focus(self.filter_input)
-        self.filter_input.action_select_all()
+        self.filter_input.offer_to_replace()
         self._explain_filter()
 
     def action_apply(self) -> None:

@@ -28,7 +28,7 @@ from tui.key_names import key_of
 from tui.measures import MEASURES
 from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.numbers import rough, short
-from tui.panes.line import Line
+from tui.panes.line import WORTH_SEEING, Line
 from tui.panes.pane import Pane
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
@@ -132,9 +132,9 @@ class OverviewPane(Pane):
         self.read_out()
 
     def _write_title(self) -> None:
-        """Say which measure it is, and which view where there is room for both."""
+        """Say which measure it is, and which view where there is room for both and for some of what follows."""
         measure = self._title.partition("  ")[0]
-        view = f"{self.view} " if len(f"{self.view} {measure}") < self.size.width - 2 else ""
+        view = f"{self.view} " if len(f"{self.view} {measure}") + WORTH_SEEING < self.size.width - 2 else ""
         self.title_line.show(Text.assemble((view, "bold"), self._title))
 
     def _draw_histogram(self) -> None:
