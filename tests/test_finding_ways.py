@@ -293,7 +293,7 @@ async def test_g_knows_every_view_by_its_name_and_by_its_title(tiny_model: TinyM
         await press(pilot, *"nonsense")
         assert "nonsense" in screen_text(app).splitlines()[-1]
         await press(pilot, "enter")
-        assert "write L1H3" in screen_text(app)
+        assert "no head, view or command; ^p finds all, ? keys" in screen_text(app)
         await press(pilot, "escape", "ctrl+p", *"5.3")
         await app.workers.wait_for_complete()
         await pilot.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -108,6 +109,19 @@ def test_cells_are_as_large_as_fit_and_many_heads_scroll() -> None:
     assert lay_out_heads(model, 57, 16, is_narrow_told=False).width == 2
     one = lay_out_heads(layers(1, 1), 57, 16, is_narrow_told=True)
     assert (one.width, one.height, one.header(0)) == (4, 2, ("0   ", range(1)))
+
+
+def test_a_heads_number_stands_beside_whole_numbers_alone() -> None:
+    for heads in (12, 32):
+        grid = lay_out_heads(layers(heads, heads), 2 * heads + 4, heads, is_narrow_told=True)
+        assert grid.width == 2
+        for cursor in range(heads):
+            line, marked = grid.header(cursor)
+            assert line[marked.start : marked.stop] == str(cursor)
+            for number in re.finditer(r"\d+", line):
+                head = int(number[0])
+                assert number.start() == 2 * head, f"{line!r} with the cursor on {cursor}"
+    assert grid.header(31)[0].endswith("26  28    31")
 
 
 def test_layers_share_lines_within_their_stack_alone() -> None:

@@ -307,3 +307,34 @@ async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
             await until(pilot, lambda: "-spectrum.csv" in screen_text(app))
             await pilot.press("tab")
         await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))
+
+
+async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_name(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+
+        async def ask(text: str, *more: str) -> None:
+            await pilot.press("colon", *text, *more)
+            await settle(pilot)
+
+        await ask("help", "enter")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("q")
+        await ask("export", "enter")
+        assert "matrices of L0H0" in screen_text(app)
+        await pilot.press("q")
+        await ask("theme lig", "tab", "enter")
+        assert app.theme == "textual-light"
+        await ask("next-la", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        await ask("h2", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await ask("pin", "enter")
+        assert app.tree_widget.pinned == {Head("decoder", 1, 2)}
+        for text, said in (("set number", "no head, view or command"), ("theme none", "no such theme")):
+            await ask(text, "enter")
+            assert app.prompt.display
+            assert said in screen_text(app).splitlines()[-1]
+            assert "…" not in screen_text(app).splitlines()[-1]
+            await pilot.press("escape")
+        await ask("wq", "enter")
+        assert not app.is_running

@@ -11,7 +11,7 @@ from engine.values.tables import Cell
 from tests.painted import good_terminal
 from tests.table_grids import COLUMNS, TableApp, of_rows, painted, rows, show
 from tui.numbers import short
-from tui.widgets.table_columns import Columns
+from tui.widgets.table_columns import Columns, ordered
 from tui.widgets.table_grid import TableGrid
 
 
@@ -120,3 +120,24 @@ def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit_and_a_sign_
     assert made.fitted(27, "").widths == (13, 10)
     assert made.fitted(26, "").widths == (8, 10)
     assert made.fitted(40, "projection").widths == (13, 11)
+
+
+def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_fits_beside_it() -> None:
+    names = ("head", *(f"m{n}{end}" for n in range(8) for end in ("", "_chance")))
+    made = Columns.of(names, [["H0"], *([0.123456] for _ in names[1:])], 1, str)
+    for room in range(made.edge + 2 * 10, made.starts[-1]):
+        last = made.scrolled_width(room) - room
+        for column in range(1, len(names)):
+            for before in (0, last):
+                left = min(made.revealed(column, before, room), last)
+                seen = [names[each] for each, cells in made.in_view(left, room) if len(cells) == made.widths[each]]
+                assert names[column] in seen
+                assert not seen[1].endswith("_chance"), (room, column, before)
+
+
+def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
+    cells = ("2048x192", "all", "768x192", "10", "9", "", "192")
+    assert [cells[place] for place in ordered(range(7), cells, False)] == [
+        "9", "10", "192", "768x192", "2048x192", "all", "",
+    ]  # fmt: skip
+    assert ordered(range(7), cells, True)[0] == 1

@@ -224,7 +224,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("4")
         await settle(pilot)
         count = len(list(pane(app).shown or ()))
-        await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "escape")
+        await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "t")
         await pilot.pause()
         assert shown(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")

@@ -148,8 +148,12 @@ class Actions(
         self.screen.set_focus(self.tree_widget)
 
     def action_leave(self) -> None:
-        """Stop what is worked out head by head, or a file that is written, or else go back to the tree."""
-        if not (self.is_ready and self.conductor.stop()):
+        """Stop what is worked out head by head, or a file; else go a step back in the view, or to the tree."""
+        if self.is_ready and self.conductor.stop():
+            return
+        focused = self.screen.focused
+        is_in_view = self.is_ready and focused is not None and self.views.active in focused.ancestors
+        if not (is_in_view and self.views.active.step_back()):
             self.action_tree()
 
     def action_switch(self) -> None:

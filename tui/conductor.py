@@ -133,6 +133,7 @@ class Conductor:
         """Make what shows a model whose headers have been read."""
         model = ShownModel(self._app, outline, self.restoring.epsilon, self.overview, self.sentences, self._run)
         self._model = model
+        self._app.views.leaving = model.ways.leave
         self.coloured.take(model.reading)
         self.exporting.begin(outline, model.asking)
         self.overview.open(outline, model.weights)

@@ -35,9 +35,9 @@ async def grown(
     states: asyncio.Queue[Table | EngineError | None] = asyncio.Queue()
 
     def deliver(table: Table, progress: Progress) -> None:
-        loop.call_soon_threadsafe(states.put_nowait, table)
         if progress.total:
             report(progress)
+        loop.call_soon_threadsafe(states.put_nowait, table)
 
     def end(done: Future[Table]) -> None:
         error = done.exception()

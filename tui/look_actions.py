@@ -41,11 +41,15 @@ class LookActions(Parts):
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""
+        self.choose_theme(next_theme(self.theme))
+
+    def choose_theme(self, name: str) -> None:
+        """Take a theme by its full name, and say so."""
         self.clear_notifications()
         if self.no_color:
             self.notify("NO_COLOR is set, and every theme without colour is the same", markup=False)
             return
-        self.theme = next_theme(self.theme)
+        self.theme = name
         if self.remembers_theme:
             threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
         short = self.theme.removeprefix("textual-")

@@ -8,11 +8,10 @@ from itertools import islice
 
 from rich.text import Text
 from textual.command import DiscoveryHit, Hit, Hits, Provider
-from textual.dom import DOMNode
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.key_groups import GROUPS, VIEWS
+from tui.doable import doables
 from tui.matches import is_condition, is_name
 from tui.parts import Parts
 from tui.places import parse_place, split_digits
@@ -20,9 +19,6 @@ from tui.ways import Ways
 
 MOST = 40
 """Heads that are offered at once: more than a screen has room for, and few of the thousands there are."""
-
-OWN = ("command_palette", "jump")
-"""Actions that ask for what the palette is asked."""
 
 Command = tuple[str, Callable[[], object]]
 """What a command is called, with its keys, and what it does."""
@@ -62,21 +58,13 @@ class Commands(Provider):
 
     def _actions(self) -> Iterator[Command]:
         """Give what every key does that works now, with the keys."""
-        found: dict[tuple[DOMNode, str], tuple[str, list[str], int]] = {}
-        for each in self.screen.active_bindings.values():
-            binding = each.binding
-            if binding.id is None or binding.action in OWN:
-                continue
-            order = 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)
-            _, keys, _ = found.setdefault((each.node, binding.action), (binding.description, [], order))
-            keys.append(self.app.get_key_display(binding))
-        for (node, action), (description, keys, _) in sorted(found.items(), key=lambda item: item[1][2]):
-            yield f"{description}  ({' '.join(dict.fromkeys(keys))})", partial(self.app.run_action, action, node)
+        for each in doables(self._parts, self.screen):
+            yield f"{each.description}  ({' '.join(each.keys)})", each.do
 
     def _themes(self) -> Iterator[Command]:
         """Give the themes."""
         for name in sorted(self.app.available_themes):
-            yield f"theme {name}", partial(setattr, self.app, "theme", name)
+            yield f"theme {name}", partial(self._parts.choose_theme, name)
 
 
 def _heads(query: str, ways: Ways) -> tuple[Head, ...]:

@@ -83,3 +83,7 @@ class Parts(Frame):
     async def make_views(self, start: Start) -> None:
         """Make the views, and what decides what they show of the model that is opened next."""
         raise NotImplementedError
+
+    def choose_theme(self, name: str) -> None:
+        """Take a theme by its full name, and say so."""
+        raise NotImplementedError

@@ -48,3 +48,8 @@ class PinActions(Parts):
         """Show all heads of the selected layer as small maps."""
         if self.conductor.comparing is not None:
             self.conductor.comparing.show_heads()
+
+    def action_open_map(self) -> None:
+        """Show one of the small maps in large, from where escape leads back."""
+        self.views.attention.is_of_small_map = True
+        self.conductor.look_at(self.views.attention.view)

@@ -11,6 +11,11 @@ from engine.values.model import ModelOutline
 from engine.values.plural import plural, span
 from tui.walk import layer_after
 
+
+class NoPlaceError(EngineError):
+    """A text names no place at all."""
+
+
 _STEP = re.compile(r"[+-]\d+")
 _HEAD_OF_LAYER = re.compile(r"[hH](\d+)")
 _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
@@ -38,7 +43,8 @@ def parse_place(
 
     Raises
     ------
-    EngineError : when the text is none of these, or the model has no such head or layer.
+    NoPlaceError : when the text is none of these.
+    EngineError : when the model has no such head or layer, or the text could mean several views.
     """
     typed = text.strip()
     if typed.lower() in views:
@@ -66,7 +72,7 @@ def parse_place(
         raise EngineError(f"'{typed}' could be {', '.join(sorted(meant))}")
     head = example(outline)
     named = f"{head}, {head.layer}.{head.head}, h{head.head}"
-    raise EngineError(f"'{typed}' is no head and no view; write {named}, +1, or a name such as ranks")
+    raise NoPlaceError(f"'{typed}' is no head and no view; write {named}, +1, or a name such as ranks")
 
 
 def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tui.doable import NamedCommands
 from tui.key_names import key_of
 from tui.matches import is_condition
-from tui.places import example
+from tui.places import NoPlaceError, example
 from tui.ways import Ways, place_after
-
-QUITTING = ("q", "q!", "quit")
-"""What leaves the program, after the colon with which editors begin a command."""
 
 
 class WhereTo:
-    """The question where to go."""
+    """The question where to go, or what to do."""
 
     label = "go to:"
 
     def __init__(self, ways: Ways) -> None:
         self._ways = ways
         self._first, self._complete = (key_of(ways.app, f"prompt.{name}") for name in ("first", "complete"))
+        self._commands = NamedCommands(ways.app)
         stacks = ways.outline.stacks
-        self.names = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
+        places = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
+        self.names = tuple(dict.fromkeys((*places, *self._commands.names)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
@@ -31,11 +31,18 @@ class WhereTo:
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
 
     def answer(self, text: str) -> None:
-        """Go there; nowhere by nothing. What leaves an editor leaves here too."""
-        if text.strip() in QUITTING:
-            self._ways.app.call_later(self._ways.app.action_quit)
-        elif text.strip():
-            self._ways.go(text)
+        """Go there, or do that; nothing where nothing is typed."""
+        typed = text.strip()
+        if not typed:
+            return
+        do = None if typed.lower() in self._ways.views else self._commands.named(typed.lower())
+        if do is None:
+            try:
+                self._ways.go(typed)
+            except NoPlaceError:
+                do = self._commands.begun(typed)
+        if do is not None:
+            self._ways.app.call_later(do)
 
     def leave(self) -> None:
         """Stay."""

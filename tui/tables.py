@@ -24,6 +24,7 @@ from tui.growing import grown
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
+from tui.status_line import describe
 from tui.unread import no_place, no_sentence
 from tui.views import Views
 
@@ -75,6 +76,7 @@ class Tables:
         self._trouble: dict[Key, str] = {}
         self._epsilon: float | None = None
         self._following: Key | None = None
+        self._has_come = ""
 
     @property
     def asked(self) -> Query:
@@ -176,7 +178,8 @@ class Tables:
             pane.show_message(title, str(found))
         else:
             is_growing = view.grows and key not in self._complete
-            pane.show("  ".join(filter(None, (title, self._trouble.get(key)))), found, name, is_growing=is_growing)
+            said = self._trouble.get(key) or (self._has_come if is_growing else "")
+            pane.show("  ".join(filter(None, (title, said))), found, name, is_growing=is_growing)
 
     def _title(self, view: View) -> str:
         """Say what a table is of."""
@@ -283,8 +286,15 @@ class Tables:
     async def _follow(self, key: Key, pane: TablePane) -> None:
         """Draw a table as it grows, for as long as it is looked at; later it goes on from there."""
         self._trouble.pop(key, None)
+        self._has_come = "computing …"
+
+        def report(progress: Progress) -> None:
+            if not progress.finished:
+                self._has_come = f"computing … {describe(progress)}"
+            self._report(progress)
+
         try:
-            async with aclosing(grown(self._engine, *key, self._report)) as states:
+            async with aclosing(grown(self._engine, *key, report)) as states:
                 async for state in states:
                     if isinstance(state, EngineError) and isinstance(self._known.get(key), Table):
                         self._trouble[key] = str(state)  # what has come stays

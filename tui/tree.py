@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
@@ -125,6 +126,13 @@ class HeadTree(Tree["Head | None"]):
         """Bring the cursor into view."""
         if self.cursor_node is not None:
             self.scroll_to_node(self.cursor_node, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a head and leave the keys where they are; the toolkit takes a click for Enter, which goes into it."""
+        node = self.get_node_at_line(event.style.meta.get("line", -1))
+        if node is not None and not node.allow_expand:
+            event.prevent_default()
+            self.cursor_line = node.line
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:
         """Remember where the cursor is said to be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TypeVar
 
 from textual.app import ComposeResult
@@ -41,6 +42,7 @@ class Views(Container):
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
+    leaving : called before another view becomes the active one, while the focus is where it was.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
 
@@ -55,6 +57,7 @@ class Views(Container):
         self.before: Pane = self.spectra
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
+        self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
@@ -69,9 +72,11 @@ class Views(Container):
     def activate(self, pane: Pane) -> None:
         """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
         if pane is not self.active:
+            self.leaving()
             self.post_message(ViewActivated())
         if _is_of_heads(self.active):
             self.before = self.active
+        self.attention.is_of_small_map &= pane is self.attention
         self.active = pane
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]

@@ -29,7 +29,13 @@ class WayActions(Parts):
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding(
-            "g,colon", "jump", "Go to a head, a layer or a view", False, priority=True, id="app.jump", group=MOVING
+            "g,colon",
+            "jump",
+            "Go to a head, a layer or a view, or do what is named",
+            False,
+            priority=True,
+            id="app.jump",
+            group=MOVING,
         ),
         Binding("slash", "search", "Search in the tree", show=False, id="app.search", group=MOVING),
         Binding("n", "match(1)", "Next match", show=False, id="app.next_match", group=MOVING),

@@ -65,14 +65,12 @@ class HeadGrid:
         step = next(each for each in (1, 2, 4, 8, 16, 32) if each * self.width > longest or each == 32)
         room = max(self.columns * self.width, longest)
         line = [" "] * room
+        number = "" if cursor is None else str(cursor)
+        start = 0 if cursor is None else min(cursor * self.width, room - len(number))
         for column in range(0, self.columns, step):
-            _write(line, column * self.width, str(column))
-        if cursor is None:
-            return "".join(line), range(0)
-        number = str(cursor)
-        start = min(cursor * self.width, room - len(number))
-        for place in range(max(start - 1, 0), min(start + len(number) + 1, room)):
-            line[place] = " "
+            at, text = column * self.width, str(column)
+            if not number or at > start + len(number) or at + len(text) < start:  # a part of one would be another head
+                _write(line, at, text)
         _write(line, start, number)
         return "".join(line), range(start, start + len(number))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
@@ -51,13 +53,22 @@ class Averaging(Enum):
 
 
 class AttentionPane(Pane):
-    """The map in character cells, with a readout under the cursor and a legend."""
+    """The map in character cells, with a readout under the cursor and a legend.
+
+    Attributes
+    ----------
+    is_of_small_map : whether it was opened from the small maps, to which escape leads back.
+    """
 
     view = "attention"
     has_scale = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "step_back", "Back to the small maps", id="map.back"),
+    ]
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
+        self.is_of_small_map = False
         self._ascii_only = ascii_only
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
         self.legend_line = Line(classes="pane-legend")
@@ -72,6 +83,16 @@ class AttentionPane(Pane):
         yield self.heatmap
         yield self.legend_line
         yield self.readout_line
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Have escape for itself where there are small maps to go back to."""
+        return action != "step_back" or self.is_of_small_map
+
+    def step_back(self) -> bool:
+        """Go back to the small maps that it was opened from."""
+        if self.is_of_small_map:
+            self.app.call_later(self.app.run_action, "app.maps")
+        return self.is_of_small_map
 
     def on_mount(self) -> None:
         """Write the legend again in another theme's colours."""

@@ -16,6 +16,7 @@ class CellPane(TablePane):
     """Shows the terms of one score; Enter and escape go back to the map, and the table follows the map's cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
         Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
         Binding("enter", "app.view('attention')", "Back to the map", show=False, id="explain.enter"),
     ]

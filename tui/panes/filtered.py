@@ -36,6 +36,7 @@ class FilteredPane(Pane):
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
+        Binding("escape", "step_back", "All rows again", id="table.all_rows"),
     ]
 
     def __init__(self, columns: Sequence[str], explanation_line: Line | None = None) -> None:
@@ -100,6 +101,7 @@ class FilteredPane(Pane):
     def _use(self, wanted: Filter) -> None:
         """Show the rows that a filter leaves."""
         self._filter = wanted
+        self.refresh_bindings()
         self.narrow()
         self.set_title(self._title)
 
@@ -112,8 +114,10 @@ class FilteredPane(Pane):
             self._say_that_none_fits()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let the filter line have its own key and the table its own."""
+        """Let the filter line have its own key and the table its own, escape too where rows are hidden."""
         is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
+        if action == "step_back":
+            return self.narrowing is not None and not is_typing
         return action not in ("filter", "apply") or (action == "apply") == is_typing
 
     def action_filter(self) -> None:
@@ -187,6 +191,13 @@ class FilteredPane(Pane):
         self._use(parse_filter("", ()))
         self._close()
         self.focus_view()
+
+    def step_back(self) -> bool:
+        """Show all rows again, where a filter hides some."""
+        if self.narrowing is None:
+            return False
+        self._clear()
+        return True
 
     def _close(self) -> None:
         """Put the filter line away."""

@@ -102,4 +102,4 @@ class HeadsPane(Pane):
     @on(SmallMaps.Opened)
     def _open(self) -> None:
         """Show the head's map in large."""
-        self.app.call_later(self.app.run_action, "app.view('attention')")
+        self.app.call_later(self.app.run_action, "app.open_map")

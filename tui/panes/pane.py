@@ -37,8 +37,16 @@ class Pane(Vertical):
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
 
+    def step_back(self) -> bool:
+        """Take back one thing before escape leads out of the view; False where there is none."""
+        return False
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""
+
+    async def action_step_back(self) -> None:
+        """Do what escape does anywhere: stop work that goes on, then take a step back here, then go to the tree."""
+        await self.app.run_action("app.leave")
 
     def focus_view(self) -> None:
         """Put the focus on what the pane shows, at once, so that the next key goes there however fast it comes."""

@@ -281,6 +281,7 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         """Sort the values into as many levels as the new theme has."""
         super().notify_style_update()
         if self._map is not None and self.is_attached:
+            self._lay_out()  # signs take no half lines
             self._levels = self._levels_of(self._map, self._scale)
 
     def on_resize(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from itertools import accumulate
 
 from rich.cells import cell_len
 
+from engine.values.columns import CHANCE
 from engine.values.kinds import Kind, kind_of
 from engine.values.tables import Cell
 from tui.drawing.text import fit, fit_end, in_ascii
@@ -29,6 +31,9 @@ GAP = 2
 
 MEASURED = 300
 """Rows up to which every cell is written to find out how wide its column is."""
+
+_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
+"""A number, or the sizes of a tensor."""
 
 LONGEST_NUMBER = 8
 """Cells that a number takes which is not whole."""
@@ -127,7 +132,7 @@ class Columns:
         width, edge = self.starts[-1], self.edge
         if width <= room:
             return width
-        first = next((each for each in self.starts[self.frozen :] if width - each <= room - edge), edge)
+        first = next((each for each in self._firsts if width - each <= room - edge), edge)
         return max(width, first - edge + room)
 
     def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
@@ -179,13 +184,29 @@ class Columns:
         place = x if x < self.edge else x + left
         return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)
 
+    @property
+    def _firsts(self) -> tuple[int, ...]:
+        """Where those columns begin that can be the first behind those that stay: chance says nothing by itself."""
+        scrolled = range(self.frozen, len(self.names))
+        return (*(self.starts[each] for each in scrolled if not self._is_chance(each)), self.starts[-1])
+
+    def _is_chance(self, column: int) -> bool:
+        """Say whether a column is what chance gives for the one before it, which is scrolled with it."""
+        return column > self.frozen and self.names[column] == f"{self.names[column - 1]}{CHANCE}"
+
     def revealed(self, column: int, left: int, room: int) -> int:
-        """Scroll as little as brings a column into view: a column begins where those that stay at the left end."""
+        """Scroll as little as brings a column into view, and with what chance gives the measure that it is of.
+
+        A column begins where those that stay at the left end.
+        """
         if column < self.frozen:
             return left
-        start = self.starts[column] - self.edge
-        wanted = min(max(left, start + self.widths[column] - (room - self.edge)), start)
-        starts = [each - self.edge for each in self.starts[self.frozen :]]
+        end, free = self.starts[column] + self.widths[column], room - self.edge
+        first = column - 1 if self._is_chance(column) and end - self.starts[column - 1] <= free else column
+        start = self.starts[first] - self.edge
+        wanted = min(max(left, end - self.edge - free), start)
+        places = self._firsts if not self._is_chance(first) else self.starts[self.frozen :]
+        starts = [each - self.edge for each in places]
         return starts[bisect_left(starts, wanted)]
 
 
@@ -232,5 +253,13 @@ def _is_missing(cell: Cell) -> bool:
 
 
 def _sort_key(cell: Cell) -> tuple[bool, float, str]:
-    """Order numbers by size and texts by alphabet, numbers first."""
-    return (True, 0.0, cell) if isinstance(cell, str) else (False, float(cell), "")
+    """Order numbers by size and texts by alphabet, numbers first; shapes, and numbers in texts, by how many they make.
+
+    Examples
+    --------
+    >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
+    ['9', '10', '768x192', '2048x192', 'all']
+    """
+    if not isinstance(cell, str):
+        return False, float(cell), ""
+    return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell

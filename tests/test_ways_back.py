@@ -1,0 +1,97 @@
+"""Ways back: what escape takes back before it leads to the tree, and where the keys go on the way back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from engine.service.heads_table import HeadsTable
+from engine.service.pace import Pace
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tests.test_finding_ways import press, there
+from tui.panes.table import TablePane
+
+
+async def test_escape_shows_all_rows_of_a_table_again_before_it_leads_to_the_tree(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        for key in ("4", "2"):
+            await press(pilot, key, "slash", *"layer = 1", "enter")
+            pane = app.views.active
+            assert "layer = 1" in shown(pane.title_line)
+            assert "esc All rows" in screen_text(app).splitlines()[-1]
+            await press(pilot, "escape")
+            assert "layer = 1" not in shown(pane.title_line)
+            assert "All rows" not in screen_text(app).splitlines()[-1]
+            assert pane.has_focus_within
+            await press(pilot, "escape")
+            assert app.focused is app.tree_widget
+
+
+async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", head="L0H0") as (app, pilot):
+        await press(pilot, "A", "right", "enter")
+        assert there(app) == (Head("decoder", 0, 1), "attention")
+        assert "esc Small maps" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert there(app) == (Head("decoder", 0, 1), "maps")
+        assert app.views.active.has_focus_within
+        await press(pilot, "escape")
+        assert app.focused is app.tree_widget
+        await press(pilot, "3", "escape")
+        assert there(app)[1] == "attention"
+        assert app.focused is app.tree_widget, "it was not opened from the small maps now"
+
+
+async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await press(pilot, "3")
+        await pilot.click("#tree", offset=(7, 4))
+        await settle(pilot)
+        assert there(app) == (Head("decoder", 0, 2), "attention")
+        assert app.focused is app.tree_widget
+        await press(pilot, "enter")
+        assert app.views.attention.has_focus_within
+
+
+async def test_going_back_gives_the_keys_to_the_view_that_had_them(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.visited.REST", 0.0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert app.focused is app.tree_widget
+        await press(pilot, "w", "w")
+        assert there(app)[1] == "heads"
+        await press(pilot, "H")
+        assert there(app)[1] == "overview"
+        assert app.views.overview.has_focus_within
+        await press(pilot, "t", "4", "H")
+        assert there(app)[1] == "overview"
+        assert app.focused is app.tree_widget
+
+
+async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_looked, growing = threading.Event(), HeadsTable.growing
+
+    def slowly(*arguments: object) -> object:
+        for state in growing(*arguments):  # type: ignore[arg-type]
+            yield state
+            if state[1].total:
+                has_looked.wait(30)
+
+    monkeypatch.setattr(HeadsTable, "growing", slowly)
+    monkeypatch.setattr(Pace, "is_due", lambda pace: True)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await type_keys(pilot, "w", "w")
+        await until(pilot, lambda: isinstance(app.views.active, TablePane) and app.views.active.shown is not None)
+        title = app.views.active.title_line
+        assert "computing …" in shown(title)
+        await until(pilot, lambda: "layers" in shown(title))
+        assert "1 / 2 layers" in shown(title)
+        has_looked.set()
+        await settle(pilot)
+        assert "computing" not in shown(title)

@@ -1,0 +1,121 @@
+"""What can be done now by its name: what every key does that works where the focus is, and themes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import click
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+from engine.values.errors import EngineError
+from tui.declared import in_declared_order
+from tui.key_groups import GROUPS, VIEWS
+from tui.key_names import key_of
+from tui.parts import Parts
+from tui.themes import SHORT, find_theme
+
+OWN = ("command_palette", "jump")
+"""Actions that ask for what the palette and the line at the foot are asked."""
+
+OF_EDITORS = {"h": "help", "e": "export", "open": "models"} | dict.fromkeys(
+    ("q", "q!", "qa", "qa!", "quit", "quit!", "exit", "wq", "wqa", "x", "xa"), "quit"
+)
+"""What hands type that know editors, and which command does that here."""
+
+THEME = "theme "
+"""Stands before the name of one."""
+
+
+@dataclass(frozen=True)
+class Doable:
+    """Something that can be done now.
+
+    Attributes
+    ----------
+    name : a word, which can be typed: the last one of its binding's id.
+    description : what it does.
+    keys : that do it.
+    do : does it.
+    """
+
+    name: str
+    description: str
+    keys: tuple[str, ...]
+    do: Callable[[], object]
+
+
+def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
+    """Give what every key does that works now: views first, then the other actions in the order of the help."""
+    found: dict[tuple[DOMNode, str], list[Binding]] = {}
+    for each in in_declared_order(screen.active_bindings.values()):
+        if each.binding.id is not None and each.binding.action not in OWN:
+            found.setdefault((each.node, each.binding.action), []).append(each.binding)
+    for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
+        name = str(bindings[0].id).rpartition(".")[2].replace("_", "-")
+        keys = dict.fromkeys(map(app.get_key_display, bindings))
+        yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
+
+
+def _order(binding: Binding) -> int:
+    """Put views first, and groups in the order of the help."""
+    return 0 if binding.group is VIEWS else 1 + (GROUPS.index(binding.group) if binding.group in GROUPS else 9)
+
+
+class NamedCommands:
+    """What can be typed to have something done, where the focus is while this is made.
+
+    Parameters
+    ----------
+    app : in which.
+
+    Attributes
+    ----------
+    names : of all of them, those of themes last.
+    """
+
+    def __init__(self, app: Parts) -> None:
+        self._app = app
+        self._by_name: dict[str, Doable] = {}
+        for each in doables(app, app.screen):
+            self._by_name.setdefault(each.name, each)
+        themes = (*SHORT, *sorted(app.available_themes.keys() - set(SHORT.values())))
+        self.names = (*self._by_name, *(f"{THEME}{name}" for name in themes))
+
+    def named(self, text: str) -> Callable[[], object] | None:
+        """Find what a name by itself does, or what the like of it does in editors; None where nothing is called so.
+
+        Raises
+        ------
+        EngineError : when there is no such theme.
+        """
+        if text.startswith(THEME):
+            try:
+                theme = find_theme(text.removeprefix(THEME).strip())
+            except click.BadParameter:
+                raise EngineError(f"no such theme; {key_of(self._app, 'prompt.complete')} completes names") from None
+            return partial(self._app.choose_theme, theme)
+        found = self._by_name.get(OF_EDITORS.get(text, text))
+        return None if found is None else found.do
+
+    def begun(self, text: str) -> Callable[[], object]:
+        """Find what a key does that is typed as it is written, or a name that begins with what is typed.
+
+        Raises
+        ------
+        EngineError : when there is none, or more than one.
+        """
+        of_key = [each for each in self._by_name.values() if text in each.keys]
+        named = [each for name, each in self._by_name.items() if name.startswith(text.lower())]
+        said = [each for each in self._by_name.values() if each.description.lower().startswith(text.lower())]
+        found = of_key or named or said
+        if len(found) == 1:
+            return found[0].do
+        if found:
+            raise EngineError(f"could be {', '.join(each.name for each in found)}")
+        palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
+        raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")
