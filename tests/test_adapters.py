@@ -67,6 +67,7 @@ def llama(tiny_model: TinyModel, tmp_path: Path) -> tuple[Path, Path, dict[str, 
     """Give a tiny Llama, an adapter that changes the queries and outputs of its layer 1, and the factors."""
     base = tiny_model("llama")
     factors = {**low_rank(f"{LAYER}.q_proj", 32, 32), **low_rank(f"{LAYER}.o_proj", 32, 32)}
+    factors = {name: factor / 5 for name, factor in factors.items()}  # so that scores are of the size of others
     return base, write_adapter(tmp_path / "adapter", str(base), factors), factors
 
 

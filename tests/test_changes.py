@@ -102,8 +102,10 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
                 assert float(row[f"{name}_{measure.name}_change"]) == pytest.approx(two - one, rel=1e-6, abs=1e-9)
             if len(matrix) == 1:
                 spaces = [torch.linalg.qr(each if matrix == "O" else each.T)[0] for each in (old, new)]
-                cosines = torch.linalg.svdvals(spaces[0].T @ spaces[1]).clamp(0, 1)
-                degrees = torch.rad2deg(torch.arccos(cosines))
+                within = spaces[0].T @ spaces[1]
+                cosines = torch.linalg.svdvals(within)
+                sines = torch.linalg.svdvals(spaces[1] - spaces[0] @ within)  # tell small angles, which cosines do not
+                degrees = torch.rad2deg(torch.atan2(sines, cosines.flip(0)))
                 assert float(row[f"{name}_angle_largest"]) == pytest.approx(float(degrees.max()), abs=2e-6)
                 assert float(row[f"{name}_angle_mean"]) == pytest.approx(float(degrees.mean()), abs=2e-6)
                 assert float(row[f"{name}_overlap"]) == pytest.approx(float((cosines**2).mean()), abs=1e-9)
