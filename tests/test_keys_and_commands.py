@@ -290,7 +290,7 @@ async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_i
         await pilot.press("z")
         await pilot.resize_terminal(62, 24)
         await pilot.pause()
-        assert tree.outer_size.width == 22
+        assert tree.outer_size.width == 21
 
 
 async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
