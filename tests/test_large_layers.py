@@ -224,6 +224,11 @@ def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_comman
         assert says in said
         assert "minutes on one core; they are left out here" in said
         assert said.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
+    needed = whole_layers.needed_memory(outline)
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
+    assert whole_layers.is_left_out(outline)
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
+    assert says in whole_layers.check_room(outline, is_browsing=True), "where there is plenty they are computed"
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -231,6 +236,7 @@ async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
     folder, options = tiny_model("llama"), EngineOptions(is_browsing=True)
     command = "attn-tui export MODEL spectrum --layer 0 --head all"
     async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):

@@ -14,6 +14,9 @@ MATRIX_COPIES = 3
 MOST_BROWSED = 1.4e9
 """Bytes that a layer as a whole may take unasked; with the libraries, the screen and what is stored less than 2 GB."""
 
+FREE_SHARE = 0.05
+"""Of the memory that is free, what it may take unasked on a machine that has plenty."""
+
 SECONDS = 5e-10
 """What one core takes for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
 
@@ -39,7 +42,7 @@ def needed_minutes(layer: LayerOutline) -> int:
 
 def is_left_out(layer: LayerOutline) -> bool:
     """Say whether a layer as a whole takes more memory than browsing may."""
-    return needed_memory(layer) > MOST_BROWSED
+    return needed_memory(layer) > max(MOST_BROWSED, FREE_SHARE * (free_memory() or 0))
 
 
 def check_room(layer: LayerOutline, is_browsing: bool) -> str:
@@ -63,10 +66,10 @@ def check_room(layer: LayerOutline, is_browsing: bool) -> str:
     what = f"{layer.name} as a whole has matrices of {rows}×{columns}, which need {size(needed)} of memory"
     if free is not None and needed > free:
         raise EngineError(f"{what}, and {size(free)} are free; its heads have their spectra one by one")
-    if not is_left_out(layer):
+    if needed <= MOST_BROWSED:
         return ""
     time = f"about {needed_minutes(layer)} minutes on one core"
-    if is_browsing:
+    if is_browsing and is_left_out(layer):
         stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
         raise EngineError(
             f"{what}, all six {time}; they are left out here, and computed and kept by: "
