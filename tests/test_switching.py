@@ -186,6 +186,25 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
         assert screen_text(app) == before
 
 
+async def test_what_waits_for_a_picture_is_not_done_once_its_model_was_put_away(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    async with explorer(tiny_model("gpt2", n_layer=6)) as (app, pilot):
+        old = app.conductor._first_look
+        old._once_drawn(done.append, "while it is open")
+        await settle(pilot)
+        with monkeypatch.context() as between:
+            between.setattr(app, "_conductor", None)  # the new one is not there yet
+            old._once_drawn(done.append, "in between")
+            await pilot.pause()
+        await change_to(app, pilot, tiny_model("gpt2"))
+        old._once_drawn(done.append, "afterwards")
+        app.conductor._first_look._once_drawn(done.append, "of the new one")
+        await settle(pilot)
+    assert done == ["while it is open", "of the new one"]
+
+
 def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_are_free_at_once(
     tiny_model: TinyModel,
 ) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
@@ -89,7 +90,7 @@ class FirstLook:
         if self._engine.is_kept:
             self._look(model, begin)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
-            app.call_after_refresh(self._look, model, begin)
+            self._once_drawn(self._look, model, begin)
 
     def _look(self, model: ShownModel, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.
@@ -123,7 +124,16 @@ class FirstLook:
     async def _go_on(self, model: ShownModel) -> None:
         """Wait until something of the model has been drawn."""
         await model.weights.learned.wait()
-        self._app.call_after_refresh(self._do_the_rest, model)
+        self._once_drawn(self._do_the_rest, model)
+
+    def _once_drawn(self, step: Callable[..., None], *given: Any) -> None:
+        """Take a step after the next picture, unless another model has come until then."""
+
+        def take() -> None:
+            if self._app.is_ready and self._app.conductor is self._conductor:
+                step(*given)
+
+        self._app.call_after_refresh(take)
 
     def _do_the_rest(self, model: ShownModel) -> None:
         """Ask for what is not looked at: the other kind of spectra, the first sentence, the whole model."""
