@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+SPECTRA = ("QK", "tokens", "OV")
+"""Whose eigenvalues are measured: those of QK, of OV from tokens to tokens, and of OV."""
+
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
 
@@ -132,8 +135,8 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     both = (("QK", "K", "Q"), ("OV", "V", "O"))
     if "QK" in frame.compared:
         batch |= _of_traces(traces(circuits.qk))
-    if frame.eigenvalues:
-        batch |= _of_eigenvalues(circuits, frame)
+    for kind in SPECTRA if frame.eigenvalues else ():
+        batch |= of_eigenvalues(circuits, frame, kind)
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -169,17 +172,16 @@ def _of_traces(found: Traces) -> dict[str, Tensor]:
     }
 
 
-def _of_eigenvalues(circuits: Circuits, frame: Frame) -> dict[str, Tensor]:
-    """List what follows from eigenvalues."""
-    found: dict[str, Tensor] = {}
-    if "QK" in frame.compared:
+def of_eigenvalues(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
+    """List what follows from the eigenvalues of one of `SPECTRA`: nothing where they are not defined; (batch,) each."""
+    if kind == "QK" and "QK" in frame.compared:
         of_qk = torch.linalg.eigvals(circuits.qk.reversed_core())
-        found |= {"qk_positive_mass": positive_mass(of_qk), "qk_negative_mass": negative_mass(of_qk)}
-    if frame.token_map is not None:
-        found["ov_copying"] = copying(torch.linalg.eigvals(circuits.ov.reversed_core(frame.token_map)))
-    if "OV" in frame.compared:
-        found["ov_copying_residual"] = copying(torch.linalg.eigvals(circuits.ov.reversed_core()))
-    return found
+        return {"qk_positive_mass": positive_mass(of_qk), "qk_negative_mass": negative_mass(of_qk)}
+    if kind == "tokens" and frame.token_map is not None:
+        return {"ov_copying": copying(torch.linalg.eigvals(circuits.ov.reversed_core(frame.token_map)))}
+    if kind == "OV" and "OV" in frame.compared:
+        return {"ov_copying_residual": copying(torch.linalg.eigvals(circuits.ov.reversed_core()))}
+    return {}
 
 
 def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:

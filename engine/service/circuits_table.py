@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from engine.mathematics.circuit_measures import Factors, Frame, Numbers, exact_chance, measure, of_heads, of_layer
+from engine.mathematics.circuit_measures import (
+    SPECTRA,
+    Factors,
+    Frame,
+    Numbers,
+    exact_chance,
+    measure,
+    of_eigenvalues,
+    of_heads,
+    of_layer,
+)
 from engine.mathematics.circuits import mass_chance
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
@@ -110,16 +121,21 @@ class CircuitsTable:
         self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
     ) -> list[Numbers]:
         """Measure heads a few at a time, or a layer as a whole, off the engine's own thread, which stays free."""
+        pieces: list[Callable[[], list[Numbers]]]
         if not frame.of_heads:
-            pieces = [partial(_measure_layer, factors, ranks, frame)]
-        else:
-            group = len(factors[0]) // len(factors[1])
-            pieces = []
-            for start in range(0, len(factors[1]), SHARED_AT_ONCE):
-                shared = slice(start, start + SHARED_AT_ONCE)
-                own = slice(group * start, group * (start + SHARED_AT_ONCE))
-                part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
-                pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
+            # Eigenvalues take longer than all else, and LAPACK finds them with one core: each by itself, side by side.
+            kinds = SPECTRA if frame.eigenvalues else ()
+            pieces = [partial(_layer_eigenvalues, factors, frame, kind) for kind in kinds]
+            pieces.append(partial(_measure_layer, factors, ranks, replace(frame, eigenvalues=False)))
+            found = self._crew.run(pieces, breathe)
+            return [{name: value for (row,) in found for name, value in row.items()}]
+        group = len(factors[0]) // len(factors[1])
+        pieces = []
+        for start in range(0, len(factors[1]), SHARED_AT_ONCE):
+            shared = slice(start, start + SHARED_AT_ONCE)
+            own = slice(group * start, group * (start + SHARED_AT_ONCE))
+            part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
+            pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
         return [row for rows in self._crew.run(pieces, breathe) for row in rows]
 
     def _of_chance(self, layer: LayerOutline, whole_layer: bool, frame: Frame, breathe: Breathe) -> Numbers:
@@ -206,6 +222,11 @@ def _measure_heads(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], fra
 def _measure_layer(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
     """Factor and measure a layer as a whole."""
     return measure(of_layer(factors), ranks, frame)
+
+
+def _layer_eigenvalues(factors: Factors, frame: Frame, kind: str) -> list[Numbers]:
+    """Factor a layer as a whole, and measure one spectrum of eigenvalues."""
+    return [{name: float(value) for name, value in of_eigenvalues(of_layer(factors), frame, kind).items()}]
 
 
 def _compared(layer: LayerOutline) -> frozenset[str]:
