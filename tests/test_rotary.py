@@ -19,7 +19,7 @@ from engine.values.heads import Head
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
 from tests.opening import open_folder
-from tests.tiny_configurations import need_type, tiny_configuration
+from tests.tiny_configurations import is_newest, need_type, tiny_configuration
 from tests.tiny_models import build, save
 from tests.turning import check, compare, longer_configuration
 
@@ -194,7 +194,7 @@ def test_a_text_model_inside_a_larger_one_has_its_own_width_of_heads(tmp_path: P
     """MusicFlamingo turns moments of sound too, with a head_dim of its own."""
     source, tensors, anatomy = open_folder(saved("musicflamingo", tmp_path))
     layer = anatomy.outline.layers[0]
-    assert source.settings()["head_dim"] != layer.head_dim
+    assert source.settings()["head_dim"] != layer.head_dim or not is_newest()
     assert 2 * len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies) == layer.head_dim
 
 
