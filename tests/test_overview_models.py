@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.geometry import Size
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -112,3 +113,17 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
             await pilot.press(key)
             await settle(pilot)
             assert " encoder L0H0 " in screen_text(app).splitlines()[1], key
+
+
+async def test_a_histogram_that_is_painted_before_it_is_told_of_its_size_has_one_scale(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await settle(pilot)
+        histogram = app.views.overview.histogram
+        height = histogram.size.height
+        assert height > 3
+        before = [histogram.render_line(y).text for y in range(height)]
+        histogram._size = Size(histogram.size.width, 2)
+        histogram._draw()
+        histogram._size = Size(histogram.size.width, height)
+        assert [histogram.render_line(y).text for y in range(height)] == before
+        assert sum("▴" in line for line in before) == 1

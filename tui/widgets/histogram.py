@@ -119,6 +119,8 @@ class Histogram(Widget, can_focus=False):
         width = self.size.width
         label = self.get_component_rich_style("histogram--label")
         blank = Style(bgcolor=label.bgcolor)
+        if self._drawn is not None and self._drawn[0].marks.shape[0] != self.size.height - 1:
+            self._draw()  # painted in another size, of which it is told after that
         if self._drawn is None or self._scale is None:
             return Strip.blank(width, blank)
         plot, marked, low, high = self._drawn
