@@ -16,10 +16,12 @@ from engine.values.tables import Cell
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import exported
 from tui.app import Explorer
 from tui.measures import GROUPS, MEASURES
 from tui.panes.overview import PAUSE
 from tui.panes.table import TablePane
+from tui.start import Start
 
 TEXT = "the cat sat on the mat and the cat sat"
 
@@ -253,3 +255,17 @@ async def test_a_measure_without_a_log_scale_says_so_in_the_line_of_keys(tiny_mo
         await pilot.press("s")
         await pilot.pause()
         assert "qk_symmetry has no log scale" in screen_text(app)
+
+
+async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_says_it(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    async with explorer(folder, size=(160, 50), start=Start(str(folder), epsilon=0.4)) as (app, pilot):
+        await pilot.press("w", "w")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert "ε 0.4" in shown(pane.title_line)
+        place = pane.table_on_screen().columns.index("q.energy_rank")
+        found = {(int(row[1]), int(row[2])): row[place] for row in pane.table_on_screen()}
+        expected = exported(folder, "heads", "--energy", "0.4")
+        assert found == {(int(row["layer"]), int(row["head"])): int(row["q.energy_rank"]) for row in expected}

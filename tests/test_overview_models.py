@@ -11,6 +11,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.test_overview import TEXT, column, on_map, readout, rest
+from tui.widgets.histogram import Histogram
 
 HYBRID = {
     "num_hidden_layers": 4, "attn_layer_period": 2, "attn_layer_offset": 1, "expert_layer_period": 9,
@@ -115,15 +116,17 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
             assert " encoder L0H0 " in screen_text(app).splitlines()[1], key
 
 
-async def test_a_histogram_that_is_painted_before_it_is_told_of_its_size_has_one_scale(tiny_model: TinyModel) -> None:
+async def test_a_histogram_that_is_painted_before_it_is_told_of_its_size_has_one_scale(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await settle(pilot)
         histogram = app.views.overview.histogram
         height = histogram.size.height
         assert height > 3
         before = [histogram.render_line(y).text for y in range(height)]
-        histogram._size = Size(histogram.size.width, 2)
-        histogram._draw()
-        histogram._size = Size(histogram.size.width, height)
+        with monkeypatch.context() as smaller:
+            smaller.setattr(Histogram, "size", Size(histogram.size.width, 2))
+            histogram._draw()
         assert [histogram.render_line(y).text for y in range(height)] == before
         assert sum("▴" in line for line in before) == 1

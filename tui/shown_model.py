@@ -61,7 +61,7 @@ class ShownModel:
         engine, views = app.engine, app.views
         self.outline = outline
         self.weights = Weights(engine, views, app.tree_widget, outline, epsilon, run)
-        self.tables = Tables(engine, views, outline, run, app.report)
+        self.tables = Tables(engine, views, outline, run, app.report, epsilon)
         self.reading = Reading(engine, views.attention, outline, run, self._has_read)
         self.ways = Ways(app, outline, self.weights)
         self.asking = Asking(outline, engine.options, views, self.weights, self.reading, self.tables)

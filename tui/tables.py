@@ -47,6 +47,7 @@ class Tables:
     outline : of the model.
     run : awaits work beside the event loop; newer work under the same name replaces older.
     report : told how far a table has come that takes long.
+    epsilon : of the energy rank, to begin with.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Tables:
         outline: ModelOutline,
         run: Run,
         report: Callable[[Progress], None],
+        epsilon: float,
     ) -> None:
         self._engine = engine
         self._views = views
@@ -74,7 +76,7 @@ class Tables:
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._trouble: dict[Key, str] = {}
-        self._epsilon: float | None = None
+        self._epsilon = epsilon
         self._following: Key | None = None
         self._has_come = ""
 
@@ -188,6 +190,8 @@ class Tables:
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
         if self._off.heads and "text" in view.options:
             where += f"  with {self._off}" if "off" in view.options else "  with all heads on"
+        if "energy" in view.options:
+            where += f"  ε {self._epsilon:g}"
         if view.scope is Scope.MODEL:
             return where.strip()
         if name is None:

@@ -44,6 +44,7 @@ class RanksTable(TableGrid):
     """
 
     missing = "…"
+    selects = True
 
     def text(self, cell: Cell) -> str:
         """Write one cell."""

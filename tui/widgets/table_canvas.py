@@ -38,6 +38,9 @@ class TableCanvas(Scrolled, can_focus=False):
     class Moved(Message):
         """The cursor is on another cell, or on another table's."""
 
+    selects: ClassVar[bool] = False
+    """Whether what the cursor is on is selected, so that nothing but a person moves it to another row."""
+
     class Arranged(Message):
         """Other rows are shown, or the same in another order."""
 
@@ -129,14 +132,18 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger.want(replace(wanted, sort=sort))
 
     def sort_by(self, column: str) -> None:
-        """Sort by a column, largest first; again: smallest first; again: as the rows came; the first row is shown."""
+        """Sort by a column, largest first; again: smallest first; again: as the rows came.
+
+        The first row is shown then, or, where moving selects, the one that the cursor is on.
+        """
         wanted = self._arranger.wanted
         if column not in wanted.shown:
             return
         descending_next = {None: True, (column, True): False, (column, False): None}
         is_descending = descending_next.get(wanted.sort, True)
-        self._awaited = None
-        self.put(0, self.cursor[1])
+        self._awaited = self.place if self.selects else None
+        if not self.selects:
+            self.put(0, self.cursor[1])
         self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
 
     def narrow(self, kept_by: Filter | None) -> None:
