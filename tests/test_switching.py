@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Tree
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -178,8 +179,13 @@ async def test_what_comes_late_from_a_model_that_was_put_away_is_not_shown(tiny_
         engine = app.engine
         assert app.conductor.weights is not None
         group = answer(engine.spectra(Head("decoder", 5), False))
+        app.tree_widget.go_to(Head("decoder", 5, 1))
+        line = app.tree_widget.cursor_node
+        assert line is not None
         await change_to(app, pilot, small)
         before = screen_text(app)
+        app.tree_widget.post_message(Tree.NodeSelected(line))
+        app.post_message(HeadPicked(Head("decoder", 0, 9)))
         app.post_message(GroupReady(engine, Head("decoder", 5), False, group, Progress("spectra", 1, 9, "heads")))
         app.post_message(HeadPicked(Head("decoder", 5, 1)))
         await settle(pilot)

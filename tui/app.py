@@ -175,11 +175,12 @@ class Explorer(Actions):
 
     @on(Tree.NodeSelected)
     def _node_selected(self, event: Tree.NodeSelected[Head | None]) -> None:
-        """Open or close a layer on Enter; go from a head to its view."""
+        """Open or close a layer on Enter; go from a head to its view, unless it is of a model that was put away."""
+        head = event.node.data
         if event.node.allow_expand:
             event.node.toggle()
-        elif self.is_ready and event.node.data is not None:
-            self.conductor.overview.enter(event.node.data)
+        elif self.is_ready and head is not None and self.conductor.has(head):
+            self.conductor.overview.enter(head)
 
     @on(HeadPicked)
     def _head_picked(self, event: HeadPicked) -> None:

@@ -97,7 +97,7 @@ class Conductor:
     def has(self, name: Head) -> bool:
         """Say whether the open model has a head or layer."""
         try:
-            return self._model is not None and bool(self._model.outline.layer(name))
+            return self._model is not None and name.head < self._model.outline.layer(name).heads
         except EngineError:
             return False
 
