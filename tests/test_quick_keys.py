@@ -296,3 +296,28 @@ async def test_a_key_handled_between_two_screens_keeps_no_other_from_its_turn(
             press(app, "2")
             await until(pilot, lambda: app.views.active is app.views.ranks)
         await until(pilot, lambda: not app.is_typed_to)
+
+
+async def test_a_click_on_what_another_view_takes_the_place_of_leaves_the_focus() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        ranks, place = app.views.ranks.table, app.views.ranks.table.region
+        app.views.go_to("overview")
+        assert app.screen.get_widget_at(place.x + 2, place.y + 2)[0] is ranks, "it is on screen still"
+        app.screen._forward_event(
+            events.MouseDown(None, place.x + 2, place.y + 2, 0, 0, 1, False, False, False, place.x + 2, place.y + 2)
+        )
+        assert app.focused is app.views.overview.map
+        await settle(pilot)
+        assert app.focused is app.views.overview.map
+
+
+async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await pilot.press("2", "colon")
+        assert app.focused is app.prompt.input
+        app.views.go_to("overview", takes_focus=False)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.views.overview.map.has_focus or app.tree_widget.has_focus

@@ -51,6 +51,14 @@ class MainScreen(WholeFrames[object]):
         """What tab goes through: the tree and the views, and no field, where the next key would be a letter."""
         return [each for each in super().focus_chain if not isinstance(each, Input)]
 
+    def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
+        """Move the focus, but not to what another view has taken the place of and is on screen still.
+
+        The mouse can meet it there until all is laid out anew; then it would go, and leave the focus to nobody.
+        """
+        if widget is None or is_displayed(widget):
+            super().set_focus(widget, scroll_visible, from_app_focus)
+
     def _screen_resized(self, size: Size) -> None:
         """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
 
@@ -68,6 +76,11 @@ class MainScreen(WholeFrames[object]):
     def on_screen_resume(self) -> None:
         """Show the keys of this one again."""
         self.query_one(KeyLine).follow(self)
+
+
+def is_displayed(widget: Widget) -> bool:
+    """Say whether a widget, and all that it is in, is to be displayed, on screen by now or not."""
+    return all(each.display for each in widget.ancestors_with_self if isinstance(each, Widget))
 
 
 class Frame(App[None]):

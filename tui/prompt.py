@@ -17,6 +17,7 @@ from textual.widgets import Input
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.filter_input import candidates
+from tui.frame import is_displayed
 from tui.panes.line import Line
 
 GAPS = 6
@@ -195,7 +196,11 @@ class Prompt(Horizontal):
         """Let the keys go where they went before; the line stays until its answer has been taken."""
         self._has_given_back = True
         before = self._before
-        self.screen.set_focus(before if before is not None and before.focusable else None)
+        if before is not None and before.focusable and is_displayed(before):
+            self.screen.set_focus(before)
+        else:
+            self.screen.set_focus(None)
+            self.screen.focus_next()
 
     def close(self) -> None:
         """Put the line away."""
