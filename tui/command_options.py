@@ -90,7 +90,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     ),
     "off": click.option("--off", multiple=True, metavar="L5H1", help="Switch a head off (ablation, attention)."),
     "eigenvalues": click.option(
-        "--eigenvalues", is_flag=True, default=None, help="Those of whole layers too, which takes long (circuits)."
+        "--eigenvalues", is_flag=True, default=None, help="Of layers wider than 1,024 too, which takes long (circuits)."
     ),
     "by_mean": click.option(
         "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."

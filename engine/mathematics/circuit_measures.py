@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from engine.mathematics.circuits import Traces, copying, identity_floor, negative_mass, positive_mass, traces
+from engine.mathematics.eigenvalues import eigenvalues
 from engine.mathematics.factored import Product, Thin, product, thin
 from engine.mathematics.subspaces import (
     angles,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SPECTRA = ("QK", "tokens", "OV")
-"""Whose eigenvalues are measured: those of QK, of OV from tokens to tokens, and of OV."""
+SPECTRA = ("QK", "OV", "tokens")
+"""Whose eigenvalues are measured: those of QK, of OV, and of OV from tokens to tokens."""
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
@@ -106,8 +106,7 @@ class Frame:
     tolerance : by circuit, the cosine below which a direction counts as orthogonal.
     of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
         stacked projections.
-    eigenvalues : whether what comes of eigenvalues is measured; those of whole layers take longer than all else
-        together.
+    eigenvalues : whether what comes of eigenvalues is measured; those of wide layers take longer than all else.
     token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
     """
 
@@ -175,12 +174,12 @@ def _of_traces(found: Traces) -> dict[str, Tensor]:
 def of_eigenvalues(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
     """List what follows from the eigenvalues of one of `SPECTRA`: nothing where they are not defined; (batch,) each."""
     if kind == "QK" and "QK" in frame.compared:
-        of_qk = torch.linalg.eigvals(circuits.qk.reversed_core())
+        of_qk = eigenvalues(circuits.qk.reversed_core())
         return {"qk_positive_mass": positive_mass(of_qk), "qk_negative_mass": negative_mass(of_qk)}
     if kind == "tokens" and frame.token_map is not None:
-        return {"ov_copying": copying(torch.linalg.eigvals(circuits.ov.reversed_core(frame.token_map)))}
+        return {"ov_copying": copying(eigenvalues(circuits.ov.reversed_core(frame.token_map)))}
     if kind == "OV" and "OV" in frame.compared:
-        return {"ov_copying_residual": copying(torch.linalg.eigvals(circuits.ov.reversed_core()))}
+        return {"ov_copying_residual": copying(eigenvalues(circuits.ov.reversed_core()))}
     return {}
 
 

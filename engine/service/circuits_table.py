@@ -14,6 +14,7 @@ import torch
 
 from engine.mathematics.circuit_measures import (
     SPECTRA,
+    Circuits,
     Factors,
     Frame,
     Numbers,
@@ -51,6 +52,9 @@ COLUMN_BLOCKS = 4
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
+
+QUICK = 1024
+"""The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
 
 SIGNS = ("positive", "negative")
 """Those of eigenvalues; chance does not tell them apart."""
@@ -107,7 +111,7 @@ class CircuitsTable:
         if query.distance is not None:
             ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
         tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
-        has_eigenvalues = not whole_layer or query.eigenvalues
+        has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
         frame = Frame(_compared(layer), tolerance, not whole_layer, has_eigenvalues, self._token_map(layer, breathe))
         breathe()
         chosen = factors if whole_layer else _chosen(factors, numbers)
@@ -124,9 +128,10 @@ class CircuitsTable:
         pieces: list[Callable[[], list[Numbers]]]
         if not frame.of_heads:
             # Eigenvalues take longer than all else, and LAPACK finds them with one core: each by itself, side by side.
+            (layer,) = self._crew.run([partial(of_layer, factors)], breathe)
             kinds = SPECTRA if frame.eigenvalues else ()
-            pieces = [partial(_layer_eigenvalues, factors, frame, kind) for kind in kinds]
-            pieces.append(partial(_measure_layer, factors, ranks, replace(frame, eigenvalues=False)))
+            pieces = [partial(_layer_eigenvalues, layer, frame, kind) for kind in kinds]
+            pieces.append(partial(measure, layer, ranks, replace(frame, eigenvalues=False)))
             found = self._crew.run(pieces, breathe)
             return [{name: value for (row,) in found for name, value in row.items()}]
         group = len(factors[0]) // len(factors[1])
@@ -219,14 +224,9 @@ def _measure_heads(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], fra
     return measure(of_heads(factors), ranks, frame)
 
 
-def _measure_layer(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
-    """Factor and measure a layer as a whole."""
-    return measure(of_layer(factors), ranks, frame)
-
-
-def _layer_eigenvalues(factors: Factors, frame: Frame, kind: str) -> list[Numbers]:
-    """Factor a layer as a whole, and measure one spectrum of eigenvalues."""
-    return [{name: float(value) for name, value in of_eigenvalues(of_layer(factors), frame, kind).items()}]
+def _layer_eigenvalues(layer: Circuits, frame: Frame, kind: str) -> list[Numbers]:
+    """Measure one spectrum of eigenvalues of a layer as a whole."""
+    return [{name: float(value) for name, value in of_eigenvalues(layer, frame, kind).items()}]
 
 
 def _compared(layer: LayerOutline) -> frozenset[str]:

@@ -119,7 +119,8 @@ class Query:
     off : the heads that are switched off.
     norms : whether parameters are read for their norms.
     by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
-    eigenvalues : whether eigenvalues of whole layers are worked out too, which takes longer than all else.
+    eigenvalues : whether eigenvalues of whole layers are worked out however wide they are; of narrow ones they are
+        anyway.
     epsilon : of the energy rank, the share of the energy that it leaves out; None for the usual one.
     parts : which parts are worked out of a table that is put together from several; None for all of them.
     """

@@ -1,0 +1,146 @@
+"""Eigenvalues of wide matrices: shares of them as float64 gives them, found in float32 wherever that does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.mathematics.circuits import copying, negative_mass, positive_mass
+from engine.mathematics.eigenvalues import WIDE, eigenvalues
+
+Matrix = NDArray[np.float64]
+
+
+def gaussian(seed: int) -> Matrix:
+    """Draw a matrix of the size from which float32 is tried."""
+    return np.random.default_rng(seed).standard_normal((WIDE, WIDE))
+
+
+def decaying(decades: float) -> Matrix:
+    """Multiply two Gaussian matrices around singular values that fall by powers of ten."""
+    return gaussian(0) @ np.diag(np.logspace(0, -decades, WIDE)) @ gaussian(1)
+
+
+def into_its_own_kernel() -> Matrix:
+    """Make a matrix of half the rank, of whose image a part is dropped when it is applied again."""
+    basis = np.linalg.qr(gaussian(0))[0]
+    half, start = WIDE // 2, WIDE // 4
+    written: Matrix = basis[:, :half] @ gaussian(1)[:half, :half] @ basis[:, start : start + half].T
+    return written
+
+
+def triangle_of_noise() -> Matrix:
+    """Make a matrix that is as far from normal as random ones come, in another basis."""
+    basis = np.linalg.qr(gaussian(0))[0]
+    triangle: Matrix = basis @ (100 * np.triu(gaussian(1), 1) + np.diag(np.arange(1.0, WIDE + 1))) @ basis.T
+    return triangle
+
+
+@pytest.fixture
+def precisions(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
+    """List the precision of each problem that is solved."""
+    solved, solve = [], torch.linalg.eigvals
+
+    def listed(matrix: Tensor) -> Tensor:
+        solved.append(matrix.dtype)
+        found: Tensor = solve(matrix)
+        return found
+
+    monkeypatch.setattr(torch.linalg, "eigvals", listed)
+    return solved
+
+
+def shares(found: NDArray[Any]) -> list[float]:
+    """Work out the shares that tables have, by their definitions."""
+    total = np.abs(found).sum()
+    real = found.real
+    return [real.sum() / total, np.maximum(real, 0.0).sum() / total, np.maximum(-real, 0.0).sum() / total]
+
+
+def shares_of(matrix: Matrix) -> list[float]:
+    """Measure a matrix as tables do."""
+    found = eigenvalues(torch.from_numpy(matrix)[None])
+    assert found.shape == (1, WIDE)
+    assert found.dtype == torch.complex128
+    return [float(measure(found)[0]) for measure in (copying, positive_mass, negative_mass)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: gaussian(0),
+        lambda: 1e30 * gaussian(0) @ gaussian(1),
+        lambda: 1e-60 * gaussian(0) @ gaussian(1) @ gaussian(2),
+        lambda: gaussian(0) + gaussian(0).T,
+        lambda: gaussian(0) @ gaussian(0).T,
+        lambda: np.eye(WIDE) + 1e-3 * gaussian(0),
+        lambda: decaying(2.0),
+        lambda: decaying(4.0),
+    ],
+)
+def test_where_single_precision_does_shares_are_those_of_double(
+    make: Callable[[], Matrix], precisions: list[torch.dtype]
+) -> None:
+    matrix = make()
+    assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=2e-6)
+    assert precisions == [torch.float32]
+
+
+def test_where_a_part_is_nilpotent_double_follows(precisions: list[torch.dtype]) -> None:
+    matrix = into_its_own_kernel()
+    assert shares_of(matrix) == pytest.approx(shares(np.linalg.eigvals(matrix)), abs=1e-6)
+    assert precisions == [torch.float32, torch.float64]
+
+
+def test_where_one_eigenvalue_is_all_there_is_double_follows(precisions: list[torch.dtype]) -> None:
+    column = gaussian(0)[:, :1] + 1.0
+    found = eigenvalues(torch.from_numpy(column * np.ones(WIDE))[None])[0]
+    assert precisions == [torch.float32, torch.float64]
+    assert float(found.real.max()) == pytest.approx(column.sum(), rel=1e-12)
+    assert float(copying(found)) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_where_noise_outweighs_the_eigenvalues_double_follows(precisions: list[torch.dtype]) -> None:
+    shares_of(triangle_of_noise())
+    assert precisions == [torch.float32, torch.float64]
+
+
+def test_a_circulant_matrix_has_its_fourier_transform(precisions: list[torch.dtype]) -> None:
+    column = np.random.default_rng(0).standard_normal(WIDE)
+    matrix = np.stack([np.roll(column, step) for step in range(WIDE)], axis=1)
+    assert shares_of(matrix) == pytest.approx(shares(np.fft.fft(column)), abs=1e-6)
+    assert precisions == [torch.float32]
+
+
+def test_small_ones_are_solved_together_in_double(precisions: list[torch.dtype]) -> None:
+    batch = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64))
+    expected = np.linalg.eigvals(batch.numpy())
+    assert np.allclose(np.sort_complex(eigenvalues(batch).numpy()), np.sort_complex(expected), rtol=0, atol=1e-9)
+    assert precisions == [torch.float64]
+
+
+def test_each_of_a_batch_of_wide_ones_is_solved_by_itself(precisions: list[torch.dtype]) -> None:
+    batch = torch.from_numpy(np.stack([gaussian(0), into_its_own_kernel(), np.zeros((WIDE, WIDE))]))
+    found = eigenvalues(batch)
+    assert precisions == [torch.float32, torch.float32, torch.float64]
+    assert not found[2].any()
+    for own, alone in zip(found, batch, strict=True):
+        assert torch.equal(own, eigenvalues(alone[None])[0])
+
+
+@pytest.mark.parametrize("size", [8, WIDE])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_what_is_no_number_is_not_passed_off_as_one(size: int, number: float) -> None:
+    batch = torch.from_numpy(np.stack([gaussian(0)[:size, :size]] * 2))
+    batch[1, 3, 4] = number
+    found = eigenvalues(batch)
+    assert torch.equal(found[0], eigenvalues(batch[:1])[0])
+    assert found[1].isnan().all()
+    assert copying(found)[1].isnan()
