@@ -77,6 +77,10 @@ def run_apart(code: str, *arguments: str | Path, **environment: str) -> str:
     return done.stdout.strip()
 
 
+def no_hurry() -> None:
+    """Let nothing come between the steps of what the engine does."""
+
+
 def outline(name: str) -> ModelOutline:
     """Make up what is known of a model."""
     layer = LayerOutline("decoder", 0, 4, 4, 8, 8, 8, 8, 2, 2, "")

@@ -165,3 +165,10 @@ def test_brief_numbers_are_short_whatever_they_are() -> None:
     for value in (0.0, 1.0, 0.001, 3.14159, 99.97, 12345.6, 1e-300, 1e30, 9.99999e5, math.nan, math.inf):
         assert len(brief(value, 3)) <= 7
     assert brief(math.nan) == "nan"
+
+
+def test_a_number_is_written_in_one_form_whichever_side_of_it_rounding_leaves_it() -> None:
+    below, above = 0.001 - 1e-17, 0.001 + 1e-17
+    assert below < 0.001 < above
+    assert {brief(each, 3) for each in (0.00099999999, below, 0.001, above, 0.0010000001)} == {"0.001"}
+    assert brief(0.00094, 2) == "9e-4"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, until
 
 
 async def test_tree_titles_and_paths_on_the_smallest_terminal(
@@ -29,3 +30,37 @@ async def test_tree_titles_and_paths_on_the_smallest_terminal(
         (path,) = [line for line in screen_text(app).splitlines() if ".csv" in line]
         assert path.strip().startswith("…")
         assert path.strip().endswith("-L1H2-distance0-spectrum.csv")
+
+
+async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_it_goes(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        tree = app.tree_widget
+        assert tree.size.width <= 40 * 0.36
+        assert "L0" in screen_text(app).splitlines()[2][:14]
+        assert "z All room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.pause()
+        assert not tree.display
+        assert "z Share room" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        await pilot.resize_terminal(62, 24)
+        await pilot.pause()
+        assert tree.outer_size.width == 21
+
+
+async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a folder" / "in a folder" / "of a folder"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    async with explorer(tiny_model("llama"), head="L0H0", size=(40, 12)) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        await pilot.press("e")
+        for _ in range(2):  # as it is offered, and while it is typed
+            await until(pilot, lambda: "-spectrum.csv" in screen_text(app))
+            await pilot.press("tab")
+        await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))

@@ -1,4 +1,4 @@
-"""Sentences are typed, found again, kept and forgotten, and their tokens can be told apart."""
+"""Sentences are typed, found again, kept and forgotten."""
 
 from __future__ import annotations
 
@@ -11,38 +11,21 @@ from typing import Any
 
 import pytest
 import torch
-from textual.pilot import Pilot
 
 from engine.models.kept import MOST_SENTENCES, KeptReadings
-from engine.models.tokens import Tokenizer
 from engine.service import history as store_module
 from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
 from engine.service.options import EngineOptions
-from engine.values.attention import Sentence
 from engine.values.model import ModelOutline
-from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
-from tests.opening import open_reader
-from tests.test_attention import no_hurry
+from tests.opening import no_hurry, open_reader
 from tui.app import Explorer
-from tui.drawing.spelling import spell_all, strip_of
 from tui.filter_input import FilterInput
 from tui.first_look import FirstLook
 from tui.history import History
 from tui.start import Start
-
-
-async def until_shown(pilot: Pilot[None], text: str) -> str:
-    """Wait until something is on screen."""
-    app = pilot.app
-    assert isinstance(app, Explorer)
-    await until(pilot, lambda: text in screen_text(app))
-    return screen_text(app)
-
-
-# What was typed
 
 
 def test_the_arrows_go_through_sentences_and_the_draft_waits_at_the_bottom() -> None:
@@ -107,7 +90,8 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await pilot.press("down", "down", "down")
         assert app.sentence_input.value == "t"
         await pilot.press("ctrl+r", *"DOG")
-        assert "a mat" not in await until_shown(pilot, "the dog")
+        await until(pilot, lambda: "the dog" in screen_text(app))
+        assert "a mat" not in screen_text(app)
         await pilot.press("enter")
         await settle(pilot)
         assert app.conductor.sentences.read == ["the dog"]
@@ -204,9 +188,6 @@ async def test_a_file_that_cannot_be_written_is_said_once(
         assert app.sentence_input.history.newest_first == ("b", "a")
 
 
-# What was read
-
-
 async def test_the_list_shows_a_sentence_that_was_read_without_running_the_model_again(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat sat") as (app, pilot):
         for text in ("on the mat", "a dog"):
@@ -251,89 +232,6 @@ def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_m
         reader.read(f"a mat {number}", no_hurry)
     assert isinstance(reader._kept, KeptReadings)
     assert len(reader._kept) == MOST_SENTENCES
-
-
-# Tokens
-
-
-@pytest.mark.parametrize(
-    ("model_type", "text", "expected"),
-    [
-        ("bert", "the [CLS] cat 中", "‹[CLS]› the «[CLS]» cat «[UNK]» ‹[SEP]›"),
-        ("gpt2", "<s>he<|s", "«<s>» he < | s"),
-        ("gpt2", "[b]\n中", "[ b ] \\n 中₁ 中₂ 中₃"),
-    ],
-)
-def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text: str, expected: str) -> None:
-    is_words = model_type == "bert"
-    tokenizer = tiny_models.word_piece_tokenizer() if is_words else tiny_models.byte_level_tokenizer()
-    sentence = Tokenizer(tokenizer).read(text, 64)
-    labels = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens))
-    assert list(labels) == expected.split(" ")
-    plain = spell_all(sentence.tokens, sentence.spelled_along(sentence.tokens), ascii_only=True)
-    assert all(label.isascii() for label in plain)
-
-
-def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
-    sentence = Sentence("a b", (5, 6), ("a", "b"), 2, ("text", "special"))
-    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
-    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
-        "added",
-        "text",
-        "text",
-        "special",
-    ]
-
-
-def test_the_strip_keeps_the_token_at_the_cursor_in_view_and_says_the_count() -> None:
-    words = tuple(f" word{number}" for number in range(200))
-    sentence = Sentence("".join(words), tuple(range(200)), words, 200, ("text",) * 200, limit=512)
-    for width in (30, 60, 120):
-        for at in (0, 700, len(sentence.text)):
-            strip = strip_of(sentence, width, at=at)
-            assert strip.cell_len == width
-            assert strip.plain.endswith("200/512 tokens")
-        assert " word199│" in strip.plain
-        assert "word0│" in strip_of(sentence, width).plain
-
-
-def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_words() -> None:
-    sentence = Sentence(
-        "The cat sat 中文 café, and the [CLS] strange word <|start|> sat",
-        tuple(range(16)),
-        ("[CLS]", "The", " cat", " sat", " \\xe4", "\\xb8", "\\xad", "文", " café", ",", " and", " the", "[CLS]",
-         "[UNK]", "word", "<|start|>"),
-        16,
-        ("added", *("text",) * 11, "special", "special", "text", "special"),
-        ("", "", "", "", " 中", " 中", " 中", *("",) * 9),
-    )  # fmt: skip
-    for at, token in (
-        (6, "│ cat"),
-        (13, "中₁│中₂│中₃│"),
-        (14, "│文"),
-        (18, " café│"),
-        (27, "│ and"),
-        (34, "«[CLS]»"),
-        (47, "│word"),
-        (55, "start"),
-    ):
-        assert token in strip_of(sentence, 48, at=at).plain, at
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "bert"])
-async def test_tokens_are_visible_while_a_sentence_is_typed_and_when_it_is_read(
-    tiny_model: TinyModel, model_type: str
-) -> None:
-    async with explorer(tiny_model(model_type)) as (app, pilot):
-        await pilot.press("i", *"the", "space", *"cat")
-        is_words = model_type == "bert"
-        spelled = "‹[CLS]›│the│cat│‹[SEP]›│" if is_words else "t│he│ cat│"
-        await until_shown(pilot, spelled)
-        assert f"{4 if is_words else 3}/64 tokens" in screen_text(app)
-        await pilot.press("enter")
-        await settle(pilot)
-        line = next(line for line in screen_text(app).splitlines() if line.startswith(" sentence"))
-        assert spelled in line
 
 
 def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothing_left_of_it(

@@ -227,3 +227,17 @@ def test_heads_off_together_are_not_narrowed_in_silence() -> None:
     done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
     assert done.returncode == 2
     assert "heads that --off names are off together" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["demo", "--foo"], "attn-tui: no such option"),
+        (["export", "demo"], "attn-tui: missing argument 'VIEW'"),
+        (["demo", "--energy", "3"], "attn-tui: invalid value for '--energy'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_says_where_to_read_on(words: list[str], said: str) -> None:
+    (line,) = refusal(*words, code=2).splitlines()
+    assert line.startswith(said)
+    assert line.endswith("--help")

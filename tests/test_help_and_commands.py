@@ -1,0 +1,148 @@
+"""The help of every widget, the palette, and the commands that are typed after a colon."""
+
+from __future__ import annotations
+
+from textual.pilot import Pilot
+from textual.widget import Widget
+from textual.widgets import OptionList
+
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle
+from tui.app import Explorer
+from tui.help_screen import HelpScreen
+from tui.palette_screen import Palette
+
+
+def own_keys(widget: Widget) -> list[tuple[str, str]]:
+    """Give id and description of the bindings that a widget's class itself has, as they are written there."""
+    return [(binding.id or "", binding.description) for _, binding in widget._bindings if binding.id is not None]
+
+
+async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat", size=(100, 150)) as (app, pilot):
+        for way in (["t"], ["1"], ["2"], ["3"], ["4"], ["8"]):
+            await pilot.press(*way)
+            await settle(pilot)
+            focused = app.focused
+            assert focused is not None
+            title = focused.name or focused.id  # which a view may share with what has the focus in it
+            alike = [each for each in focused.ancestors_with_self if isinstance(each, Widget)]
+            alike = [each for each in alike if (each.name or each.id) == title]
+            active = {each.binding.id for each in app.screen.active_bindings.values() if each.node in alike}
+            await pilot.press("question_mark")
+            await pilot.pause()
+            lines = screen_text(app).splitlines()
+            first = next(number for number, line in enumerate(lines) if " in the " in line)
+            listed = [line.strip(" │") for line in lines[first + 1 : lines.index(lines[first], first) + 40]]
+            listed = listed[: listed.index("")]
+            wanted = {said for each in alike for name, said in own_keys(each) if name in active}
+            assert wanted
+            assert {said for said in wanted if any(line.endswith(said) for line in listed)} == wanted
+            assert len(listed) == len(wanted), listed
+            await pilot.press("escape")
+            await pilot.pause()
+
+
+async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert screen_text(app).splitlines()[0].strip() == "in the tree"
+        seen = set()
+        for key in ("pagedown",) * 20:
+            seen |= {line[:38].strip() for line in screen_text(app).splitlines()}  # without the scrollbar
+            await pilot.press(key)
+        assert {"finding one's way", "views", "sentence", "heads beside each other", "program", "mouse"} <= seen
+        assert "more" not in seen
+        assert isinstance(app.screen, HelpScreen)
+        assert app.screen._sections[-2].title == "in this list"
+        assert "Next view" not in dict(app.screen._sections[-2].lines).values(), "which goes nowhere from the list"
+        await pilot.press("g", "g", "slash", *"zoom")
+        await pilot.pause()
+        assert "one view, or all" in " ".join(screen_text(app).split())
+        await pilot.press("ctrl+u", *"export")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "Export" in text
+        assert "Sentence" not in text
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+
+
+async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), ascii_only=True, size=(100, 120)) as (app, pilot):
+        await pilot.press("question_mark")
+        await settle(pilot)
+        text = screen_text(app)
+        for keys in ("j Down ", "k Up ", "l Right ", "Enter ", "H Backspace ^o alt+Left"):
+            assert keys in text
+        assert text.isascii()
+
+
+async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
+    """Open the palette, type, and give what it offers."""
+    await pilot.press("ctrl+p")
+    await pilot.pause()
+    assert isinstance(app.screen, Palette)
+    await pilot.press(*text)
+    await app.workers.wait_for_complete()
+    await pilot.pause()
+    options = app.screen.query_one(OptionList)
+    return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
+
+
+async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "1.2"))[0] == "L1H2"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        assert (await search(app, pilot, "03"))[0] == "L0H3"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen is app.screen_stack[0]
+        assert "Circuits  (4)" in await search(app, pilot, "circuits")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.views.active.view == "circuits"
+        await search(app, pilot, "theme nord")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.theme == "nord"
+        assert any(each.startswith("Back to where you were") for each in await search(app, pilot, ""))
+        await pilot.press(*"0.1", "enter")  # without waiting for what is found
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_name(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+
+        async def ask(text: str, *more: str) -> None:
+            await pilot.press("colon", *text, *more)
+            await settle(pilot)
+
+        await ask("help", "enter")
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("q")
+        await ask("export", "enter")
+        assert "matrices of L0H0" in screen_text(app)
+        await pilot.press("q")
+        await ask("theme lig", "tab", "enter")
+        assert app.theme == "textual-light"
+        await ask("next-la", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 0)
+        await ask("h2", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 2)
+        await ask("pin", "enter")
+        assert app.tree_widget.pinned == {Head("decoder", 1, 2)}
+        for text, said in (("set number", "no head, view or command"), ("theme none", "no such theme")):
+            await ask(text, "enter")
+            assert app.prompt.display
+            assert said in screen_text(app).splitlines()[-1]
+            assert "…" not in screen_text(app).splitlines()[-1]
+            await pilot.press("escape")
+        await ask("wq", "enter")
+        assert not app.is_running
