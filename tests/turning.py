@@ -18,7 +18,7 @@ from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.held import arguments
 from engine.models.loaded_modules import attention_in
-from engine.models.rotary_types import KNOWN, LEARNED
+from engine.models.rotary_types import ROTARY_TYPES
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head
@@ -151,8 +151,9 @@ def compare(config: Any) -> str:
     for name, module in model.named_modules():
         if name.endswith(NORMED_AFTER):
             nn.init.ones_(module.weight)
+    of_learned = tuple(each.learned for each in ROTARY_TYPES.values() if each.learned)
     for name, learned in model.named_buffers():
-        if name.endswith(tuple(LEARNED.values())):
+        if name.endswith(of_learned):
             nn.init.normal_(learned, std=0.3)
     with tempfile.TemporaryDirectory() as folder:
         tiny_models.save(model, Path(folder))
@@ -232,7 +233,9 @@ def _in_order(met: Tensor, projected: Tensor, start: int) -> bool:
 def main() -> None:
     """Print what is different for the types that are named, or for all that `rotation_of` knows."""
     wrong = 0
-    for model_type in sys.argv[1:] or sorted({WHOLE.get(each, each) for each in KNOWN}):
+    for model_type in sys.argv[1:] or sorted(
+        {WHOLE.get(name, name) for name, turning in ROTARY_TYPES.items() if not turning.refused}
+    ):
         try:
             said = check(model_type)
         except Exception as error:  # of transformers or ours: the others are measured all the same

@@ -14,26 +14,16 @@ from engine.mathematics.rotary import Rotation
 from engine.models.checkpoint import Tensors
 from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
-from engine.models.rotary_types import (
-    BACKWARDS,
-    CHOSEN,
-    FIXED,
-    KNOWN,
-    LATENT,
-    LEARNED,
-    NEIGHBOURS,
-    REFUSED,
-    REORDERING,
-    SLIDING_ALONE,
-    UNNAMED,
-    WITHOUT,
-)
+from engine.models.rotary_types import ROTARY_TYPES, RotaryType
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline
 
 UNTURNED = Rotation(torch.empty(0), False)
 """That of a layer whose scores do not depend on positions."""
+
+FIXED_SCALING = frozenset({"default", "linear", "llama3", "yarn", "proportional"})
+"""Kinds of scaling whose frequencies do not change with the length of a sentence."""
 
 
 def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any], tensors: Tensors) -> Rotation:
@@ -52,30 +42,38 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
     config = _configuration(outline, layer, settings)
-    model_type = str(config.model_type)
-    setting, value = CHOSEN.get(model_type, ("", ""))
-    if model_type in REFUSED:
-        raise EngineError(f"type '{outline.model_type}' {REFUSED[model_type]}; there is no QK at a distance")
-    if model_type not in KNOWN or getattr(config, setting, "") != value:
+    turning = ROTARY_TYPES.get(config.model_type)
+    if turning is not None and turning.refused:
+        raise EngineError(f"type '{outline.model_type}' {turning.refused}; there is no QK at a distance")
+    if turning is None or not _is_chosen(config, turning):
         raise EngineError(
             f"type '{outline.model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
         )
-    if not _is_turned(config, layer):
+    if not _is_turned(config, turning, layer):
         return UNTURNED
-    frequencies, longest = _frequencies(outline, config, layer)
-    if learned := LEARNED.get(model_type):
-        (name,) = (each for each in tensors.entries if each.endswith(learned))
+    frequencies, longest = _frequencies(outline, config, turning, layer)
+    if turning.learned:
+        (name,) = (each for each in tensors.entries if each.endswith(turning.learned))
         frequencies = frequencies.double() * tensors.read(name).double().exp()
     if 2 * len(frequencies) > layer.head_dim:
         raise EngineError(f"{outline.name} turns {2 * len(frequencies)} dimensions of heads of {layer.head_dim}")
-    start = layer.head_dim - 2 * len(frequencies) if model_type in LATENT else 0
-    is_interleaved = model_type in NEIGHBOURS or is_reordered(config)
-    return Rotation(-frequencies if model_type in BACKWARDS else frequencies, is_interleaved, start, longest)
+    start = layer.head_dim - 2 * len(frequencies) if turning.is_latent else 0
+    is_interleaved = turning.is_interleaved or is_reordered(config)
+    return Rotation(-frequencies if turning.is_backwards else frequencies, is_interleaved, start, longest)
 
 
 def is_reordered(config: Any) -> bool:
     """Say whether a model puts the dimensions of queries and keys into another order before it turns them."""
-    return config.model_type in REORDERING and bool(getattr(config, "rope_interleave", True))
+    turning = ROTARY_TYPES.get(config.model_type)
+    return turning is not None and turning.is_reordered and bool(getattr(config, "rope_interleave", True))
+
+
+def _is_chosen(config: Any, turning: RotaryType) -> bool:
+    """Say whether a configuration lets the model turn something, where its type leaves that to a setting."""
+    if turning.chosen is None:
+        return True
+    setting, value = turning.chosen
+    return bool(getattr(config, setting, "") == value)
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:
@@ -103,11 +101,11 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
     return getattr(config, "text_config", config)
 
 
-def _is_turned(config: Any, layer: LayerOutline) -> bool:
+def _is_turned(config: Any, turning: RotaryType, layer: LayerOutline) -> bool:
     """Say whether a layer turns anything: some attend without positions, by their kind or by a list."""
-    if layer.stack == "cross" or config.model_type in WITHOUT:
+    if layer.stack == "cross" or not turning.is_turned:
         return False
-    if config.model_type in SLIDING_ALONE:
+    if turning.is_sliding_alone:
         return config.sliding_window is None or config.layer_types[layer.layer] == "sliding_attention"
     kinds, given = getattr(config, "layer_types", None), getattr(config, "rope_parameters", None) or {}
     if kinds and given.get(kinds[layer.layer], given) is None:
@@ -117,16 +115,17 @@ def _is_turned(config: Any, layer: LayerOutline) -> bool:
     return all(bool(each[layer.layer]) for each in (flags, bases) if each)
 
 
-def _frequencies(outline: ModelOutline, config: Any, layer: LayerOutline) -> tuple[Tensor, int | None]:
+def _frequencies(
+    outline: ModelOutline, config: Any, turning: RotaryType, layer: LayerOutline
+) -> tuple[Tensor, int | None]:
     """Compute the frequencies of a layer, (pairs,) radians per token, and up to which length of sentence they hold.
 
     Raises
     ------
     EngineError : where the type's own code cannot say them, or says several.
     """
-    setting = UNNAMED.get(config.model_type)
-    width = layer.head_dim if setting == "" else getattr(config, setting or "", 0)
-    if setting is not None and width:
+    width = layer.head_dim if turning.width == "" else getattr(config, turning.width or "", 0)
+    if width:
         exponents = torch.arange(0, width, 2, dtype=torch.float64) / width
         return torch.pow(10000.0, -exponents), None
     kinds = getattr(config, "layer_types", None)
@@ -135,7 +134,7 @@ def _frequencies(outline: ModelOutline, config: Any, layer: LayerOutline) -> tup
     given = given.get(kind) or given
     scaling = str(given.get("rope_type", "default"))
     longest = unscaled_length(vars(config), given)
-    if scaling not in FIXED and longest is None:
+    if scaling not in FIXED_SCALING and longest is None:
         raise EngineError(
             f"{outline.name} scales its rotary positions by '{scaling}', which attn-tui does not know; "
             "there is no QK at a distance"
