@@ -17,7 +17,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.minuend import Minuend
 from engine.values.off import Off
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.tables import Table
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
@@ -84,7 +84,7 @@ class ComparedMaps:
             found = self._maps[head]
             title = Text().append(*pane.graph.line_sign(number)).append(f" {name}")
             maps.append(Titled(title, str(found) if isinstance(found, EngineError) else self._spelled(found)))
-        pane.show_maps(f"{len(heads)} {plural('head', len(heads))}{_without(off)}", maps)
+        pane.show_maps(f"{counted(len(heads), 'head')}{_without(off)}", maps)
 
     def draw_difference(
         self, pane: ComparePane, pair: tuple[Head, Head], names: tuple[str, str], text: str, off: Off

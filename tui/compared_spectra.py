@@ -13,7 +13,7 @@ from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
 from tui.baselines import learn_baselines
@@ -67,11 +67,11 @@ class ComparedSpectra:
             return
         chance = f"{at_distance(self._weights.distance)}  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
-        pane.show_spectra(f"{_count(heads)}{chance}", names, curves)
+        pane.show_spectra(f"{counted(len(heads), 'head')}{chance}", names, curves)
 
     def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
         """Say that the heads' spectra at the distance come next."""
-        pane.show_waiting(f"{_count(heads)}{at_distance(self._weights.distance)}")
+        pane.show_waiting(f"{counted(len(heads), 'head')}{at_distance(self._weights.distance)}")
 
     def _has(self, head: Head) -> bool:
         """Say whether the spectra of a head's layer are known, with QK at the distance if it is shown at one."""
@@ -157,11 +157,6 @@ class ComparedSpectra:
         if not found:
             raise EngineError("the compare view shows nothing yet; nothing was written")
         return spectrum_table(BesideChance([spectra], knowledge.baseline(head)) for head, spectra in found)
-
-
-def _count(heads: Sequence[Head]) -> str:
-    """Say how many heads are drawn."""
-    return f"{len(heads)} {plural('head', len(heads))}"
 
 
 def _padded(values: FloatArray, count: int) -> FloatArray:

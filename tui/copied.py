@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.tables import Cell, Table
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
@@ -129,9 +129,7 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
     if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
         query = pane.cell[0]
         weights = attention.weights[query].tolist()
-        return Copied(
-            written([weights], "the row"), f"query {query}, the weights of {len(weights)} {plural('key', len(weights))}"
-        )
+        return Copied(written([weights], "the row"), f"query {query}, the weights of {counted(len(weights), 'key')}")
     if isinstance(pane, SpectraPane) and pane.graph.matrix:
         table, _ = conductor.table()
         matrix, index = pane.graph.matrix, pane.graph.index

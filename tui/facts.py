@@ -9,7 +9,7 @@ from rich.text import Text
 
 from engine.values.marks import MARKS
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
-from engine.values.plural import plural
+from engine.values.plural import counted, plural
 
 if TYPE_CHECKING:
     from engine.values.comparison import Comparison
@@ -64,7 +64,7 @@ def _files(memory: MemoryReport | None) -> str:
     """Say how many files the weights are in."""
     if memory is None or memory.files == 0:
         return ""
-    return f" in {memory.files} {plural('file', memory.files)}"
+    return f" in {counted(memory.files, 'file')}"
 
 
 def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
@@ -91,7 +91,7 @@ def model_facts(outline: ModelOutline, memory: MemoryReport | None = None) -> st
     lines = [f"{outline.name} is a {outline.model_type}"]
     for stack in outline.stacks:
         layers = outline.stack_layers(stack)
-        lines.append(f"{stack}: {len(layers)} {plural('layer', len(layers))} with {_heads(layers)}")
+        lines.append(f"{stack}: {counted(len(layers), 'layer')} with {_heads(layers)}")
     lines += [
         f"{mark}: {MARKS[mark]}" for mark in dict.fromkeys(mark for each in outline.layers for mark in each.marks)
     ]

@@ -13,7 +13,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, MapName
 from engine.values.model import ModelOutline
 from engine.values.off import Off
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.tables import Table
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
@@ -91,8 +91,8 @@ class HeadsOfLayer:
         """Say of which layer the maps are."""
         stack = f"{selected.stack} " if len(self._outline.stacks) > 1 else ""
         without = f" · with {off}" if off.heads else ""
-        count = self._outline.layer(selected).heads
-        return f"{stack}layer {selected.layer} · {count} {plural('head', count)}{without}"
+        count = counted(self._outline.layer(selected).heads, "head")
+        return f"{stack}layer {selected.layer} · {count}{without}"
 
     def _names(self, layer: Head) -> list[str]:
         """List what is written over the maps."""

@@ -14,7 +14,7 @@ from engine.service.engine import Engine
 from engine.service.formats import format_of, write_table
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof
 from tui.headless import open_headless
@@ -43,7 +43,7 @@ def summarise(proofs: Iterable[LayerProof]) -> str:
     parts += [f"{wrong} WRONG"] if wrong else []
     rest = len(states) - wrong - verified
     parts += [f"{rest} not wholly verifiable"] if rest else []
-    return f"{len(states)} {plural('layer', len(states))}: {', '.join(parts)}"
+    return f"{counted(len(states), 'layer')}: {', '.join(parts)}"
 
 
 def run_check(model: str, output: Path | None, options: EngineOptions) -> None:

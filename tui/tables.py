@@ -13,7 +13,7 @@ from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
-from engine.values.plural import plural
+from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, Scope, View
@@ -267,7 +267,7 @@ class Tables:
                 f"{key_of(pane.app, 'app.leave')} stops" if goes_on
                 else f"stopped, {key_of(pane.app, f'app.{name}')} goes on"
             )  # fmt: skip
-            self._partial = (key, f"{done + 1} of {len(layers)} {plural('layer', len(layers))}, {said}", part)
+            self._partial = (key, f"{done + 1} of {counted(len(layers), 'layer')}, {said}", part)
             self.draw()
             if not goes_on:
                 break

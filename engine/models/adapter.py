@@ -23,7 +23,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
-from engine.values.plural import plural
+from engine.values.plural import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -118,7 +118,7 @@ class AdapterSource:
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
         outside = [each.module for each in self._changes if each not in self._by_tensor.values()]
         if outside:
-            count = f"{len(outside)} {plural('change', len(outside))}"
+            count = counted(len(outside), "change")
             notes.append(f"the base model has no place for {count}, such as that of {outside[0]}")
         layers = (*base.outline.layers, *(module.outline for module in changed.values()))
         outline = replace(base.outline, name=self.location.name, directory=str(self.location.directory), layers=layers,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from engine.models.rules import Layout, Rule
 from engine.values.errors import EngineError
-from engine.values.plural import plural
+from engine.values.plural import counted
 
 Shape = tuple[int, ...]
 
@@ -60,15 +60,13 @@ def count_heads(module: str, rule: Rule, shapes: Mapping[str, Shape], heads: int
     width = heads * (shapes["V"][0] // heads) if rule.has_tail else shapes["O"][1]
     value_head_dim, rest = divmod(width, heads)
     if rest or not value_head_dim:
-        raise EngineError(
-            f"{module}: {heads} {plural('head', heads)} cannot share the output projection's width {width}"
-        )
+        raise EngineError(f"{module}: {counted(heads, 'head')} cannot share the output projection's width {width}")
     count = {Layout.SEPARATE: _separate, Layout.PAIRED: _paired, Layout.LATENT: _latent}.get(rule.layout, _fused)
     widths = count(shapes, heads, value_head_dim)
     if widths is None or widths.key_value_heads < 1 or heads % widths.key_value_heads:
         sizes = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
         raise EngineError(
-            f"{module}: projections of {sizes} cannot be cut into {heads} {plural('head', heads)}; "
+            f"{module}: projections of {sizes} cannot be cut into {counted(heads, 'head')}; "
             "attn-tui does not know this form"
         )
     reads = {matrix: shapes[f"down {matrix}" if matrix in rule.latents else matrix][1] for matrix in "QKV"}

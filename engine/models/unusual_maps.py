@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.returned import dense_band, returned_probabilities
-from engine.values.plural import plural
+from engine.values.plural import counted
 
 NOT_NUMBERS = "what it returns holds NaN or infinite numbers"
 """Said of a module whose weights are broken, or those before it."""
@@ -66,8 +66,7 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
     parts = returned if isinstance(returned, (tuple, list)) else ()
     others = [part.shape for part in parts if isinstance(part, Tensor) and part.ndim == 4]
     if others and others[-1][1] != heads:
-        returned_heads = f"{others[-1][1]} {plural('head', others[-1][1])}"
-        return f"it returns probabilities of {returned_heads}, and its weights are cut into {heads}"
+        return f"it returns probabilities of {counted(others[-1][1], 'head')}, and its weights are cut into {heads}"
     if others and others[-1][2:] != pairs:
         return (
             f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
-from engine.values.plural import plural
+from engine.values.plural import counted
 
 HOW_TO_COMPARE = "one model is open; to see it beside another, start with --vs: attn-tui MODEL --vs OTHER"
 """Said where a second model would be needed."""
@@ -68,8 +68,8 @@ class Comparison:
         own, theirs = ([layer.name for layer in outline.stack_layers(stack)] for outline in (self.first, self.other))
         if own != theirs:
             raise EngineError(
-                f"{self.first.name} and {self.other.name} have {len(own)} and {len(theirs)} "
-                f"{plural('layer', len(theirs))} in their {stack}, "
+                f"{self.first.name} and {self.other.name} have {len(own)} and {counted(len(theirs), 'layer')} "
+                f"in their {stack}, "
                 "so their means over layers are of other things; compare single layers"
             )
         for layer in own:
@@ -96,7 +96,7 @@ def compared(first: ModelOutline, other: ModelOutline) -> Comparison:
     notes = []
     if left:
         rest = len(left) - 1
-        others = f", nor {'is' if rest == 1 else 'are'} {rest} more {plural('layer', rest)}" if rest else ""
+        others = f", nor {'is' if rest == 1 else 'are'} {counted(rest, 'more layer')}" if rest else ""
         notes.append(f"{_named(left[0])} is not compared{others}: {_difference(left[0], other)}")
     if more:
         count = f"{len(more)} layers" if len(more) > 1 else "one layer"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
-from engine.values.plural import plural, span
+from engine.values.plural import counted, plural, span
 
 LARGE_LAYER = 2**24
 """Numbers of a layer's four projections beyond which the head that is looked at is computed before the others."""
@@ -161,7 +161,7 @@ class ModelOutline:
         numbers = [layer.layer for layer in self.layers if layer.stack == name.stack]
         raise EngineError(
             f"{self.name} has no attention in layer {name.layer}: its {name.stack} has "
-            f"{len(numbers)} such {plural('layer', len(numbers))}, {span(numbers[0], numbers[-1])}"
+            f"{counted(len(numbers), 'such layer')}, {span(numbers[0], numbers[-1])}"
         )
 
     def stack_layers(self, stack: str) -> tuple[LayerOutline, ...]:

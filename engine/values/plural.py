@@ -14,6 +14,17 @@ def plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
+def counted(count: int, word: str) -> str:
+    """Say how many things there are.
+
+    Examples
+    --------
+    >>> counted(1, "head"), counted(12, "head")
+    ('1 head', '12 heads')
+    """
+    return f"{count} {plural(word, count)}"
+
+
 def span(first: int, last: int) -> str:
     """Say which numbers there are.
 

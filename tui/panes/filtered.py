@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.plural import plural
+from engine.values.plural import counted
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
 from tui.key_names import key_of
@@ -164,7 +164,7 @@ class FilteredPane(Pane):
         if not left:
             self.readout_line.show("")
         self.explanation_line.show(
-            f"{left} of {rows} {plural('row', rows)}{self._so_far}" if self.filter_input.value
+            f"{left} of {counted(rows, 'row')}{self._so_far}" if self.filter_input.value
             else f"{key_of(self.app, 'filter.complete')} completes columns; one by itself goes there"
         )  # fmt: skip
 
