@@ -50,10 +50,10 @@ def _characters() -> str:
 
     assert isinstance(explore, ConfiguredCommand)
     ascii_only = next(each for each in effective(explore)[1] if each.setting.name == "ascii")
-    if ascii_only.origin == "default":
-        return "all that the terminal's font has"
-    drawn = "ASCII alone" if ascii_only.value == "true" else "all that the terminal's font has"
-    return f"{drawn}: {ascii_only.origin}{' (--no-ascii draws with others)' if ascii_only.value == 'true' else ''}"
+    if ascii_only.value == "true":
+        return f"ASCII alone: {ascii_only.origin} (--no-ascii draws with others)"
+    because = "" if ascii_only.origin == "default" else f": {ascii_only.origin}"
+    return f"all that the terminal's font has{because}"
 
 
 def _state(path: Path) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from engine.service.files import requested_file, write_npz
 from engine.service.formats import write_table
 from engine.service.thread import Breathe
-from engine.values.left_out import without
+from engine.values.left_out import LeftOut, without
 from engine.values.memory import size
 from engine.values.model import ModelOutline
 from engine.values.plural import plural
@@ -100,7 +100,7 @@ class Jobs:
         def work(breathe: Breathe, report: Report) -> str:
             export = self._export(request, breathe, report)
             count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
-            return " ".join(filter(None, (_said(count, "row"), without(export.left_out))))
+            return _said(count, "row", export.left_out)
 
         return await self._writing.write(path, work)
 
@@ -120,7 +120,7 @@ class Jobs:
                     del array  # before there is the next one
 
             write_npz(counted(), path)
-            return " ".join(filter(None, (_said(count, "array"), without(export.left_out))))
+            return _said(count, "array", export.left_out)
 
         return await self._writing.write(path, work)
 
@@ -150,9 +150,9 @@ class Jobs:
         return f"{columns} × {rows} cells of {'the screen' if is_whole else self._app.views.active.view}"
 
 
-def _said(count: int, word: str) -> str:
-    """Say how many of something were written."""
-    return f"{count:,} {plural(word, count)}"
+def _said(count: int, word: str, left_out: LeftOut | None = None) -> str:
+    """Say how many of something were written, and which layers are not among them."""
+    return " ".join(filter(None, (f"{count:,} {plural(word, count)}", without(left_out or {}))))
 
 
 def _draw(picture: Picture, what: What, title: str, colours: str | None) -> str:

@@ -37,9 +37,14 @@ def spectra_device(device: str) -> str:
     return "cpu" if device.partition(":")[0] in WITHOUT_FLOAT64 else device
 
 
+def widest(device: torch.device) -> torch.dtype:
+    """Give the widest type in which a device computes."""
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
 def wide(x: Tensor) -> Tensor:
-    """Take numbers as float64, or as float32 where they are on a device that has no other."""
-    return x.float() if x.device.type in WITHOUT_FLOAT64 else x.double()
+    """Take numbers in the widest type that their device has."""
+    return x.to(widest(x.device))
 
 
 def free_of_gpus(device: str, alone: bool = False) -> list[FreeMemory]:

@@ -212,8 +212,10 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str:
         for name, count in bad.items() if count
     ]  # fmt: skip
     more = len(said) - NAMED
-    others = "" if more <= 0 else f" and so do{'es one' if more == 1 else f' {more}'} more of its tensors"
-    return ", ".join(said[:NAMED]) + others
+    if more <= 0:
+        return ", ".join(said)
+    others = "so does one" if more == 1 else f"so do {more}"
+    return f"{', '.join(said[:NAMED])} and {others} more of its tensors"
 
 
 def read_layer(tensors: Tensors, module: AttentionModule) -> LayerWeights:

@@ -44,18 +44,12 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
     elif d_source is not None and "encoder_hidden_states" in taken:
         states = torch.randn(*ids.shape, d_source, generator=torch.Generator().manual_seed(0))
         inputs["encoder_hidden_states"] = states.to(model.device, model.dtype)
-    is_of_sound = "input_ids" not in taken
-    encoder: Any = getattr(model.config, "encoder_config", None)
-    if is_of_sound and "input_features" in taken and hasattr(model.config, "num_mel_bins"):  # as Whisper's encoder
-        shape = len(ids), model.config.num_mel_bins, 2 * model.config.max_source_positions
+    shape = None if "input_ids" in taken else _shape_of_frames(model.config)
+    if shape is not None and "input_features" in taken:
         del inputs["input_ids"], inputs["attention_mask"]
-        inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
-    elif is_of_sound and "input_features" in taken and hasattr(encoder, "subsampling_factor"):  # as Parakeet's
-        shape = len(ids), STATES * encoder.subsampling_factor, encoder.num_mel_bins
-        del inputs["input_ids"], inputs["attention_mask"]
-        inputs["input_features"] = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
-    elif is_of_sound and "input_values" in taken:  # the wave itself, as Moonshine's
-        wave = torch.randn(len(ids), WAVE, generator=torch.Generator().manual_seed(0)).to(model.device)
+        inputs["input_features"] = _drawn(model, len(ids), *shape)
+    elif "input_ids" not in taken and "input_values" in taken:  # the wave itself, as Moonshine's
+        wave = _drawn(model, len(ids), WAVE)
         del inputs["input_ids"]
         inputs |= {"input_values": wave, "attention_mask": torch.ones_like(wave, dtype=ids.dtype)}
     inputs |= {name: torch.zeros_like(ids) for name in ("position_ids", "decoder_position_ids") if name in taken}
@@ -63,6 +57,21 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
         if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
             inputs[name] = value
     return inputs
+
+
+def _shape_of_frames(config: Any) -> tuple[int, int] | None:
+    """Say of what shape an encoder of sound reads frames; None where it reads none that are known."""
+    encoder: Any = getattr(config, "encoder_config", None)
+    if hasattr(config, "num_mel_bins"):  # as Whisper's
+        return config.num_mel_bins, 2 * config.max_source_positions
+    if hasattr(encoder, "subsampling_factor"):  # as Parakeet's
+        return STATES * encoder.subsampling_factor, encoder.num_mel_bins
+    return None
+
+
+def _drawn(model: Any, *shape: int) -> Tensor:
+    """Draw sound, the same each time."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(model.device)
 
 
 def attend_in_full(model: Any) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.score_terms import Side
-from engine.models.devices import wide
+from engine.models.devices import wide, widest
 from engine.models.score_watch import Held, Noted, ScoreWatch
 from engine.values.errors import EngineError
 
@@ -101,7 +101,7 @@ class Scoring:
 
     def _exactly(self, held: Held, is_zero: bool = False) -> Noted:
         """Call the module in float64, holding its norms."""
-        afresh = _afresh(wide(next(self._module.parameters())[:0]).dtype)
+        afresh = _afresh(widest(next(self._module.parameters()).device))
         args, kwargs = tree_map(afresh, self._call)
         parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         with ExitStack() as stack, torch.enable_grad():

@@ -197,13 +197,10 @@ class Computing:
         pieces = []
         for circuit, own, shared in (("QK", query, key), ("OV", output.mT, value)):
             numbers = group * own[0].numel() + shared[0].numel()
-            step = (
-                max(1, PIECE // numbers) if way.device == "cpu" else max(1, (self._heads_at_once or len(own)) // group)
-            )
-            for start in range(0, len(shared), step):
-                end = start + step
-                part = own[group * start : group * end], shared[start:end]
-                pieces.append(partial(_circuit, way, circuit, *part))
+            fitting = PIECE // numbers if way.device == "cpu" else (self._heads_at_once or len(own)) // group
+            step = max(1, fitting)  # what shares a key/value head is computed together
+            parts = zip(own.split(group * step), shared.split(step), strict=True)
+            pieces += [partial(_circuit, way, circuit, *part) for part in parts]
         found: dict[str, list[FloatArray]] = {}
         at_once = None if way.is_beside else 1 if way.device == "cpu" else OVERLAPPING
         for values in self._crew.run(pieces, breathe, at_once):

@@ -88,6 +88,5 @@ class SpectraRequests(OpenModel):
         from engine.service.whole_layers import is_left_out
 
         found = next((each for each in self._session.outline.layers if each.name == layer.whole_layer), None)
-        if found is None or not found.is_large or (self._options.is_browsing and is_left_out(found)):
-            return Urgency.SELECTED
-        return Urgency.LARGE
+        is_begun = found is not None and found.is_large and not (self._options.is_browsing and is_left_out(found))
+        return Urgency.LARGE if is_begun else Urgency.SELECTED
