@@ -25,7 +25,7 @@ from tui.choice import Choice, What, formats_for
 from tui.drawing.text import path_within
 from tui.exporting import Exporting
 from tui.field import Field
-from tui.frame import Frame
+from tui.frame import sends_ascii_only
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
@@ -267,7 +267,7 @@ class _FileName(Field):
         width = self.size.width
         if self.has_focus or cell_len(self.value) <= width:
             return super().render_line(y)
-        shown = path_within(self.value, width, ascii_only=isinstance(self.app, Frame) and self.app.is_ascii_only)
+        shown = path_within(self.value, width, ascii_only=sends_ascii_only(self.app))
         return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def on_focus(self) -> None:

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
-from tui.frame import Frame
+from tui.frame import sends_ascii_only
 from tui.widgets.menu import Menu
 
 HEADINGS = {
@@ -175,7 +175,7 @@ class FoundList(Menu):
 
     def _within(self, name: str, width: int) -> str:
         """Write a name in so many cells."""
-        return path_within(name, width, ascii_only=isinstance(self.app, Frame) and self.app.is_ascii_only)
+        return path_within(name, width, ascii_only=sends_ascii_only(self.app))
 
     def heading(self) -> Text:
         """Write what the columns are."""

@@ -221,3 +221,8 @@ class Frame(App[None]):
     def unforeseen(self) -> Exception | None:
         """The error that ended the explorer, if nobody foresaw it."""
         return self._exception
+
+
+def sends_ascii_only(app: App[Any]) -> bool:
+    """Say whether an application, which may be a widget's of tests, sends nothing but ASCII."""
+    return isinstance(app, Frame) and app.is_ascii_only

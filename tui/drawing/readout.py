@@ -25,14 +25,8 @@ def of_weight(
     """
     query, key = block.place
     number = MASKED if block.is_masked else _beside_chance(block)
-    arrow = "->" if ascii_only else "→"
-    for asking, reading in (("query", "key"), ("q", "k")):
-        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {number}')
-        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
-        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {number}'
-        if cell_len(line) <= width:
-            return line
-    return f"{number}  {query} {arrow} {key}"
+    line = _of_cell(block, query_tokens, key_tokens, number, width, ascii_only)
+    return line if cell_len(line) <= width else f"{number}  {query} {_arrow(ascii_only)} {key}"
 
 
 def of_difference(
@@ -40,18 +34,9 @@ def of_difference(
 ) -> str:
     """Name query, key, the weights of both maps and their difference."""
     assert block.pair is not None
-    query, key = block.place
-    arrow = "->" if ascii_only else "→"
     one, other = (_number(each) for each in block.pair)
-    numbers = MASKED if block.is_masked else f"{one} {arrow} {other}  {_signed(block.largest)}"
-    line = ""
-    for asking, reading in (("query", "key"), ("q", "k")):
-        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
-        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
-        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
-        if cell_len(line) <= width:
-            break
-    return line
+    numbers = MASKED if block.is_masked else f"{one} {_arrow(ascii_only)} {other}  {_signed(block.largest)}"
+    return _of_cell(block, query_tokens, key_tokens, numbers, width, ascii_only)
 
 
 def of_block(
@@ -64,7 +49,7 @@ def of_block(
     tokens are cut.
     """
     query, key = block.place
-    to, arrow = ("-", "->") if ascii_only else ("–", "→")
+    to, arrow = "-" if ascii_only else "–", _arrow(ascii_only)
     queries, keys = (f"{each.start}{to}{each.stop - 1}" if len(each) > 1 else str(each.start)
                      for each in (block.queries, block.keys))  # fmt: skip
     if block.is_masked:
@@ -114,6 +99,30 @@ def of_measure(name: str, value: str, chance: str, place: str, label: str, width
         f"{value}{against}",
     )
     return next((line for line in lines if cell_len(line) <= width), value)
+
+
+def _of_cell(
+    block: PooledBlock,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    numbers: str,
+    width: int,
+    ascii_only: bool,
+) -> str:
+    """Name query and key before what is said of them, in short words where long ones do not fit."""
+    (query, key), arrow, line = block.place, _arrow(ascii_only), ""
+    for asking, reading in (("query", "key"), ("q", "k")):
+        room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
+        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
+        if cell_len(line) <= width:
+            break
+    return line
+
+
+def _arrow(ascii_only: bool) -> str:
+    """Give what stands between a query and its key, and between a number and what becomes of it."""
+    return "->" if ascii_only else "→"
 
 
 def _cut(asked: str, read: str, room: int, ascii_only: bool) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from tui.drawing.text import in_ascii
+from tui.frame import sends_ascii_only
 
 _NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
 """The name of a head or a layer in a title."""
@@ -29,7 +30,7 @@ class Line(Static):
         """Change the text."""
         if isinstance(text, str):
             # Here ≥ can become two signs; where it is painted there is room for one.
-            text = Text(in_ascii(text) if getattr(self.app, "is_ascii_only", False) else text)
+            text = Text(in_ascii(text) if sends_ascii_only(self.app) else text)
         new = text
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
             is_auto = self.styles.width is not None and self.styles.width.is_auto

@@ -26,6 +26,9 @@ from tui.widgets.scrolled import Scrolled
 LEGIBLE = 47
 """How far apart in lightness, of 100, letters and what is behind them are; a contrast of 4.5 (WCAG 2.1, 1.4.3)."""
 
+AS_FAR_FROM_BOTH = 49
+"""The lightness that black and white letters stand out from alike: the contrast with each is about 4.6."""
+
 
 class TokenText(Scrolled, can_focus=True):
     """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
@@ -246,7 +249,7 @@ def _legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...
         behind = _lightness(style.bgcolor or black)
         if usual is not None and about is not None and abs(about - behind) >= LEGIBLE:
             return usual
-        return black if behind > 49 else white
+        return black if behind > AS_FAR_FROM_BOTH else white
 
     return tuple(style + Style(color=ink_on(style)) for style in styles)
 
