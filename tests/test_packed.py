@@ -16,7 +16,7 @@ from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import exported
 from tests.opening import open_folder, refusal, with_config
 
 GROUP = 8
@@ -100,9 +100,7 @@ def assert_read(folder: Path, meant: dict[str, Tensor], dtype: str) -> None:
             torch.testing.assert_close(rows.flatten(0, 1), meant[module.weights[matrix]], rtol=1e-6, atol=1e-7)
         output = weights.output.permute(1, 0, 2).flatten(1)
         torch.testing.assert_close(output, meant[module.weights["O"]], rtol=1e-6, atol=1e-7)
-    done = attn_tui("export", folder, "ranks", "--head", "L1H2", "--matrix", "Q")
-    assert done.returncode == 0, done.stderr
-    row = dict(zip(*(line.split(",") for line in done.stdout.splitlines()), strict=True))
+    (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
     query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
     assert float(row["spectral_norm"]) == pytest.approx(float(torch.linalg.svdvals(query)[0]), rel=1e-5)
 

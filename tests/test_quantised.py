@@ -13,7 +13,7 @@ from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.exporting import attn_tui
+from tests.exporting import exported
 from tests.opening import open_folder, with_config
 
 BLOCK = (12, 20)
@@ -60,9 +60,7 @@ def test_float8_weights_are_read_with_their_scales(tiny_copy: TinyModel) -> None
         torch.testing.assert_close(weights.query.flatten(0, 1), query, rtol=0, atol=0)
         output = meant[module.weights["O"]]
         torch.testing.assert_close(weights.output.permute(1, 0, 2).flatten(1), output, rtol=0, atol=0)
-    done = attn_tui("export", folder, "ranks", "--head", "L1H2", "--matrix", "Q")
-    assert done.returncode == 0, done.stderr
-    row = dict(zip(*(line.split(",") for line in done.stdout.splitlines()), strict=True))
+    (row,) = exported(folder, "ranks", "--head", "L1H2", "--matrix", "Q")
     query = meant[anatomy.modules[Head("decoder", 1)].weights["Q"]].double().unflatten(0, (4, -1))[2]
     sigma = torch.linalg.svdvals(query)
     assert float(row["spectral_norm"]) == pytest.approx(float(sigma[0]), rel=1e-5)

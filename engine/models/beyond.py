@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from engine.mathematics.score_scale import fitted_scale
 from engine.models.devices import wide
 from engine.models.tracing import Traced
 
@@ -35,11 +36,7 @@ def _follows(traced: Traced, weights: Tensor, slack: float) -> bool:
     if (query.shape[1], key.shape[1]) != weights.shape[1:]:
         return False
     products, seen = query @ key.mT, weights > 0
-    rise, run = weights.clamp_min(1e-30).log().where(seen, 0.0), products.where(seen, 0.0)
-    count = seen.sum(-1, keepdim=True).clamp_min(1)
-    rise = (rise - rise.sum(-1, keepdim=True) / count).where(seen, 0.0)
-    run = (run - run.sum(-1, keepdim=True) / count).where(seen, 0.0)
-    fitted = float((rise * run).sum() / run.square().sum().clamp_min(1e-30))
+    fitted = fitted_scale(products, weights.clamp_min(1e-30).log(), seen)
     for scale in (query.shape[-1] ** -0.5, 1.0, fitted):
         predicted = (scale * products).masked_fill(~seen, -torch.inf).softmax(-1)
         if bool((predicted.nan_to_num() - weights).abs().max() <= slack):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.mathematics.score_scale import fitted_scale
 from engine.models.proof_case import (
     KEY_CONVOLUTION,
     KEY_NORMS,
@@ -132,8 +133,4 @@ def _fitted_scale(products: Tensor, actual: Tensor) -> float:
     rise, run = actual.clamp_min(1e-30).log(), products
     if len(actual) > 1:
         rise, run = rise - rise[:1], run - run[:1]
-    rise, run = rise.where(both, 0.0), run.where(both, 0.0)
-    count = both.sum(-1, keepdim=True).clamp_min(1)
-    rise = (rise - rise.sum(-1, keepdim=True) / count).where(both, 0.0)
-    run = (run - run.sum(-1, keepdim=True) / count).where(both, 0.0)
-    return float((rise * run).sum() / run.square().sum().clamp_min(1e-30))
+    return fitted_scale(run, rise, both)

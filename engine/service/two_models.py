@@ -49,8 +49,7 @@ class TwoModels:
         self._check(text, stack, layer, breathe)
         own = self.session.attention(text, stack, layer, breathe)
         theirs = self.other.attention(text, stack, layer, breathe)
-        if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
-            raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
+        self._check_sides(own, theirs)
         return replace(own, other=theirs.weights)
 
     def large_map(self, text: str, name: MapName, breathe: Breathe) -> AttentionMap:
@@ -63,9 +62,13 @@ class TwoModels:
         self._check(text, name.stack, name.layer, breathe)
         own = self.session.sentences.large_map(text, name, breathe)
         theirs = self.other.sentences.large_map(text, name, breathe)
+        self._check_sides(own, theirs)
+        return replace(own, other=theirs.weights)
+
+    def _check_sides(self, own: AttentionMaps | AttentionMap, theirs: AttentionMaps | AttentionMap) -> None:
+        """Refuse maps whose cells are not of the same tokens."""
         if (own.query_tokens, own.key_tokens) != (theirs.query_tokens, theirs.key_tokens):
             raise EngineError(self._other_tokens("the maps of both have other tokens along their sides"))
-        return replace(own, other=theirs.weights)
 
     def _check(self, text: str, stack: str, layer: int | None, breathe: Breathe) -> None:
         """Refuse maps that have no difference, or do not fit into memory, before either model is loaded."""
