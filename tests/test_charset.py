@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
 import sys
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-import tui.charset
 from tests.opening import run_apart
 from tui.command_line import command
 from tui.info import lines
-
-
-def test_variables_say_what_the_examples_say() -> None:
-    assert doctest.testmod(tui.charset).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import math
 import warnings
 
@@ -28,15 +26,6 @@ BACKGROUNDS = sorted(
         for surface in ("background", "surface", "panel")
     }
 )
-
-
-@pytest.mark.parametrize(
-    "module", ["axes", "curves", "grid", "legend", "levels", "plots", "ramps", "signed", "text", "ticks"]
-)
-def test_the_examples_in_the_docstrings_run(module: str) -> None:
-    results = doctest.testmod(importlib.import_module(f"tui.drawing.{module}"))
-    assert results.failed == 0
-    assert results.attempted > 0 or module in ("axes", "ramps")
 
 
 # Levels

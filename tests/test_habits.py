@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 from functools import partial
 
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-import tui.widgets.paging
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tui.app import Explorer
@@ -25,10 +23,6 @@ PLACES = {
     "overview": "w", "tree": "t", "help": "?", "export": "e",
 }  # fmt: skip
 """What is gone through, and the keys that lead there."""
-
-
-def test_pages_have_the_lines_that_the_examples_say() -> None:
-    assert doctest.testmod(tui.widgets.paging).failed == 0
 
 
 def place_of(app: Explorer) -> object:

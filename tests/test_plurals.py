@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 
 import pytest
 
-import engine.values.plural
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys
 from tui.facts import model_facts
@@ -20,10 +18,6 @@ WRONG = re.compile(r"\b1 (?!Δ)[a-z]{3,}s\b(?!:)|\b(\d+) to \1\b")
 
 NAMED = {"\n": "enter", "\x1b": "escape", "/": "slash"}
 """Keys by what is typed."""
-
-
-def test_numbers_and_their_words_are_as_the_examples_say() -> None:
-    assert doctest.testmod(engine.values.plural).failed == 0
 
 
 async def test_one_head_of_one_layer_is_in_the_singular(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import os
 import re
 from collections import Counter
@@ -33,13 +31,6 @@ def configure(text: str) -> Config:
 def call(*arguments: str) -> Result:
     """Call the command line in this process."""
     return CliRunner().invoke(command, list(arguments), prog_name="attn-tui")
-
-
-@pytest.mark.parametrize("module", ["copied", "keymap", "line_filters", "remembered", "settings"])
-def test_examples(module: str) -> None:
-    results = doctest.testmod(importlib.import_module(f"tui.{module}"))
-    assert results.attempted > 0
-    assert results.failed == 0
 
 
 def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
