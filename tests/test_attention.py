@@ -22,17 +22,13 @@ from engine.values.heads import Head
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES
 from tests.conftest import TinyModel
-from tests.opening import open_folder, open_reader
+from tests.opening import no_hurry, open_folder, open_reader
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 ANOTHER = "def attend(query): return query"
 LONG = " ".join([SENTENCE] * 20)
 
 Maps = dict[str, list[NDArray[np.float32]]]
-
-
-def no_hurry() -> None:
-    """Have nothing more urgent to do."""
 
 
 def eager_maps(folder: Path, ids: tuple[int, ...]) -> Maps:

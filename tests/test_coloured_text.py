@@ -15,8 +15,8 @@ from textual.pilot import Pilot
 from engine.values.lines import MapLines
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
-from tests.opening import open_reader
-from tests.test_attention import eager_maps, no_hurry
+from tests.opening import no_hurry, open_reader
+from tests.test_attention import eager_maps
 from tui.app import Explorer
 from tui.drawing.cells import background_styles
 from tui.drawing.flow import flow

@@ -17,8 +17,8 @@ from engine.models.witness import Observation
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import one_line, open_reader, run_apart
-from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, no_hurry, shown_maps
+from tests.opening import no_hurry, one_line, open_reader, run_apart
+from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, shown_maps
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [
     ("gpt2", {}),

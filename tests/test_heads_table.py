@@ -19,15 +19,12 @@ from engine.values.view import Query
 from engine.values.views import HEAD_PARTS, HEADS
 from tests.conftest import TinyModel
 from tests.exporting import exported
+from tests.opening import no_hurry
 
 TEXT = "the cat sat on the mat and the cat sat"
 EXAMPLE = "ov.energy_rank < 20 and induction > 0.5"
 
 Place = tuple[Cell, ...]
-
-
-def nothing() -> None:
-    """Breathe."""
 
 
 def opened(model: Path | str) -> Session:
@@ -44,19 +41,19 @@ def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
 @pytest.mark.parametrize("text", [None, TEXT])
 def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
     model = tiny_model(model_type, with_head=True)
-    heads = by_head(WorkedOut(opened(model)).table("heads", Query(text=text, epsilon=0.05), nothing))
+    heads = by_head(WorkedOut(opened(model)).table("heads", Query(text=text, epsilon=0.05), no_hurry))
     session = opened(model)
     others = WorkedOut(session)
     for name in ("patterns", "circuits"):
         query = Query(text=text) if name == "patterns" else Query()
-        expected = by_head(others.table(name, query, nothing))
+        expected = by_head(others.table(name, query, no_hurry))
         assert heads.keys() == expected.keys()
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
     batches = (
-        BesideChance(list(group.spectra.values()), session.baseline(layer.name, False, nothing))
+        BesideChance(list(group.spectra.values()), session.baseline(layer.name, False, no_hurry))
         for layer in session.outline.layers
-        for group in [session.spectra(layer.name, False, nothing)]
+        for group in [session.spectra(layer.name, False, no_hurry)]
     )
     ranks = ranks_table(batches, 0.05)
     seen = 0
@@ -72,7 +69,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
 def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers(tiny_model: TinyModel) -> None:
     session = opened(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
     assert [layer.heads for layer in session.outline.layers] == [4, 8]
-    table = WorkedOut(session).table("heads", Query(parts=("ranks",)), nothing)
+    table = WorkedOut(session).table("heads", Query(parts=("ranks",)), no_hurry)
     names = [(head.stack, head.layer, head.label) for layer in session.outline.layers for head in layer.head_names()]
     assert [tuple(row[:3]) for row in table] == names
 
@@ -82,7 +79,7 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
 ) -> None:
     monkeypatch.setattr("engine.service.pace.EVERY", -1.0)
     monkeypatch.setattr("engine.service.pace.SHARE", 0)
-    states = [by_head(table) for table, _ in WorkedOut(opened(tiny_model("llama"))).growing("heads", Query(), nothing)]
+    states = [by_head(table) for table, _ in WorkedOut(opened(tiny_model("llama"))).growing("heads", Query(), no_hurry)]
     filled = [
         tuple(
             all(row[column] != "" for row in state.values())
@@ -103,7 +100,7 @@ def test_parts_that_are_not_asked_for_are_not_worked_out(
 
     monkeypatch.setattr(Session, "reader", loaded)
     tables = WorkedOut(opened(tiny_model("llama")))
-    rows = by_head(tables.table("heads", Query(parts=("ranks", "circuits")), nothing)).values()
+    rows = by_head(tables.table("heads", Query(parts=("ranks", "circuits")), no_hurry)).values()
     assert all(row["induction"] == "" and row["qk_symmetry"] != "" and row["ov.stable_rank"] != "" for row in rows)
 
 
@@ -112,10 +109,10 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     tables = WorkedOut(opened(folder))
-    rows = by_head(tables.table("heads", Query(), nothing)).values()
+    rows = by_head(tables.table("heads", Query(), no_hurry)).values()
     assert all(row["ov.energy_rank"] != "" and row["qk_symmetry"] != "" for row in rows)
     with pytest.raises(EngineError, match="tokenizer"):
-        tables.table("heads", Query(text=TEXT), nothing)
+        tables.table("heads", Query(text=TEXT), no_hurry)
 
 
 def test_every_column_is_explained() -> None:

@@ -23,8 +23,8 @@ from engine.models.sentence import Reader
 from engine.values.errors import Superseded
 from tests import tiny_models
 from tests.conftest import TinyModel
-from tests.opening import open_reader
-from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, no_hurry, shown_maps
+from tests.opening import no_hurry, open_reader
+from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, shown_maps
 from tests.tiny_configurations import tiny_configuration
 
 WITH_KERNELS = ["llama", "gpt2", "gpt_neox", "opt", "mistral", "gemma3_text", "cohere2", "bert", "modernbert", "bart"]

@@ -19,8 +19,8 @@ from engine.values.errors import Superseded
 from engine.values.heads import MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.opening import open_reader
-from tests.test_attention import eager_maps, no_hurry
+from tests.opening import no_hurry, open_reader
+from tests.test_attention import eager_maps
 from tui import jobs
 from tui.app import Explorer
 from tui.export_view import estimated_bytes

@@ -21,16 +21,12 @@ from engine.models.source import Loaded
 from engine.models.tokens import Tokenizer
 from engine.values.memory import ACROSS_DEVICES
 from tests.conftest import TinyModel
-from tests.opening import open_reader
+from tests.opening import no_hurry, open_reader
 
 accelerate = pytest.importorskip("accelerate")
 
 SENTENCE = "The cat sat on the mat, and Mary gave a drink to John."
 TYPES = ("gpt2", "llama", "t5", "bert")
-
-
-def no_hurry() -> None:
-    """Let nothing come between."""
 
 
 def spread_reader(folder: Path, offload: Path, **options: Any) -> Reader:

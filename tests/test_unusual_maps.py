@@ -17,12 +17,11 @@ from engine.models.sentence import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
-from tests.opening import one_line, open_reader
+from tests.opening import no_hurry, one_line, open_reader
 from tests.test_attention import (
     SENTENCE,
     assert_same_maps,
     eager_maps,
-    no_hurry,
     shown_maps,
 )
 from tests.tiny_configurations import tiny_configuration

@@ -20,12 +20,9 @@ from engine.values.view import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
+from tests.opening import no_hurry
 from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
 from tests.test_weight_tables import OF_WEIGHTS
-
-
-def nothing() -> None:
-    """Have nothing more urgent to do."""
 
 
 def tables_of(module: nn.Module, tokenizer: Any = None) -> WorkedOut:
@@ -88,7 +85,7 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tables = tables_of(model, tiny_models.byte_level_tokenizer())
     for view in OF_WEIGHTS:
-        given = rows(tables.table(view, Query(Head("decoder", 1), 2), nothing))
+        given = rows(tables.table(view, Query(Head("decoder", 1), 2), no_hurry))
         for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
             for name, cell in one.items():
                 is_number = isinstance(cell, float)
@@ -100,10 +97,10 @@ def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
     torch.manual_seed(0)
     tables = tables_of(nn.MultiheadAttention(12, 3, batch_first=True))
     (layer,) = tables.session.outline.layers
-    found = rows(tables.table("circuits", Query(layer.name, 0), nothing))[0]
+    found = rows(tables.table("circuits", Query(layer.name, 0), no_hurry))[0]
     assert found["ov_copying"] == ""
     assert -1 <= found["ov_copying_residual"] <= 1
-    notes = {row["note"] for row in rows(tables.table("directions", Query(layer.name, 0, first=1), nothing))}
+    notes = {row["note"] for row in rows(tables.table("directions", Query(layer.name, 0, first=1), no_hurry))}
     assert notes == {"no table of tokens of this width is known by name"}
     with pytest.raises(EngineError, match="--fold-norm"):
-        tables.table("directions", Query(layer.name, 0, fold_norm=True), nothing)
+        tables.table("directions", Query(layer.name, 0, fold_norm=True), no_hurry)

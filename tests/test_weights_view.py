@@ -26,7 +26,7 @@ from engine.values.view import Query
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.opening import open_folder
+from tests.opening import no_hurry, open_folder
 from tui.app import Explorer
 from tui.export import run_export
 from tui.panes.table import TablePane
@@ -38,10 +38,6 @@ NORMS = Query(norms=True)
 def named(table: Table) -> dict[str, dict[str, Any]]:
     """Name the rows by their parameters, and the cells by their columns."""
     return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table}
-
-
-def nothing() -> None:
-    """Have nothing more urgent to do."""
 
 
 def tables(folder: Path) -> WorkedOut:
@@ -56,7 +52,7 @@ def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
     stored = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     monkeypatch.setattr(checkpoint, "PART", 1000)
-    found = named(tables(folder).table("weights", NORMS, nothing))
+    found = named(tables(folder).table("weights", NORMS, no_hurry))
     kind = transformers.GPT2LMHeadModel if model_type == "gpt2" else transformers.T5ForConditionalGeneration
     model = kind.from_pretrained(folder, dtype=dtype)
     own = dict(model.named_parameters(remove_duplicate=False))
@@ -86,7 +82,7 @@ def test_what_is_stored_twice_is_said_and_so_is_what_has_no_norm(tiny_copy: Tiny
     notes = {}
     for case, unembedding in (("same", embedding.clone()), ("other", embedding + 1)):
         save_file({**stored, **buffer, head: unembedding}, file, metadata={"format": "pt"})
-        rows = named(tables(folder).table("weights", NORMS, nothing))
+        rows = named(tables(folder).table("weights", NORMS, no_hurry))
         notes[case] = rows[head]["note"]
         assert rows[head]["tied_to"] == "transformer.wte.weight"
         assert rows[head]["bytes"] == embedding.nbytes
@@ -104,7 +100,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed(tiny_copy: TinyModel) -> N
     stored = load_file(folder / "model.safetensors")
     stored["lm_head.weight"] = stored["model.embed_tokens.weight"].clone()
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
-    notes = {name: row["note"] for name, row in named(tables(folder).table("weights", NORMS, nothing)).items()}
+    notes = {name: row["note"] for name, row in named(tables(folder).table("weights", NORMS, no_hurry)).items()}
     assert {name: note for name, note in notes.items() if note} == {
         "model.embed_tokens.weight": "the same numbers as lm_head.weight, not tied"
     }
@@ -125,7 +121,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
     monkeypatch.setattr("engine.service.pace.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
     ours = tables(folder)
-    states = ours.growing("weights", NORMS, nothing)
+    states = ours.growing("weights", NORMS, no_hurry)
     first, _ = next(states)
     assert {name: row["norm"] for name, row in named(first).items()} == dict.fromkeys(
         load_file(folder / "model.safetensors"), ""
@@ -134,7 +130,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
         next(states)
     del states
     assert 0 < len(read) < len(named(first))
-    whole = ours.table("weights", NORMS, nothing)
+    whole = ours.table("weights", NORMS, no_hurry)
     assert sorted(read) == sorted(load_file(folder / "model.safetensors"))
     assert all(row["norm"] != "" for row in named(whole).values())
 
