@@ -8,18 +8,18 @@ from typing import Any
 
 from engine.models.checkpoint import TensorEntry
 from engine.models.configuration import context, head_count, head_widths, unscaled_length
-from engine.models.counts import Counts, count_heads
+from engine.models.counts import count_heads
 from engine.models.marking import marks_of
 from engine.models.places import Places, place_modules
-from engine.models.projections import sibling, tensor_of
+from engine.models.projections import sibling
 from engine.models.proven import PROVEN_TYPES
 from engine.models.rules import (
-    CONVOLUTION_GROUPS,
     REFUSED_TENSORS,
     TYPES_WITHOUT_ONE_MATRIX,
     Layout,
     Rule,
 )
+from engine.models.stored_shapes import biases_of, named_tensor, shapes_of
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, ModelOutline
@@ -66,88 +66,6 @@ class Anatomy:
     modules: Mapping[Head, AttentionModule]
 
 
-def _shapes(
-    owners: Mapping[str, str], rule: Rule, entries: Mapping[str, TensorEntry], config: Mapping[str, Any]
-) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Collect the shapes of a layer's projections and first steps, ``[out, in]``, and the projections' tensors."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    weights: dict[str, str] = {}
-    for matrix, name in rule.projections.items():
-        weights[matrix] = tensor = _tensor(entries, owners[matrix], name)
-        shape = entries[tensor].shape
-        if len(shape) == 3 and rule.is_by_head:
-            across = shape[1] * shape[2]
-            shapes[matrix] = (shape[0], across) if matrix == "O" else (across, shape[0])
-        elif len(shape) == 3 and shape[2] == 1:
-            groups = config.get(CONVOLUTION_GROUPS[matrix], 1)
-            shapes[matrix] = (shape[0], shape[1] * (groups if isinstance(groups, int) else 1))
-        elif len(shape) == 2:
-            shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
-        else:
-            raise EngineError(f"{tensor} has shape {list(shape)}, not that of a matrix")
-    if rule.output_first:
-        groups = config.get(rule.output_groups, 1)
-        rows, columns = entries[_tensor(entries, owners["O"], rule.output_first)].shape
-        if shapes["O"][1] != rows or not isinstance(groups, int):
-            raise EngineError(f"{owners['O']}: the two steps of its output projection do not fit each other")
-        shapes["O"] = (shapes["O"][0], columns * groups)
-    for matrix, latent in rule.latents.items():
-        for part, name in (("down", latent.down), ("norm", latent.norm)):
-            tensor = _tensor(entries, owners[matrix], name)
-            shape = entries[tensor].shape
-            if len(shape) != (2 if part == "down" else 1):
-                raise EngineError(
-                    f"{tensor} has shape {list(shape)}, not that of a {'matrix' if part == 'down' else 'gain'}"
-                )
-            shapes[f"{part} {matrix}"] = shape
-    return shapes, weights
-
-
-def _tensor(entries: Mapping[str, TensorEntry], module: str, name: str) -> str:
-    """Find a tensor that a rule names.
-
-    Raises
-    ------
-    EngineError : when it is missing.
-    """
-    tensor = tensor_of(entries, module, name)
-    if tensor is None:
-        raise EngineError(f"{sibling(module, name)}.weight is not in the checkpoint; download or save the model again")
-    return tensor
-
-
-def _biases(
-    owners: Mapping[str, str],
-    rule: Rule,
-    entries: Mapping[str, TensorEntry],
-    shapes: Mapping[str, tuple[int, ...]],
-    counts: Counts,
-) -> dict[str, str]:
-    """Find the biases of a layer's projections, by matrix.
-
-    Raises
-    ------
-    EngineError : when one has another length than its projection, or than all heads of its matrix.
-    """
-    found: dict[str, str] = {}
-    for matrix, name in rule.projections.items():
-        beside = f"{_tensor(entries, owners[matrix], name).removesuffix('.weight')}.bias"
-        bias = sibling(owners[matrix], rule.biases[matrix]) if matrix in rule.biases else beside
-        if bias not in entries:
-            continue
-        rows = {
-            "Q": counts.heads * counts.head_dim,
-            "K": counts.key_value_heads * counts.head_dim,
-            "V": counts.key_value_heads * counts.value_head_dim,
-            "O": shapes["O"][0],
-        }[matrix]
-        length = entries[bias].parameters
-        if length not in ({rows, shapes[matrix][0]} if matrix in rule.biases else {shapes[matrix][0]}):
-            raise EngineError(f"{bias} has shape {list(entries[bias].shape)}, not {[shapes[matrix][0]]}")
-        found[matrix] = bias
-    return found
-
-
 def _attention(
     module: str,
     rule: Rule,
@@ -163,7 +81,7 @@ def _attention(
     EngineError : when its shapes do not fit each other or the number of heads.
     """
     owners = {"Q": module, "K": lender or module, "V": lender or module, "O": module}
-    shapes, weights = _shapes(owners, rule, entries, config)
+    shapes, weights = shapes_of(owners, rule, entries, config)
     counts = count_heads(module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)
     if widths and rule.layout is not Layout.LATENT and not widths & {counts.head_dim, counts.value_head_dim}:
@@ -176,7 +94,7 @@ def _attention(
         down = sibling(owners[matrix], latent.down)
         bias = f"{down}.bias" if f"{down}.bias" in entries else None
         latents[matrix] = LatentNames(f"{down}.weight", f"{sibling(owners[matrix], latent.norm)}.weight", bias)
-    biases = _biases(owners, rule, entries, shapes, counts)
+    biases = biases_of(owners, rule, entries, shapes, counts)
     outline = LayerOutline(
         stack=place.stack,
         layer=place.layer,
@@ -205,7 +123,7 @@ def _attention(
         weights=weights,
         biases=biases,
         latents=latents,
-        output_first=_tensor(entries, module, rule.output_first) if rule.output_first else None,
+        output_first=named_tensor(entries, module, rule.output_first) if rule.output_first else None,
         key_value_module=owners["K"],
         is_gated=counts.is_gated,
     )

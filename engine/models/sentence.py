@@ -33,14 +33,11 @@ from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.tokens import first_line
 from engine.models.unusual_maps import NOT_NUMBERS, longest_in_full, probabilities, reason_without_map
-from engine.models.witness import Observation, observe
+from engine.models.witness import Observation, observe, two_rows
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import NOTHING_OFF, Off
-
-PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
-"""Tokens of a row with which the cutting into heads is checked, and from how many of the vocabulary they are drawn."""
 
 COPIES = 3
 """Of a layer's maps, that its eager way holds at a time: scores, with the mask, and their softmax."""
@@ -292,11 +289,6 @@ class Reader(MapReader):
 
     def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
-        generator = torch.Generator().manual_seed(0)
-        count = vocabulary_of(self.model)
-        padding = getattr(self.model.config, "pad_token_id", None)
-        tokens = [token for token in range(min(count, PROBED_TOKENS)) if token != padding]
-        places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
-        ids = torch.tensor(tokens)[places].to(self._device)
+        ids = two_rows(self.model).to(self._device)
         with self._lent(self.model), reading_eagerly(self.model):  # whatever less urgent is in the model
             return observe(self.model, self.anatomy.modules, ids, breathe)

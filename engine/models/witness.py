@@ -22,6 +22,7 @@ from engine.models.held import (
 from engine.models.loaded_modules import first_beside, loaded_attention, path_of
 from engine.models.outline import AttentionModule
 from engine.models.projections import sibling
+from engine.models.repeats import vocabulary_of
 from engine.models.returned import four_dimensional, returned_probabilities
 from engine.models.rules import Rule
 from engine.values.errors import EngineError
@@ -29,6 +30,9 @@ from engine.values.heads import Head
 
 RETURNING_SCORES = frozenset({"squeezebert"})
 """Types whose attention modules return scores from before the softmax."""
+
+PROBE_LENGTH, PROBED_TOKENS = 9, 50_000
+"""Tokens of a row with which the cutting into heads is checked, and from how many of the vocabulary they are drawn."""
 
 
 @dataclass
@@ -55,6 +59,15 @@ class Observation:
     written: Tensor | None = None
     probabilities: Tensor | None = None
     positions_are_held: bool = True
+
+
+def two_rows(model: Any) -> Tensor:
+    """Draw the ids of two rows of random tokens, the same each time and none of them padding: (2, tokens)."""
+    generator = torch.Generator().manual_seed(0)
+    padding = getattr(model.config, "pad_token_id", None)
+    tokens = [token for token in range(min(vocabulary_of(model), PROBED_TOKENS)) if token != padding]
+    places = torch.randint(len(tokens), (2, PROBE_LENGTH), generator=generator)
+    return torch.tensor(tokens)[places]
 
 
 def observe(
