@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.demo import MODEL_DIRECTORY
-from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.recent import recent_file, recent_models, remember
 from engine.values.found import Origin
+from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, settle, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import outline
-from tui.app import Explorer
 from tui.chooser import ChooserScreen
-from tui.start import Start
 
 NAME = "somebody/tiny"
-
-
-@asynccontextmanager
-async def opening_screen(
-    size: tuple[int, int] = (80, 24), options: EngineOptions | None = None, start: Start | None = None
-) -> AsyncIterator[tuple[Explorer, Pilot[None], ChooserScreen]]:
-    """Start without a model, and wait until all is listed."""
-    app = Explorer(Engine(options or EngineOptions(use_cache=False)), start or Start(None))
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        await until(pilot, lambda: all(worker.is_finished for worker in app.workers))
-        await pilot.pause()
-        yield app, pilot, screen
-    app.engine.stop()
-
-
-def words(app: Explorer) -> str:
-    """Give what is on screen with its lines joined."""
-    return " ".join(screen_text(app).split())
 
 
 async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_lack(
@@ -145,7 +119,10 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         screen.field.value = "./an"
         await pilot.press("tab")
         await until(pilot, lambda: screen.field.value == "./another/")
-        await until(pilot, lambda: "Enter opens the folder ./another/" in screen_text(app))
+        await until(pilot, lambda: "the folder ./another/ holds no model" in screen_text(app))
+        screen.field.value = "./"
+        await until(pilot, lambda: "./ holds no model; tab completes: another gpt2-copy" in words(app))
+        screen.field.value = "./another/"
         await pilot.press("enter")
         await until(pilot, lambda: "give a folder written by save_pretrained" in words(app))
         assert screen.focused is screen.field

@@ -17,6 +17,7 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
@@ -26,6 +27,7 @@ from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.export_screen import ExportScreen
 from tui.first_look import FirstLook
+from tui.measures import measure_after
 from tui.pasting import PasteParser
 from tui.remembered import Remembered
 from tui.sentences_screen import SentencesScreen
@@ -254,7 +256,7 @@ async def test_what_waits_for_a_picture_is_not_lost_with_the_screen_over_it(tiny
             assert app.screen is not over
 
 
-async def test_a_sentence_and_a_view_chosen_while_the_model_opens_stay(
+async def test_what_is_chosen_while_the_model_opens_stays(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait, may_open = FirstLook.wait, asyncio.Event()
@@ -264,18 +266,23 @@ async def test_a_sentence_and_a_view_chosen_while_the_model_opens_stay(
         await wait(first, opening)
 
     monkeypatch.setattr(FirstLook, "wait", later)
-    monkeypatch.setattr("tui.restoring.recall", lambda key: Remembered(view="ranks", text="the one of before"))
-    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True))
+    before = Remembered(view="ranks", text="the one of before", overview="qk.stable_rank", measure="stable_rank")
+    monkeypatch.setattr("tui.restoring.recall", lambda key: before)
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:
         await until(pilot, lambda: app.is_ready)
         app.do_kept_keys()
-        for key in ("i", *"the dog", "enter", "1", "i", *"half"):
+        for key in ("m", "i", *"the dog", "enter", "1", "s", "i", *"half"):
             press(app, key)
         await until(pilot, lambda: app.sentence_input.value.endswith("half") and not app.is_typed_to)
         may_open.set()
         await settle(pilot)
         assert app.conductor.text == "the dog"
         assert app.views.active is app.views.spectra
+        assert app.views.spectra.scale == "linear"
+        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.measure.name == "stable_rank", "which nobody has changed"
         assert app.sentence_input.value.endswith("half"), "what is being typed stays"
         press(app, "escape")
         await until(pilot, lambda: app.sentence_input.value == "the dog")

@@ -55,15 +55,20 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("escape", "leave", "Leave, or stop", id="chooser.leave"),
         Binding("q", "leave", "Leave", show=False, id="chooser.quit"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
-        Binding("question_mark", "app.help", "Keys that work here", show=False, id="chooser.help"),
+        Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
         Binding("slash,i", "field", "To the field", show=False, id="chooser.field"),
         Binding(
-            "tab", "complete", "Complete the path, or to the list", show=False, id="chooser.complete", priority=True
+            "tab",
+            "complete",
+            "Complete the path or name, or to the list",
+            show=False,
+            id="chooser.complete",
+            priority=True,
         ),
         Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
         Binding("enter", "open", "Open", id="chooser.open", priority=True),
-        Binding("down", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
-        Binding("up", "move('cursor_up')", "Model before", show=False, id="chooser.up", priority=True),
+        Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
+        Binding("up,ctrl+p", "move('cursor_up')", "Model before", show=False, id="chooser.up", priority=True),
         Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
         Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
     ]
@@ -76,7 +81,7 @@ class ChooserScreen(Modal[Opened | None]):
             super().__init__()
 
     def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "") -> None:
-        super().__init__()
+        super().__init__(name="opening a model")
         self._engine = engine
         self._is_first = is_first
         self._opening: Engine | None = None
@@ -150,6 +155,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self.field.value.strip() == text:
             self._place = place
             if self._opening is None:
+                self.list.learn(place)
                 self._explain()
 
     @on(OptionList.OptionHighlighted)
@@ -200,7 +206,7 @@ class ChooserScreen(Modal[Opened | None]):
         getattr(self.list, f"action_{way}")()
 
     async def action_complete(self) -> None:
-        """Complete the path that is typed; where it is none, go to the list, or back."""
+        """Complete the path or name that is typed; where nothing follows it, go to the list, or back."""
         text = self.field.value.strip()
         if self.focused is not self.field:
             self.set_focus(self.field)
@@ -210,18 +216,19 @@ class ChooserScreen(Modal[Opened | None]):
             begin(self, partial(self._complete, text), "complete")
 
     async def _complete(self, text: str) -> None:
-        """Put into the field what all completions have in common."""
+        """Put into the field what all paths and listed names have in common that begin with what is typed."""
         try:
             place = await asyncio.wrap_future(self._engine.choices.look_up(text))
         except EngineError:
             return
-        common = beginning(place.completions)
+        names = self.list.names_begun(text)
+        common = beginning((*place.completions, *names))
         if self.field.value.strip() != text:
             return
         if len(common) > len(text):
             self.field.value = common
             self.field.cursor_position = len(common)
-        elif not place.completions and "/" not in text:
+        elif not place.completions and (names or "/" not in text):
             self.set_focus(self.list)
 
     def action_open(self) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 
 from engine.values.found import FoundModel, Place
 from tui.drawing.text import harmless
 from tui.found_list import NOT_HERE
+from tui.meant import HUB_ID
 
-HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
-"""What can be the id of a model on the Hub."""
+LISTED = 8
+"""Completions of a path that are named."""
 
 
 def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str) -> str:
@@ -39,15 +39,23 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
     shown = harmless(text)
     if place is not None and place.model:
         return f"{shown} is of the model in its folder: {enter} opens {harmless(place.model)}"
+    completions = _listed(place, tab)
+    if place is not None and place.is_empty:
+        return f"the folder {shown} holds no model" + (f"; {completions}" if completions else "")
     if place is not None and place.kind:
         return f"{enter} opens the {place.kind} {shown}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
-        more = place.completions if place is not None else ()
-        listed = "  ".join(harmless(each.rstrip("/").rpartition("/")[2]) for each in more[:8])
-        return f"{tab} completes: {listed}" if more else f"there is no {shown}, and no Hub id is written so"
+        return completions or f"there is no {shown}, and no Hub id is written so"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
     return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub"
+
+
+def _listed(place: Place | None, tab: str) -> str:
+    """List what a path may become; nothing where nothing follows."""
+    every = place.completions if place is not None else ()
+    names = [harmless(each.rstrip("/").rpartition("/")[2]) for each in every[:LISTED]]
+    return f"{tab} completes: {'  '.join(names)}{'  …' * (len(every) > LISTED)}" if every else ""
 
 
 def beginning(texts: Sequence[str]) -> str:

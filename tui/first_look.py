@@ -80,6 +80,7 @@ class FirstLook:
             return
         app.report(Progress("", 1, 1, ""))
         model = self._conductor.show(outline)
+        restoring.begin_with_measures()
         app.show_model(model_line(outline))
         for note in outline.notes:
             app.notify(note, severity="warning", markup=False)
@@ -101,7 +102,8 @@ class FirstLook:
         restoring = self._conductor.restoring
         is_demos = restoring.text is None and model.outline.name == "demo"
         self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)
-        restoring.arrange(with_view=not self.has_view)
+        if not self.has_view:
+            restoring.arrange()
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned

@@ -13,10 +13,11 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets.option_list import Option
 
-from engine.values.found import FoundModel, Origin
+from engine.values.found import FoundModel, Origin, Place
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
 from tui.frame import sends_ascii_only
+from tui.meant import can_be_a_name, meant
 from tui.widgets.menu import Menu
 
 HEADINGS = {
@@ -80,6 +81,8 @@ class FoundList(Menu):
         self._cached: set[str] = set()
         self._filter = ""
         self._typed = ""
+        self._place: Place | None = None
+        self._begun_at: str | None = None
         self._now = time.time()
         self._width = 0
 
@@ -123,10 +126,20 @@ class FoundList(Menu):
         return self._typed if option.id == AS_TYPED else option.id
 
     def narrow(self, text: str) -> None:
-        """Show the models whose name or type has all words of a text, and the text itself unless it is one's name."""
-        self._typed = text.strip()
+        """Show the models whose name or type has all words of a text, below the text where that can be opened, too."""
+        self._typed, self._place = text.strip(), None
         self._filter = text.casefold()
-        self.fill(keeps_cursor=False)
+        self._begun_at = None
+        self.fill()
+
+    def learn(self, place: Place) -> None:
+        """Take notice of what is there where the text is taken for a path."""
+        self._place = place
+        self.fill()
+
+    def names_begun(self, text: str) -> tuple[str, ...]:
+        """List the names that begin with a text."""
+        return tuple(name for name in self.models if name.casefold().startswith(text.casefold()))
 
     def _shown(self) -> Iterator[FoundModel]:
         """Go through the models that the filter leaves, by origin."""
@@ -137,29 +150,34 @@ class FoundList(Menu):
                 if model.origin is origin and all(word in said for word in words):
                     yield model
 
-    def fill(self, *, keeps_cursor: bool = True) -> None:
-        """Write the rows anew."""
-        before = self.highlighted_option.id if keeps_cursor and self.highlighted_option is not None else None
+    def fill(self) -> None:
+        """Write the rows anew; the cursor stays where a person has moved it, and else is on what is meant."""
+        here = self.highlighted_option.id if self.highlighted_option is not None else None
         width = max(self.scrollable_content_region.width - 2, 10)
+        shown = tuple(self._shown())
+        best = meant(self._typed, [model.name for model in shown], self._place) or AS_TYPED
         options: list[Option] = []
+        if self._typed and (best == AS_TYPED or can_be_a_name(self._typed, self._place)) and best != self._typed:
+            options.append(Option(self._row_as_typed(width), id=AS_TYPED))
         origin: Origin | None = None
-        for model in self._shown():
+        for model in shown:
             if model.origin is not origin:
                 origin = model.origin
                 options.append(Option(Text(HEADINGS[origin], "dim"), disabled=True))
             options.append(Option(self._row(model, width), id=model.name))
-        if self._typed and self._typed not in self.models:
-            options.append(Option(Text("as typed", "dim"), disabled=True))
-            options.append(Option(Text(self._within(self._typed, width)), id=AS_TYPED))
         self.clear_options()
         self.add_options(options)
-        ids = [option.id for option in options]
-        self.highlighted = ids.index(before) if before in ids and before is not None else self._first_place(ids)
+        places = {option.id: place for place, option in enumerate(options) if option.id is not None}
+        is_moved = self._begun_at is not None and here != self._begun_at and here in places
+        if not is_moved:
+            self._begun_at = best
+        self.highlighted = places.get(here if is_moved and here is not None else best)
 
-    def _first_place(self, ids: list[str | None]) -> int | None:
-        """Find the row that the cursor begins at: a model that is called as typed, or the first."""
-        exact = next((place for place, each in enumerate(ids) if each == self._typed), None)
-        return exact if exact is not None else next((place for place, each in enumerate(ids) if each), None)
+    def _row_as_typed(self, width: int) -> Text:
+        """Write what is typed, and that it is that."""
+        said = " as typed"
+        name = self._within(self._typed, width - len(said))
+        return Text.assemble(set_cell_size(name, width - len(said)), (said, "dim"))
 
     def _row(self, model: FoundModel, width: int) -> Text:
         """Write one model's row."""

@@ -1,20 +1,54 @@
-"""A table that grows, as its states reach the event loop."""
+"""A table that grows, as its states reach the event loop, and what is known of one."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
-from engine.values.tables import Table
+from engine.values.tables import Cell, Table
 from engine.values.view import Query
+from engine.values.views import HEADS
+
+PLACES = {name: place for place, name in enumerate(HEADS.columns)}
+"""Where a column stands in the table of all heads."""
 
 _NUMBERS = itertools.count()
 """Tell requests apart, so that giving one up leaves a newer one alone."""
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What has come of a part of the table of all heads.
+
+    Attributes
+    ----------
+    query : what was asked for.
+    rows : of all heads, in their order; none before the first has come.
+    trouble : why no more will come; empty otherwise.
+    is_complete : whether all has come that will.
+    """
+
+    query: Query
+    rows: Sequence[Sequence[Cell]] = ()
+    trouble: str = ""
+    is_complete: bool = False
+
+    def cells(self, column: str, heads: int) -> tuple[Cell | None, ...]:
+        """Give a column of so many heads; a cell that is empty may still come until all has."""
+        place, missing = PLACES[column], "" if self.is_complete else None
+        found = [missing if row[place] == "" else row[place] for row in self.rows]
+        return tuple(found) or (missing,) * heads
+
+    def note(self, column: str, only: int | None = None) -> str:
+        """Give the first note of a head, or that of the one in this place, that has nothing in a column."""
+        rows = self.rows if only is None else self.rows[only : only + 1]
+        return next((str(row[-1]) for row in rows if row[-1] and row[PLACES[column]] == ""), "")
 
 
 async def grown(

@@ -94,12 +94,24 @@ FIRST = {
         "sentences.forget": "Forget",
         "sentences.back": "Back",
     },
-    "chooser": {
+    "field of models": {
         "chooser.open": "Open",
         "chooser.leave": "Leave",
         "chooser.complete": "Complete",
         "chooser.down": "Next",
         "chooser.up": "Before",
+        "chooser.help": "Keys",
+    },
+    "opening a model": {"chooser.leave": "Stop"},
+    "list of models": {
+        "chooser.open": "Open",
+        "chooser.leave": "Leave",
+        "chooser.field": "Search",
+        "chooser.help": "Keys",
+        "models.down": "Next",
+        "models.up": "Before",
+        "models.last": "Last",
+        "models.first": "First",
     },
     "palette": {
         "submit": "Do it",
@@ -113,7 +125,7 @@ FIRST = {
         "app.overview": "Table",
     },
 }
-"""Keys of one view, before those of all, by the pane's id or the name of the widget that has the focus."""
+"""Keys of one view, before those of all, by the pane's id or the name of the widget, or screen, that has the focus."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +202,7 @@ class KeyLine(Widget, can_focus=False):
         for each in in_declared_order(screen.active_bindings.values()):
             if not (isinstance(screen.focused, Input) and self._is_typed(each)):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
-        own = _first(screen.focused)
+        own = _first(screen.focused or screen)
         others = (name for name, (binding, _) in found.items() if binding.show and name not in LABELS)
         first = (name for name in LABELS if name not in LAST)
         labels = {**LABELS, "app.zoom": "Share room"} if screen.has_class("-zoomed") else LABELS
@@ -237,7 +249,7 @@ class KeyLine(Widget, can_focus=False):
             left += key.width + 1
 
 
-def _first(focused: Widget | None) -> dict[str, str]:
-    """Give the keys of the view that has the focus, with their words."""
-    names = () if focused is None else (*(node.id for node in focused.ancestors), focused.name)
+def _first(focused: Widget) -> dict[str, str]:
+    """Give the keys of the view that has the focus, with their words, or of a screen on which nothing has it."""
+    names = (*(node.id for node in focused.ancestors), focused.name)
     return next((FIRST[name] for name in names if name in FIRST), {})

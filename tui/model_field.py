@@ -12,6 +12,10 @@ class ModelField(Field):
 
     def __init__(self) -> None:
         super().__init__(
-            placeholder="gpt2, somebody/model, ./folder", compact=True, select_on_focus=False, id="chooser-field"
+            placeholder="gpt2, somebody/model, ./folder",
+            compact=True,
+            select_on_focus=False,
+            name="field of models",
+            id="chooser-field",
         )
         self.cursor_blink = False

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
@@ -26,7 +26,7 @@ from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES
 from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
-from tui.growing import grown
+from tui.growing import PLACES, Grown, grown
 from tui.measures import group_after, measure_after
 from tui.panes.overview import Said
 from tui.views import Views
@@ -36,40 +36,8 @@ EVERY = 0.1
 """Seconds between two drawings while values come in."""
 
 
-PLACES = {name: place for place, name in enumerate(HEADS.columns)}
-"""Where a column stands in the table of all heads."""
-
 NO_RANKS = ("",) * len(RANK_MEASURES)
 """What there is of a head whose spectra cannot be had."""
-
-
-@dataclass(frozen=True)
-class Grown:
-    """What has come of a part of the table of all heads.
-
-    Attributes
-    ----------
-    query : what was asked for.
-    rows : of all heads, in their order; none before the first has come.
-    trouble : why no more will come; empty otherwise.
-    is_complete : whether all has come that will.
-    """
-
-    query: Query
-    rows: Sequence[Sequence[Cell]] = ()
-    trouble: str = ""
-    is_complete: bool = False
-
-    def cells(self, column: str, heads: int) -> tuple[Cell | None, ...]:
-        """Give a column of so many heads; a cell that is empty may still come until all has."""
-        place, missing = PLACES[column], "" if self.is_complete else None
-        found = [missing if row[place] == "" else row[place] for row in self.rows]
-        return tuple(found) or (missing,) * heads
-
-    def note(self, column: str, only: int | None = None) -> str:
-        """Give the first note of a head, or that of the one in this place, that has nothing in a column."""
-        rows = self.rows if only is None else self.rows[only : only + 1]
-        return next((str(row[-1]) for row in rows if row[-1] and row[PLACES[column]] == ""), "")
 
 
 class Overview:
@@ -104,6 +72,7 @@ class Overview:
         self._weights: Weights | None = None
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
+        self._is_chosen = False
         self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._places = HeadOrder()
         self._ranks: list[Sequence[Cell] | None] = []
@@ -217,8 +186,14 @@ class Overview:
             rows = known.rows if isinstance(state, EngineError) else tuple(state)
             self._grown[part] = Grown(query, rows, trouble)
 
+    def begin_with(self, measure: str) -> None:
+        """Show a measure, unless a person has chosen one already."""
+        if not self._is_chosen:
+            self.show_measure(measure)
+
     def show_measure(self, measure: str) -> None:
-        """Show a measure."""
+        """Show a measure that a person has chosen."""
+        self._is_chosen = True
         self.measure = measure
         self._draw()
         self.resume()

@@ -94,16 +94,17 @@ class Restoring:
         """The sentence to begin with, if one was asked for or is remembered."""
         return self._last.text or None if self._start.text is None else self._start.text
 
-    def arrange(self, *, with_view: bool) -> None:
-        """Show the view, the measure and the scales to begin with, before anything is drawn in them."""
-        views, weights = self._app.views, self._app.conductor.weights
-        if self._last.measure and weights is not None:
-            weights.choose_measure(self._last.measure)
+    def begin_with_measures(self) -> None:
+        """Show the measures to begin with, as soon as there is a model: a person may change them from then on."""
+        if self._last.measure and self._app.conductor.weights is not None:
+            self._app.conductor.weights.choose_measure(self._last.measure)
         if self._last.overview in MEASURES:
-            self._app.conductor.overview.show_measure(self._last.overview)
-        if self._start.log_scale is not None:
-            views.choose_scale("log" if self._start.log_scale else "linear")
-        name = self._last.view if with_view else ""
+            self._app.conductor.overview.begin_with(self._last.overview)
+
+    def arrange(self) -> None:
+        """Show the view to begin with, before anything is drawn in it."""
+        views = self._app.views
+        name = self._last.view
         if name in VIEWS:
             if "vs" in VIEWS[name].needs and not self._app.engine.is_comparing:
                 return

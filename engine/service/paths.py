@@ -29,11 +29,12 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
     try:
         path = Path(text).expanduser()
         kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
+        is_empty = kind == "folder" and not is_model(path)
         is_part = not is_described and kind == "file" and path.suffix in PARTS and is_model(path.parent)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
     model = f"{text.rpartition('/')[0] or '.'}/" if is_part else ""
-    return Place(text, kind, _completions(text, is_described=is_described), model)
+    return Place(text, kind, _completions(text, is_described=is_described), model, is_empty)
 
 
 def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:

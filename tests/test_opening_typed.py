@@ -1,0 +1,108 @@
+"""What is typed on the opening screen: which model Enter means, what tab completes, and which keys are shown."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+import tui.meant
+from engine.service.recent import remember
+from engine.values.found import FoundModel, Origin
+from tests.choosing import opening_screen, words
+from tests.conftest import TinyModel
+from tests.explorer import screen_text, type_keys, until
+from tests.fake_hub import FakeHub
+from tests.opening import outline
+from tui.app import Explorer
+
+
+def test_examples() -> None:
+    results = doctest.testmod(tui.meant)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.models.locate import locate
+
+    for name in ("org/gpt2-xl", "org/gpt2-medium", "distilbert"):
+        hub.add(name, tiny_model("gpt2"))
+        locate(name)
+    (tmp_path / "org" / "mine").mkdir(parents=True)
+    folder = str(tiny_model("gpt2"))
+    remember(folder, outline("gpt2"))
+    monkeypatch.chdir(tmp_path)
+    meant = {
+        "org/gpt2": "org/gpt2", "org/gpt2-xl": "org/gpt2-xl", "ORG/GPT2-XL": "org/gpt2-xl", "gpt2-xl": "org/gpt2-xl",
+        "medium": "org/gpt2-medium", "tilb": "tilb", "ber": "distilbert", "bert": "bert", "dem": "demo",
+        "org/mine": "org/mine", "org/": "org/", "./org/mi": "./org/mi", folder[:-1]: folder,
+    }  # fmt: skip
+    async with opening_screen() as (app, pilot, screen):
+        for typed, opened in meant.items():
+            screen.field.value = typed
+            await until(pilot, lambda: screen._place is not None)
+            await pilot.pause()
+            assert screen.list.name_chosen == opened, typed
+            assert ("as typed" in screen_text(app)) == (typed not in ("org/gpt2-xl", folder[:-1]))
+        await type_keys(pilot, "end", "ctrl+u", *"medium", "up")
+        await until(pilot, lambda: "medium is not on this machine: Enter downloads it from the Hub" in words(app))
+        assert screen.list.name_chosen == "medium"
+        await type_keys(pilot, "down", "ctrl+p", "ctrl+n")
+        await until(pilot, lambda: "Enter opens org/gpt2-medium" in words(app))
+        assert screen.list.name_chosen == "org/gpt2-medium"
+
+
+async def test_the_cursor_follows_what_is_found_until_it_is_moved() -> None:
+    async with opening_screen() as (app, pilot, screen):
+        await type_keys(pilot, *"tiny")
+        await until(pilot, lambda: screen.list.name_chosen == "tiny")
+        screen.list.add([FoundModel("org/tiny-one", Origin.HUB)])
+        assert screen.list.name_chosen == "org/tiny-one"
+        await type_keys(pilot, "up")
+        await until(pilot, lambda: screen.list.name_chosen == "tiny")
+        screen.list.add([FoundModel("org/tiny", Origin.HUB)])
+        assert screen.list.name_chosen == "tiny"
+        await type_keys(pilot, "backspace")
+        await until(pilot, lambda: screen.list.name_chosen == "org/tiny-one")
+        await until(pilot, lambda: "Enter opens org/tiny-one" in words(app))
+
+
+async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list() -> None:
+    async with opening_screen() as (_, pilot, screen):
+        screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
+        await type_keys(pilot, "O", "r", "tab")
+        await until(pilot, lambda: screen.field.value == "org/tiny-")
+        await type_keys(pilot, "o", "tab")
+        await until(pilot, lambda: screen.field.value == "org/tiny-one")
+        assert screen.focused is screen.field
+        await type_keys(pilot, "tab")
+        await until(pilot, lambda: screen.focused is screen.list)
+
+
+@pytest.mark.parametrize("width", [80, 40])
+async def test_the_line_of_keys_says_what_works_where_the_focus_is(hub: FakeHub, width: int) -> None:
+    hub.hanging = ("/api/",)
+
+    def key_line(app: Explorer) -> str:
+        return screen_text(app).splitlines()[-1].strip()
+
+    async with opening_screen((width, 12)) as (app, pilot, _):
+        await until(pilot, lambda: "tab Complete" in key_line(app))
+        assert "? Keys" not in key_line(app)
+        assert ("f1 Keys" in key_line(app)) == (width == 80)
+        await type_keys(pilot, "tab")
+        await until(pilot, lambda: "/ Search" in key_line(app))
+        assert "? Keys" in key_line(app)
+        assert ("g First" in key_line(app)) == (width == 80)
+        assert "Complete" not in key_line(app)
+        await type_keys(pilot, "slash", *"no/where", "enter")
+        await until(pilot, lambda: "esc Stop" in key_line(app))
+        assert "Open" not in key_line(app)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: "tab Complete" in key_line(app))
+        await type_keys(pilot, "f1")
+        await until(pilot, lambda: "in this menu" in screen_text(app))
