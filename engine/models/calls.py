@@ -17,9 +17,16 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of one call."""
 
 
+class _AllKept(Exception):
+    """Every attention module has been called: what the model does from there on, nobody looks at."""
+
+
 @contextmanager
 def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:
-    """Keep the arguments of every attention module's call while the model runs.
+    """Keep the arguments of every attention module's call while the model runs, and end the run at the last of them.
+
+    What follows is the last layer's mixing and, in a model that has one, the logits of all tokens, which are by far the
+    largest of all that a sentence makes.
 
     Parameters
     ----------
@@ -38,6 +45,8 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
             name = next(waiting, None)
             if name is not None:
                 calls[name] = (args, kwargs)
+            if len(calls) == len(modules):
+                raise _AllKept
 
         return keep
 
@@ -47,6 +56,8 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
     hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
     try:
         yield
+    except _AllKept:
+        pass
     finally:
         for hook in hooks:
             hook.remove()

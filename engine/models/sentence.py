@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from engine.models.broken import broken_parameter, cause_of_nan
 from engine.models.calls import Call, for_weights, keeping_calls
 from engine.models.gathering import Gathering, Unsuitable
+from engine.models.heap import large_tensors_apart
 from engine.models.held import attend_in_full
 from engine.models.interventions import Outputs
 from engine.models.kept import KeptReading, KeptReadings
@@ -27,6 +28,7 @@ from engine.models.lent import lent
 from engine.models.loaded_modules import attention_in, scoring_projections
 from engine.models.maps import MapReader, Pausing, Tokens
 from engine.models.outline import Anatomy
+from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room
 from engine.models.scoring import Scoring
@@ -34,7 +36,7 @@ from engine.models.source import Loaded
 from engine.models.tokens import first_line
 from engine.models.unusual_maps import NOT_NUMBERS, longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, observe, two_rows
-from engine.values.attention import Sentence
+from engine.values.attention import AT_ONCE, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import NOTHING_OFF, Off
@@ -164,7 +166,13 @@ class Reader(MapReader):
         """
         mode = reading_with_kernels(self.model, breathe) if self.reads_with_kernels else reading_eagerly(self.model)
         try:
-            with self._lent(self.model), mode, torch.inference_mode():
+            with (
+                self._lent(self.model),
+                mode,
+                activating_in_pieces(self.model),
+                large_tensors_apart() if tokens**2 > AT_ONCE else nullcontext(),
+                torch.inference_mode(),
+            ):
                 return run()
         except torch.OutOfMemoryError as error:
             if not self._kept:
