@@ -26,7 +26,7 @@ from textual.widgets._toast import ToastRack
 
 from engine.service.log import note
 from tui.key_line import KeyLine
-from tui.line_filters import AsciiOnly, Colourless
+from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
 from tui.placing import Placing
@@ -101,7 +101,8 @@ class Frame(App[None]):
         self.animation_level = "none"
         self._painted = Painted()
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
-        self._filters = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
+        colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
+        self._filters = [Settled(), *colours]
         for theme in OWN.values():
             self.register_theme(theme)
         self.use_theme(None)

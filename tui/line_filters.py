@@ -1,9 +1,14 @@
-"""What every line goes through before it is painted: colours taken out of it, and all that is not ASCII."""
+"""What every line goes through before it is painted: what terminals do not draw alike is taken out of it.
+
+So are its colours, and all that is not ASCII, where that is asked for.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -33,6 +38,32 @@ _BOXES = str.maketrans(
 )  # fmt: skip
 """What an ASCII terminal shows for signs that are drawn with; each takes one cell, as the sign does."""
 
+_UNSETTLED = re.compile(
+    r"[\x80-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
+    r"\ud800-\udfff\ufe0e\ufe0f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U00013438\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0001\U000e0020-\U000e007f]"
+)
+"""What joins or chooses pictures, colours skin, turns the direction of writing, or moves the cursor."""
+
+
+@lru_cache(4096)
+def settled_cells(text: str) -> str:
+    """Write text so that all terminals agree how wide it is, in as many cells as the toolkit takes for it.
+
+    Examples
+    --------
+    >>> settled_cells("a \U0001f468\u200d\U0001f469\u200d\U0001f467 b"), settled_cells("\u2764\ufe0fc")
+    ('a 👨 b', '❤ c')
+    """
+    cells, before, taken = [], "", 0
+    for cluster, _ in clusters(text):
+        before += cluster
+        width = cell_len(before) - taken  # nothing of what is joined to the picture before it
+        taken += width
+        kept = _UNSETTLED.sub("", cluster) if width else ""
+        cells.append(kept + " " * (width - cell_len(kept)))
+    return "".join(cells)
+
 
 @lru_cache(4096)
 def ascii_cells(text: str) -> str:
@@ -54,6 +85,19 @@ def ascii_cells(text: str) -> str:
 def _without_colour(style: Style) -> Style:
     """Keep what a style has beside its colours: bold, reverse and so on."""
     return style.without_color
+
+
+class Settled(LineFilter):
+    """Sends nothing of which terminals disagree how wide it is: a line that was typed or pasted has what it has."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Replace what joins, colours or turns characters by as many cells without it."""
+        return [
+            Segment(settled_cells(each.text), each.style, each.control)
+            if not each.text.isascii() and _UNSETTLED.search(each.text)
+            else each
+            for each in segments
+        ]
 
 
 class Colourless(LineFilter):

@@ -1,0 +1,68 @@
+"""What every line goes through before it is painted takes as many cells as before, whatever was typed or pasted."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+import unicodedata
+
+import pytest
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.events import Paste
+
+import tui.line_filters
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from tests.explorer import screen_text, settle, type_keys
+from tests.painted import NASTY, good_terminal
+from tests.painted_explorer import PaintedExplorer, stale
+from tui.line_filters import Settled, ascii_cells, settled_cells
+from tui.start import Start
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+"""One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""
+
+
+def test_lines_are_what_the_examples_say() -> None:
+    assert doctest.testmod(tui.line_filters).failed == 0
+
+
+def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() -> None:
+    for parts in itertools.product([*NASTY, FAMILY * 2, "\u2764\ufe0f\ufe0f", "x"], repeat=2):
+        text = "".join(parts)
+        assert cell_len(settled := settled_cells(text)) == cell_len(text), ascii(text)
+        assert sum(map(cell_len, settled)) == cell_len(text), "no character's width depends on the others"
+        assert len(ascii_cells(settled)) == cell_len(text), ascii(text)
+
+
+def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the_cursor() -> None:
+    unsettled = {"\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))}
+    for character in map(
+        chr, (*range(0x80, 0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)
+    ):
+        (line,) = Settled().apply([Segment(f"a{character}b")], Color(0, 0, 0))
+        is_settled = (
+            unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled
+        )
+        assert (character in line.text) is is_settled, ascii(character)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+@pytest.mark.parametrize("key", ["i", "B"])
+async def test_joined_pictures_pasted_into_a_line_leave_the_screen_as_it_is_painted_anew(
+    ascii_only: bool, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"), ascii_only=ascii_only)
+    async with app.run_test(size=(40, 24)) as pilot:
+        await settle(pilot)
+        await type_keys(pilot, key)
+        await pilot.pause()
+        for _ in range(5):
+            app.post_message(Paste(f"x{FAMILY}\u2764\ufe0f\U0001f44d\U0001f3fdy"))
+            await pilot.pause(0.02)
+        assert ("x?" if ascii_only else "\U0001f468\u2764") in screen_text(app)
+        assert list(stale(app)) == []
+    app.engine.stop()
