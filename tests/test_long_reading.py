@@ -18,8 +18,7 @@ from engine.models.pieces import PIECE, activating_in_pieces
 from engine.values.heads import Head
 from engine.values.off import Off
 from tests.conftest import TinyModel
-from tests.opening import open_reader, run_apart
-from tests.test_attention import no_hurry
+from tests.opening import no_hurry, open_reader, run_apart
 
 TOKENS = 2048
 
@@ -71,7 +70,7 @@ def test_activations_in_pieces_are_the_same_bit_for_bit(name: str) -> None:
 
 
 def test_an_activation_makes_no_more_than_its_result_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.test_large_layers import Made
+    from tests.test_layers_in_memory import Made
 
     monkeypatch.setattr(pieces, "PIECE", 1024)
     activation: Any = ACT2FN["gelu_new"]
