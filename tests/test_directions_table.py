@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.values.views import DIRECTIONS
 from tests.conftest import TinyModel
-from tests.exporting import exported, refusal
+from tests.exporting import exported
 from tests.test_circuits import by_definition
 from tests.test_weight_tables import FAMILIES, of_head
 
@@ -159,12 +159,3 @@ def test_at_a_distance_circuits_and_directions_are_those_of_turned_keys(tiny_mod
     table = exported(folder, "directions", "--head", "L1H1", "--matrix", "QK", "--distance", distance, "--top", "1")
     found = {int(each["index"]): float(each["singular_value"]) for each in table}
     np.testing.assert_allclose([found[index] for index in range(1, 9)], sigma[:8], rtol=1e-5)
-
-
-@pytest.mark.parametrize("view", ["circuits", "directions"])
-def test_an_embedding_with_infinite_numbers_is_named(tiny_copy: TinyModel, view: str) -> None:
-    file = tiny_copy("gpt2", with_head=True) / "model.safetensors"
-    tensors = load_file(file)
-    tensors["transformer.wte.weight"][3, 2] = torch.inf
-    save_file(tensors, file, metadata={"format": "pt"})
-    assert "transformer.wte.weight holds NaN" in refusal(file.parent, view, "--head", "L0H0")

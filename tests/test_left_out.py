@@ -16,6 +16,7 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.view import Query
+from engine.values.views import PATTERNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui, exported, refusal
@@ -158,3 +159,90 @@ def test_json_lines_hold_the_same_rows(sound: Path, tmp_path: Path) -> None:
     done = attn_tui("export", broken(sound, tmp_path / "broken", "k_proj"), "ranks", "-o", file)
     assert done.returncode == 0
     assert {json.loads(line)["layer"] for line in file.read_text(encoding="utf-8").splitlines()} == {0, 2}
+
+
+TABLES_OF_TOKENS = ("model.embed_tokens.weight", "lm_head.weight")
+
+
+def break_table(folder: Path, name: str) -> Path:
+    """Put one infinite number into a table of tokens."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors[name][1, 0] = torch.inf
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.fixture(params=TABLES_OF_TOKENS)
+def with_broken_table(request: pytest.FixtureRequest, tiny_copy: TinyModel) -> tuple[Path, str]:
+    """Give a model with an infinite number in its embedding, or in its unembedding, and which tensor that is."""
+    name = str(request.param)
+    return break_table(tiny_copy("llama", with_head=True, tie_word_embeddings=False), name), name
+
+
+@pytest.mark.parametrize("view", ["circuits", "heads", "changes"])
+def test_a_broken_table_of_tokens_takes_nothing_away_but_what_goes_from_tokens_to_tokens(
+    view: str, with_broken_table: tuple[Path, str], tiny_model: TinyModel
+) -> None:
+    broken_one, name = with_broken_table
+    whole = tiny_model("llama", with_head=True, tie_word_embeddings=False)
+    more = ("--vs", whole) if view == "changes" else ()
+    done = attn_tui("export", broken_one, view, *more)
+    assert done.returncode == 0
+    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, view, *more)
+    emptied = [each for each in expected[0] if each.startswith("ov_copying") and "residual" not in each]
+    assert emptied
+    assert any(row[each] for row in expected for each in emptied)
+    said = f"without {emptied[0]}: {name} holds 1 NaN or infinite numbers of 10240"
+    if view == "heads":
+        assert {row["note"] for row in rows} == {said}
+    else:
+        assert done.stderr == f"attn-tui: {said}\n"
+    left = {"note", *emptied} | {each for each in rows[0] if view == "heads" and PATTERNS.columns.count(each)}
+    for row, own in zip(rows, expected, strict=True):
+        assert {row[each] for each in emptied} == {""}
+        assert {each: row[each] for each in row if each not in left} == {
+            each: own[each] for each in own if each not in left
+        }
+
+
+def test_directions_name_the_tokens_of_the_table_that_is_left(
+    with_broken_table: tuple[Path, str], tiny_model: TinyModel
+) -> None:
+    broken_one, name = with_broken_table
+    whole = tiny_model("llama", with_head=True, tie_word_embeddings=False)
+    options = ("directions", "--head", "L1H2", "--first", "2", "--top", "1")
+    done = attn_tui("export", broken_one, *options)
+    what = f"{name} holds 1 NaN or infinite numbers of 10240"
+    assert done.stderr == f"attn-tui: without tokens: {what}\n"
+    without = {"output"} if name == "lm_head.weight" else {"query", "key", "input"}
+    rows, expected = list(csv.DictReader(io.StringIO(done.stdout))), exported(whole, *options)
+    assert {row["side"]: (row["token"], row["note"]) for row in rows if not row["token_id"]} == dict.fromkeys(
+        without, ("", what)
+    )
+    assert [row for row in rows if row["token_id"]] == [row for row in expected if row["side"] not in without]
+    assert {(row["matrix"], row["index"], row["singular_value"]) for row in rows} == {
+        (row["matrix"], row["index"], row["singular_value"]) for row in expected
+    }
+
+
+def test_a_score_is_explained_without_tokens(tiny_copy: TinyModel) -> None:
+    name = TABLES_OF_TOKENS[0]
+    folder = tiny_copy("llama", with_head=True, tie_word_embeddings=False)
+    options = ("explain", "--text", "the cat sat", "--head", "L1H2")
+    expected = exported(folder, *options)
+    tokens = ("query_tokens", "key_tokens", "note")
+    for row, own in zip(exported(break_table(folder, name), *options), expected, strict=True):
+        assert {each: row[each] for each in row if each not in tokens} == {
+            each: own[each] for each in own if each not in tokens
+        }
+        if own["query_tokens"]:
+            assert [row[each] for each in tokens] == ["", "", f"{name} holds 1 NaN or infinite numbers of 10240"]
+
+
+async def test_the_title_says_which_table_of_tokens_is_broken(tiny_copy: TinyModel) -> None:
+    folder = break_table(tiny_copy("llama", with_head=True), TABLES_OF_TOKENS[0])
+    async with explorer(folder, size=(140, 30)) as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        said = "without ov_copying: model.embed_tokens.weight holds 1 NaN or infinite numbers of 10240"
+        assert said in screen_text(app)

@@ -63,7 +63,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
             given = request.given() | ({"where": request.where} if request.where else {})
             facts = facts_of(outline, options.revision, request.view, given)
             write_table(export.table(), request.output, request.written_as, facts)
-    for notice in (*export.notices, *reasons(export.left_out)):
+    for notice in (*export.notices, *export.lacking, *reasons(export.left_out)):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
         named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
@@ -106,6 +106,7 @@ class Export:
         self._report = report
         self._comparison = comparison
         self.left_out: dict[Head, str] = {}
+        self.lacking: dict[str, None] = {}
         self.notices: list[str] = list(outline.notes)
         if comparison is not None:
             self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
@@ -186,6 +187,7 @@ class Export:
         def of_layer(layer: LayerOutline) -> Table:
             table = self._engine.table(view.name, replace(query, layer=layer.name)).result()
             self.left_out |= table.left_out
+            self.lacking |= dict.fromkeys(table.lacking)
             return table
 
         rows = self._of_layers(attending, view.name, of_layer)

@@ -100,7 +100,7 @@ class Jobs:
         def work(breathe: Breathe, report: Report) -> str:
             export = self._export(request, breathe, report)
             count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
-            return _said(count, "row", export.left_out)
+            return " ".join((_said(count, "row", export.left_out), *export.lacking))
 
         return await self._writing.write(path, work)
 

@@ -239,6 +239,7 @@ class Tables:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""
         name, query = key
         layers, rows, left_out = self._outline.attending_layers, list[Sequence[Cell]](), dict[Head, str]()
+        lacking: dict[str, None] = {}
 
         def waiting() -> None:
             if not rows:
@@ -258,7 +259,8 @@ class Tables:
                 break
             else:
                 rows += answer
-            part = Table(name, VIEWS[name].columns, tuple(VIEWS[name].ranked(rows)), dict(left_out))
+                lacking |= dict.fromkeys(answer.lacking)
+            part = Table(name, VIEWS[name].columns, tuple(VIEWS[name].ranked(rows)), dict(left_out), tuple(lacking))
             if done + 1 == len(layers):
                 self._known[key] = none_left(left_out) if len(left_out) == len(layers) else part
                 break

@@ -68,8 +68,10 @@ class ChangesTable:
         self._session = session
         self._models = models
         self._circuits: tuple[CircuitsTable, ...] = (circuits,)
+        self._other_tables: TokenTables | None = None
         if models is not None:
-            self._circuits = circuits, CircuitsTable(models.other, TokenTables(models.other))
+            self._other_tables = TokenTables(models.other)
+            self._circuits = circuits, CircuitsTable(models.other, self._other_tables)
         self._crew = Crew(torch.get_num_threads())
         self._chance: dict[tuple[int, int, int], Apart] = {}
 
@@ -127,6 +129,13 @@ class ChangesTable:
             {f"{name}_change": theirs[name] - own[name] for name in own.keys() & theirs.keys()}
             for own, theirs in zip(*both, strict=True)
         ]
+
+    def lacking_in_other(self, stack: str) -> tuple[str, ...]:
+        """Say what has been found wrong so far with the second model's tables of tokens."""
+        if self._models is None or self._other_tables is None:
+            return ()
+        name = self._models.other.outline.name
+        return tuple(f"in {name} {said}" for said in self._other_tables.lacking(stack))
 
     def _of_chance(self, layer: LayerOutline, whole_layer: bool) -> Numbers:
         """Give the angles between random subspaces of the sizes of a layer's projections."""

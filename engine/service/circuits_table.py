@@ -172,7 +172,7 @@ class CircuitsTable:
 
     def _token_map(self, layer: LayerOutline, breathe: Breathe) -> Tensor | None:
         """Compute ``W_Uᵀ W_E`` in float64, once for every pair of tables; None where a layer leads to no tokens."""
-        found = self._tables.of_stack(layer.stack)
+        found = self._tables.sound(layer.stack)
         if found not in self._token_maps:
             token_map = None
             if found.source is not None and found.unembedding is not None and found.source == found.queries:

@@ -37,8 +37,6 @@ Tokens = tuple[str, int, int, str, float, float]
 NO_TOKEN = ("",) * 5
 """The cells from ``end`` to ``projection_chance`` of a row that names no token."""
 
-NO_TABLE = "no table of tokens of this width is known by name"
-
 
 @dataclass(frozen=True)
 class Side:
@@ -50,12 +48,14 @@ class Side:
     table : the tokens, or None where there are none to meet.
     gain : (d,) that the table's rows are multiplied by, or None.
     chance : what the largest projections are along random directions, as many as are listed.
+    note : why there are no tokens.
     """
 
     name: str
     table: TokenTable | None
     gain: Tensor | None = None
     chance: Sequence[float] = ()
+    note: str = ""
 
 
 class DirectionsTable:
@@ -114,7 +114,7 @@ class DirectionsTable:
                     continue
                 for side, tokens in zip(sides, found, strict=True):
                     if tokens is None:
-                        yield (place, index + 1, side.name, *NO_TOKEN, value, "", NO_TABLE)
+                        yield (place, index + 1, side.name, *NO_TOKEN, value, "", side.note)
                     else:
                         for end, rank, number, token, *along in tokens[place][index]:
                             yield (place, index + 1, side.name, end, rank, token, *along, value, number, "")
@@ -140,7 +140,7 @@ class DirectionsTable:
         """Read a side's tokens and the gain between, and work out what chance gives, once for all layers."""
         table = self._tables.tokens(tokens, d)
         if tokens is None or table is None or not len(table.ids):
-            return Side(name, None)
+            return Side(name, None, note=self._tables.why_none(tokens))
         factors = None if gain is None else read_gain(self._session.source.tensors, gain)
         key = tokens, gain, top
         if key not in self._chance:

@@ -15,7 +15,6 @@ from engine.mathematics.measures import rank_tolerance
 from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
 from engine.models.proof import TOLERANCES
 from engine.service.assembly import COMPUTE_EPSILON
-from engine.service.directions_table import NO_TABLE
 from engine.service.token_tables import TokenTable, TokenTables
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -98,6 +97,7 @@ class ExplainTable:
         tokens = self._tokens(
             layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query
         )
+        unnamed = "" if tokens is not None else self._tables.why_none(self._tables.of_stack(layer.stack).queries)
         total = 0.0
         terms = (*pairs, *_rests(found, sides, scoring, cell))
         for term in terms:
@@ -109,7 +109,7 @@ class ExplainTable:
                 total,
                 *_beside(term, found, tokens),
                 term.kind,
-                _note(term, tokens),
+                term.note or (unnamed if term.kind == "content" else ""),
             )
         own = float(scoring.scores[cell])
         left = own - total
@@ -254,8 +254,3 @@ def _of_all(terms: Sequence[Term]) -> float | None:
         return None
     fixed = math.fsum(term.value for term in terms if term.chance is None)
     return math.hypot(fixed, *(term.chance for term in terms if term.chance is not None))
-
-
-def _note(term: Term, tokens: dict[int, tuple[str, str]] | None) -> str:
-    """Say what a term is of, or that no tokens are known."""
-    return term.note or (NO_TABLE if term.kind == "content" and tokens is None else "")

@@ -52,14 +52,19 @@ class HeadsTable:
     ----------
     session : the open model.
     patterns, circuits : give the rows of those tables for the heads of a layer.
+    lacking : says what the circuits of a stack are without, and why.
     """
 
-    def __init__(self, session: Session, patterns: OfLayer, circuits: OfLayer) -> None:
+    def __init__(
+        self, session: Session, patterns: OfLayer, circuits: OfLayer, lacking: Callable[[str], tuple[str, ...]]
+    ) -> None:
         self._session = session
         self._work: Mapping[str, Callable[[LayerOutline, Query, Breathe], Part]] = {
             "ranks": self._ranks,
             "patterns": lambda layer, query, breathe: _patterns(patterns(layer, query, breathe)),
-            "circuits": lambda layer, query, breathe: _circuits(circuits(layer, query, breathe)),
+            "circuits": lambda layer, query, breathe: _circuits(
+                circuits(layer, query, breathe), lambda: lacking(layer.stack)
+            ),
         }
         self._known: dict[Key, Part] = {}
 
@@ -149,6 +154,7 @@ def _patterns(rows: Iterator[tuple[Cell, ...]]) -> Part:
     )
 
 
-def _circuits(rows: Iterator[tuple[Cell, ...]]) -> Part:
-    """Take rows of ``circuits`` apart."""
-    return Part({int(row[2]): row[3:] for row in rows})
+def _circuits(rows: Iterator[tuple[Cell, ...]], lacking: Callable[[], tuple[str, ...]]) -> Part:
+    """Take rows of ``circuits`` apart, and once they are there say what they are without."""
+    cells = {int(row[2]): row[3:] for row in rows}
+    return Part(cells, notes=dict.fromkeys(cells, "; ".join(lacking())))

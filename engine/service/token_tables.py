@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from engine.models.vocabulary import Vocabulary, vocabulary
-from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.source import Words
     from engine.service.session import Session
+
+
+NO_TABLE = "no table of tokens of this width is known by name"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class TokenTables:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._vocabularies: dict[str, Vocabulary] = {}
-        self._sound: set[str] = set()
+        self._wrong: dict[str, str] = {}
         self._words: Words | None = None
 
     def of_stack(self, stack: str) -> Vocabulary:
@@ -41,34 +43,52 @@ class TokenTables:
             self._vocabularies[stack] = found
         return self._vocabularies[stack]
 
+    def sound(self, stack: str) -> Vocabulary:
+        """Name the tables that can lead from tokens to tokens; without one that holds what is no number, none."""
+        found = self.of_stack(stack)
+        names = (found.source, found.unembedding)
+        if found.source != found.queries or None in names:
+            return found
+        return Vocabulary(None, None, None) if any(self.wrong(name) for name in names if name is not None) else found
+
+    def wrong(self, name: str) -> str:
+        """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
+        if name not in self._wrong:
+            from engine.models.heads import all_finite, not_finite
+
+            table = self.read(name)
+            if not table.is_floating_point():
+                self._wrong[name] = f"{name} holds packed numbers"
+            else:
+                self._wrong[name] = "" if all_finite(table) else not_finite({name: table})
+        return self._wrong[name]
+
+    def lacking(self, stack: str) -> tuple[str, ...]:
+        """Say of a stack's tables what has been found wrong with them so far."""
+        found = self.of_stack(stack)
+        names = dict.fromkeys(getattr(found, each.name) for each in fields(found))
+        return tuple(said for name in names if name is not None and (said := self._wrong.get(name, "")))
+
+    def why_none(self, name: str | None) -> str:
+        """Say why there are no tokens of a table."""
+        return (self._wrong.get(name, "") if name else "") or NO_TABLE
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Give a table's shape without reading it."""
         return self._session.source.tensors.entries[name].shape
 
     def read(self, name: str) -> Tensor:
-        """Read a whole table, rows for padding included.
-
-        Raises
-        ------
-        EngineError : when it holds something that cannot be computed with.
-        """
-        from engine.models.heads import all_finite
-
-        table = self._session.source.tensors.read(name)
-        if name not in self._sound:
-            if not table.is_floating_point() or not all_finite(table):
-                raise EngineError(f"{name} holds NaN, infinite or packed numbers; tokens cannot be compared with heads")
-            self._sound.add(name)
-        return table
+        """Read a whole table, rows for padding included."""
+        return self._session.source.tensors.read(name)
 
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
-        """Read the rows of a table that are tokens, if it is as wide as what they are to meet.
+        """Read the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.
 
         Raises
         ------
         EngineError : when there is no tokenizer to say which they are.
         """
-        if name is None or self.shape(name)[1] != d:
+        if name is None or self.shape(name)[1] != d or self.wrong(name):
             return None
         table = self.read(name)
         ids = self._opened().known(len(table))

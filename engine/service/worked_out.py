@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine.service.ablation_table import AblationTable
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Rows = Iterator[tuple[Cell, ...]]
 OfLayer = Callable[[LayerOutline, Query, "Breathe"], Rows]
+OfStack = Callable[[str], tuple[str, ...]]
 OfModel = Callable[[Query, "Breathe"], Rows]
 Growing = Callable[[Query, "Breathe"], Iterator[tuple[tuple[tuple[Cell, ...], ...], Progress]]]
 
@@ -59,15 +60,24 @@ class WorkedOut:
         predicting = Predicting(session)
         predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
         circuits = CircuitsTable(session, tables)
+        changes = ChangesTable(session, models, circuits)
         self._composition = CompositionTable(session)
         self._of_layers: Mapping[str, OfLayer] = {
-            "changes": ChangesTable(session, models, circuits).rows,
+            "changes": changes.rows,
             "circuits": circuits.rows,
             "composition": self._composition.rows,
             "directions": DirectionsTable(session, tables).rows,
             "explain": ExplainTable(session, tables).rows,
             "patterns": self.patterns.rows,
             "ablation": ablation.sweep,
+        }
+        self._lacking: Mapping[str, OfStack] = {
+            "circuits": _lacking("ov_copying", tables.lacking),
+            "changes": _lacking(
+                "ov_copying_change", lambda stack: (*tables.lacking(stack), *changes.lacking_in_other(stack))
+            ),
+            "directions": _lacking("tokens", tables.lacking),
+            "explain": _lacking("tokens", tables.lacking),
         }
         self.rollout = Rollout(session)
         self._of_model: Mapping[str, OfModel] = {
@@ -79,7 +89,7 @@ class WorkedOut:
         }
         self._growing: Mapping[str, Growing] = {
             "weights": WeightsTable(session).growing,
-            "heads": HeadsTable(session, self.patterns.rows, circuits.of_heads).growing,
+            "heads": HeadsTable(session, self.patterns.rows, circuits.of_heads, self._lacking["circuits"]).growing,
         }
 
     def table(self, name: str, query: Query, breathe: Breathe) -> Table:
@@ -116,9 +126,21 @@ class WorkedOut:
                 left_out |= self._composition.left_out_before(layer)
         if left_out and left_out.keys() >= {layer.name for layer in layers}:
             raise none_left(left_out)
-        return Table(name, view.columns, tuple(view.ranked(rows)), left_out)
+        return Table(name, view.columns, tuple(view.ranked(rows)), left_out, self._lacks(name, layers))
+
+    def _lacks(self, name: str, layers: Iterable[LayerOutline]) -> tuple[str, ...]:
+        """Say what rows of layers are without, and why, each once."""
+        if name not in self._lacking:
+            return ()
+        stacks = dict.fromkeys(layer.stack for layer in layers)
+        return tuple(dict.fromkeys(said for stack in stacks for said in self._lacking[name](stack)))
 
     def growing(self, name: str, query: Query, breathe: Breathe) -> Iterator[tuple[Table, Progress]]:
         """Yield a table that grows as more of it becomes known, with how far it has come; the last one is complete."""
         for rows, progress in self._growing[name](query, breathe):
             yield Table(name, VIEWS[name].columns, rows), progress
+
+
+def _lacking(what: str, found: OfStack) -> OfStack:
+    """Say what a stack's rows are without, by what has been found wrong."""
+    return lambda stack: tuple(f"without {what}: {said}" for said in found(stack))

@@ -41,12 +41,14 @@ class Table:
     columns : the names, in order.
     rows : each as long as ``columns``. A table of millions of rows may be a one-time iterator.
     left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
+    lacking : what has been left empty in the rows because tensors outside the layers hold such numbers, and which.
     """
 
     view: str
     columns: tuple[str, ...]
     rows: Iterable[Sequence[Cell]]
     left_out: Mapping[Head, str] = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Sequence[Cell]]:
         """Iterate over the rows."""

@@ -88,7 +88,7 @@ class TablePane(FilteredPane):
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
-        self._set_title(" ".join(filter(None, (title, without(table.left_out)))) + self._said)
+        self._set_title(" ".join(filter(None, (title, without(table.left_out), *table.lacking))) + self._said)
         has_moved, self._selected = selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
         if selected is not None and "head" in self._places and "head" in table.columns and follows:
