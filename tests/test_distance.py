@@ -17,7 +17,8 @@ from engine.service.thread import Urgency
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.exporting import exported, refusal
+from tests.exporting import attn_tui, exported, refusal
+from tests.tiny_models import CONTEXT
 from tui.app import Explorer
 from tui.panes.table import TablePane
 
@@ -134,6 +135,32 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("home", "right")
         await pilot.pause()
         assert app.views.spectra.graph.index == 2, "the arrows move the cursor again"
+
+
+@pytest.mark.parametrize("view", ["spectrum", "ranks", "circuits", "directions"])
+def test_a_distance_that_no_sentence_has_is_given_with_a_note(tiny_model: TinyModel, view: str) -> None:
+    folder = tiny_model("llama")
+    for distance, said in ((CONTEXT - 1, ""), (CONTEXT, f"Δ = {CONTEXT} is past the context of {CONTEXT} tokens")):
+        done = attn_tui("export", folder, view, "--head", "L1H2", "--distance", str(distance))
+        assert done.returncode == 0
+        assert said in done.stderr
+        assert bool(done.stderr) == bool(said)
+
+
+async def test_titles_say_where_no_sentence_has_the_distance(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2", size=(110, 30)) as (app, pilot):
+        said = f"Δ = {CONTEXT}, past the context of {CONTEXT} tokens"
+        await pilot.press("1", "P", "d")
+        await settle(pilot)
+        assert app.conductor.distance is not None
+        app.conductor.distance.step(CONTEXT - 1)
+        await settle(pilot)
+        assert "past" not in shown(app.views.spectra.title_line)
+        await pilot.press("right")
+        for view in ("1", "2", "4", "C"):
+            await pilot.press(view)
+            await settle(pilot)
+            assert said in shown(app.views.active.title_line)
 
 
 async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model: TinyModel) -> None:

@@ -65,13 +65,18 @@ class ComparedSpectra:
             else:
                 self.show_waiting(pane, heads)
             return
-        chance = f"{at_distance(self._weights.distance)}  chance of {names[list(heads).index(front)]}"
+        chance = f"{self._at_distance}  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
         pane.show_spectra(f"{counted(len(heads), 'head')}{chance}", names, curves)
 
     def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
         """Say that the heads' spectra at the distance come next."""
-        pane.show_waiting(f"{counted(len(heads), 'head')}{at_distance(self._weights.distance)}")
+        pane.show_waiting(f"{counted(len(heads), 'head')}{self._at_distance}")
+
+    @property
+    def _at_distance(self) -> str:
+        """How far the key is before the query, for a title."""
+        return at_distance(self._weights.distance, self._weights.knowledge.outline)
 
     def _has(self, head: Head) -> bool:
         """Say whether the spectra of a head's layer are known, with QK at the distance if it is shown at one."""

@@ -107,7 +107,14 @@ class Export:
         self._comparison = comparison
         self.left_out: dict[Head, str] = {}
         self.lacking: dict[str, None] = {}
+        distance = request.asked.get("distance")
+        outlines = (outline,) if comparison is None else (outline, comparison.other)
         self.notices: list[str] = list(outline.notes)
+        self.notices += [
+            f"{each.name}: Δ = {distance} is {past}, in which no sentence has it"
+            for each in outlines
+            if (past := each.past_context(distance))
+        ]
         if comparison is not None:
             self.notices += [*comparison.other.notes, *([comparison.note] if comparison.note else [])]
 

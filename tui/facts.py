@@ -21,9 +21,12 @@ def short_name(outline: ModelOutline) -> str:
     return outline.name.rstrip("/").rpartition("/")[2] or outline.name
 
 
-def at_distance(distance: int | None) -> str:
+def at_distance(distance: int | None, outline: ModelOutline) -> str:
     """Say how far the key is before the query, in a title; nothing where positions are left out."""
-    return "" if distance is None else f" Δ = {distance}"
+    if distance is None:
+        return ""
+    past = outline.past_context(distance)
+    return f" Δ = {distance}{', ' if past else ''}{past}"
 
 
 def _counts(values: list[int]) -> str:

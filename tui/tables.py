@@ -148,7 +148,7 @@ class Tables:
         if pane is None:
             return
         name, view = self._selected, VIEWS[pane.view]
-        title = self._title(view) + (at_distance(self._distance) if "distance" in view.options else "")
+        title = self._title(view) + (at_distance(self._distance, self._outline) if "distance" in view.options else "")
         if "text" in view.needs and not self._text:
             message, is_waiting = no_sentence(pane.app)
             pane.show_message(title, message, is_waiting=is_waiting)

@@ -246,7 +246,7 @@ class Weights:
         stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
         kind = " whole layer" if name.is_layer else ""
-        return f"{stack}{name}{kind}{self._called(name)}{at_distance(self.distance)}{marks}"
+        return f"{stack}{name}{kind}{self._called(name)}{at_distance(self.distance, outline)}{marks}"
 
     def label(self, name: Head) -> str:
         """Give what a head is called that clearly does one thing."""
@@ -265,7 +265,7 @@ class Weights:
             return  # it is drawn in a moment, with all numbers
         distance = None if name is None else self.distance
         self._views.ranks.show(
-            "all layers" if name is None else f"layer {name.layer}{at_distance(distance)}",
+            "all layers" if name is None else f"layer {name.layer}{at_distance(distance, knowledge.outline)}",
             names,
             knowledge.rows_at(measured, self.epsilon, distance),
             self._measure,

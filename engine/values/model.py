@@ -141,6 +141,12 @@ class ModelOutline:
         """Heads of all layers together."""
         return sum(layer.heads for layer in self.layers)
 
+    def past_context(self, distance: int | None) -> str:
+        """Say of a distance of two tokens that no sentence is so long; nothing where one may be."""
+        if distance is None or self.context is None or distance < self.context:
+            return ""
+        return f"past the context of {self.context} tokens"
+
     def layer(self, name: Head) -> LayerOutline:
         """Find the layer that a head, or a layer's name, belongs to.
 
