@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from engine.mathematics.rotary import Rotation, turned
 from engine.models.heads import LayerWeights, read_layer
+from engine.models.loaded_modules import attention_in
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -158,6 +160,43 @@ def test_no_distance_turns_nothing_and_turns_add_up() -> None:
 def test_queries_and_keys_are_turned_in_every_layer_as_is_said(model_type: str) -> None:
     need_type(model_type)
     assert check(model_type) == ""
+
+
+@pytest.mark.parametrize(
+    ("model_type", "stack"),
+    [
+        ("blt_local_decoder", "decoder"),
+        ("blt_local_encoder", "decoder"),
+        ("evolla", "decoder"),
+        ("evolla", "encoder"),
+        ("gradium_phonon_tts", "decoder"),
+        ("internlm3", "decoder"),
+        ("voxtral_realtime", "decoder"),
+    ],
+)
+def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
+    model_type: str, stack: str, tmp_path: Path
+) -> None:
+    """Where bytes in patches, proteins, or sound come in, the type's own function is called by itself."""
+    need_type(model_type)
+    model = build(tiny_configuration(model_type))
+    source, tensors, anatomy = open_folder(save(model, tmp_path))
+    layer = next(each for each in anatomy.outline.layers if each.stack == stack)
+    rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
+    attention = attention_in(model, anatomy)[layer.name]
+    parents = [name for name, module in model.named_modules() if attention in module.modules()]
+    embed = next(
+        each for name in reversed(parents) for each in model.get_submodule(name).children()
+        if type(each).__name__.endswith("RotaryEmbedding")
+    )  # fmt: skip
+    turn: Any = vars(sys.modules[type(attention).__module__])["apply_rotary_pos_emb"]
+    rows = torch.randn(1, layer.heads, 1, layer.head_dim, generator=torch.Generator().manual_seed(0))
+    cos, sin = embed(rows, torch.arange(5)[None])
+    for side in turn(rows.expand(-1, -1, 5, -1), rows.expand(-1, -1, 5, -1), cos, sin):
+        for place in range(5):  # R_p = R_{−Δ} for Δ = −p
+            expected = turned(rows[0, :, 0, :, None].double(), rotation, -place)[..., 0]
+            torch.testing.assert_close(side[0, :, place].double(), expected, atol=1e-5, rtol=1e-5)
+    assert len(rotation.frequencies) == layer.head_dim // 2
 
 
 def test_a_configuration_says_whether_neighbours_are_put_apart() -> None:

@@ -42,29 +42,30 @@ _HALVES = dict.fromkeys(
     (
         "apertus", "arcee", "aria_text", "bamba", "beam", "bitnet", "chameleon", "cohere_compass_text",
         "cosmos3_edge_text", "csm", "csm_depth_decoder_model", "cwm", "dbrx", "deepseek_ocr2_text", "dia_decoder",
-        "dia_encoder", "diffllama", "diffusion_gemma_text", "doge", "dots1", "embedding_gemma2_text",
-        "emu3_text_model", "esmc", "eurobert", "falcon_h1", "flex_olmo", "gemma", "gemma2", "gemma3_text",
-        "gemma3n_text", "gemma4_text", "gemma4_unified_text", "glm4_moe", "glm4v_moe_text", "glm_image_text",
-        "gpt_neox", "gpt_neox_japanese", "gpt_oss", "granite", "granite4_vision_text", "granite_docling_text",
+        "dia_encoder", "diffllama", "diffusion_gemma_text", "doge", "dots1", "embedding_gemma2_text", "emu3_text_model",
+        "esmc", "eurobert", "evolla", "falcon_h1", "flex_olmo", "gemma", "gemma2", "gemma3_text", "gemma3n_text",
+        "gemma4_text", "gemma4_unified_text", "glm4_moe", "glm4v_moe_text", "glm_image_text", "gpt_neox",
+        "gpt_neox_japanese", "gpt_oss", "gradium_phonon_tts", "granite", "granite4_vision_text", "granite_docling_text",
         "granite_swa", "granitemoe", "granitemoe_swa", "granitemoeshared", "gte", "higgs_audio_v2", "hunyuan_v1_dense",
-        "hunyuan_v1_moe", "hunyuan_vl_text", "hy_v3", "hyperclovax", "idefics", "jais2", "jina_embeddings_v3",
-        "kyutai_speech_to_text", "laguna", "lfm2", "lfm2_moe", "lfm3", "llama", "mellum", "mimo_v2_flash", "minimax",
-        "minimax_m2", "minimax_m3_vl_text", "ministral", "ministral3", "mistral", "mixtral", "mllama_text_model",
-        "modernbert", "modernbert-decoder", "molmo2_text", "moshi", "muse_glimmer_text", "muse_spark_text", "nemotron",
-        "neomme", "nomic_bert", "olmo", "olmo2", "olmo3", "olmo_hybrid", "olmoe", "paddleocr_vl_text", "persimmon",
-        "phi", "phi3", "phi4_multimodal", "phimoe", "pocket_tts", "qwen2", "qwen2_5_omni_talker", "qwen2_5_omni_text",
-        "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl_text", "qwen3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_moe",
-        "qwen3_next", "qwen3_omni_moe_talker_code_predictor", "qwen3_omni_moe_talker_text", "qwen3_omni_moe_text",
-        "qwen3_vl_moe_text", "qwen3_vl_text", "qwen4_exp_text", "recurrent_gemma", "seed_oss", "smollm3", "solar_open",
-        "stablelm", "starcoder2", "step3p5", "t5_gemma_module", "t5gemma2_decoder", "t5gemma2_text", "ultrabert",
-        "unlimited_ocr_text", "vaultgemma",
+        "hunyuan_v1_moe", "hunyuan_vl_text", "hy_v3", "hyperclovax", "idefics", "internlm3", "iquestcoder", "jais2",
+        "jina_embeddings_v3", "kyutai_speech_to_text", "laguna", "lfm2", "lfm2_moe", "lfm3", "llama", "mellum",
+        "mimo_v2_flash", "minimax", "minimax_m2", "minimax_m3_vl_text", "ministral", "ministral3", "mistral", "mixtral",
+        "mllama_text_model", "modernbert", "modernbert-decoder", "molmo2_text", "moshi", "muse_glimmer_text",
+        "muse_spark_text", "nemotron", "neomme", "nomic_bert", "olmo", "olmo2", "olmo3", "olmo_hybrid", "olmoe",
+        "paddleocr_vl_text", "persimmon", "phi", "phi3", "phi4_multimodal", "phimoe", "pocket_tts", "qwen2",
+        "qwen2_5_omni_talker", "qwen2_5_omni_text", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl_text", "qwen3",
+        "qwen3_5_moe_text", "qwen3_5_text", "qwen3_moe", "qwen3_next", "qwen3_omni_moe_talker_code_predictor",
+        "qwen3_omni_moe_talker_text", "qwen3_omni_moe_text", "qwen3_vl_moe_text", "qwen3_vl_text", "qwen4_exp_text",
+        "recurrent_gemma", "seed_oss", "smollm3", "solar_open", "stablelm", "starcoder2", "step3p5", "t5_gemma_module",
+        "t5gemma2_decoder", "t5gemma2_text", "ultrabert", "unlimited_ocr_text", "vaultgemma", "voxtral_realtime_text",
     ),
     RotaryType(),
 )  # fmt: skip
 _NEIGHBOURS = dict.fromkeys(
     (
-        "blt_patcher", "cohere", "ernie4_5", "ernie4_5_moe", "ernie4_5_vl_moe_text", "glm", "glm4", "glm4v_text",
-        "glm_ocr_text", "helium", "llama4_text", "moonshine", "moonshine_streaming", "openai_privacy_filter",
+        "blt_local_decoder", "blt_local_encoder", "blt_patcher", "cohere", "ernie4_5", "ernie4_5_moe",
+        "ernie4_5_vl_moe_text", "glm", "glm4", "glm4v_text", "glm_ocr_text", "helium", "llama4_text", "moonshine",
+        "moonshine_streaming", "openai_privacy_filter",
     ),
     RotaryType(is_interleaved=True),
 )  # fmt: skip
@@ -103,3 +104,10 @@ ROTARY_TYPES: Mapping[str, RotaryType] = {
     "zamba2": RotaryType(chosen=("use_mem_rope", True)),
 }  # fmt: skip
 """All that are known, by the ``model_type`` of the part that attends."""
+
+PARTS = {
+    ("evolla", "encoder"): ("protein_encoder_config", "EvollaSaProtRotaryEmbedding"),
+    ("evolla", "decoder"): ("", "EvollaRotaryEmbedding"),
+}
+"""By type and stack, where several are turned in one model: the setting that holds the stack's own configuration, and
+the class that computes its frequencies."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from engine.mathematics.rotary import Rotation
 from engine.models.checkpoint import Tensors
 from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
-from engine.models.rotary_types import ROTARY_TYPES, RotaryType
+from engine.models.rotary_types import PARTS, ROTARY_TYPES, RotaryType
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline
@@ -42,7 +43,7 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     EngineError : when the type has no rotary positions that are known, or they depend on the sentence.
     """
     config = _configuration(outline, layer, settings)
-    turning = ROTARY_TYPES.get(config.model_type)
+    turning = ROTARY_TYPES.get(config.model_type or settings["model_type"])
     if turning is not None and turning.refused:
         raise EngineError(f"type '{outline.model_type}' {turning.refused}; there is no QK at a distance")
     if turning is None or not _is_chosen(config, turning):
@@ -93,6 +94,9 @@ def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping
             config: Any = transformers.AutoConfig.for_model(**own)
     except Exception as error:  # whatever a configuration's own code raises
         raise EngineError(f"the rotary frequencies of {outline.name} cannot be had ({error})") from error
+    part, _ = PARTS.get((config.model_type, layer.stack), ("", ""))
+    if part:
+        return getattr(config, part)
     if not config.is_encoder_decoder:
         return config
     side = "encoder" if layer.stack == "encoder" else "decoder"
@@ -145,10 +149,12 @@ def _frequencies(
         config.rope_parameters = {**given, "rope_theta": bases[layer.layer]}
     try:
         with IMPORTING:
-            module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+            module = importlib.import_module(_code(type(config)))
+        _, own_name = PARTS.get((outline.model_type, layer.stack), ("", ""))
         made = [
             each(config) for name, each in vars(module).items()
-            if name.endswith("RotaryEmbedding") and not name.endswith(("VisionRotaryEmbedding", "AudioRotaryEmbedding"))
+            if name.endswith(own_name or "RotaryEmbedding")
+            and not name.endswith(("VisionRotaryEmbedding", "AudioRotaryEmbedding"))
         ]  # fmt: skip
         of_kind = [getattr(each, f"{kind}_inv_freq", None) for each in made]
         first, *others = (each.inv_freq if own is None else own for each, own in zip(made, of_kind, strict=True))
@@ -158,3 +164,14 @@ def _frequencies(
         raise EngineError(f"{outline.name} has rotary positions of several kinds; there is no QK at a distance")
     frequencies: Tensor = first
     return frequencies, longest
+
+
+def _code(configured: type[Any]) -> str:
+    """Name the module that a configuration's type is written in; some types run another one's code."""
+    own = configured.__module__.replace(".configuration_", ".modeling_")
+    if importlib.util.find_spec(own) is not None:
+        return own
+    import transformers
+
+    model: Any = transformers.MODEL_MAPPING[configured]
+    return str(model.__module__)

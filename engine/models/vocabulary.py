@@ -127,7 +127,7 @@ NORMS_BEFORE = (
             "llama mistral ministral mixtral qwen2 qwen2_moe gemma phi3 phimoe stablelm starcoder2 nemotron glm helium "
             "smollm3 seed_oss arcee ernie4_5 ernie4_5_moe jais2 cwm granite granitemoe granitemoeshared gpt_oss "
             "eurobert gpt_neox bloom phi cohere cohere2 glm4 hyperclovax qwen3 qwen3_moe olmoe minimax_m2 "
-            "hunyuan_v1_dense gemma2 gemma3_text vaultgemma"
+            "hunyuan_v1_dense gemma2 gemma3_text vaultgemma internlm3 iquestcoder"
         ),
     ),
     NormName("../attention_layernorm", _types("apertus")),
