@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
+from transformers.models.auto import modeling_auto
 
 from engine.models.proven import PROVEN_TYPES
 from tests.architecture_cases import ARCHITECTURES
 from tests.conformance import check, table
+from tests.tiny_classes import TEXT_MAPPINGS
 from tests.tiny_configurations import is_newest
 
 REPRESENTATIVES = [
     "afmoe", "albert", "bitnet", "codegen", "dbrx", "deberta", "deepseek_v3", "falcon", "gemma3", "gemma4_text",
-    "blip_text_model", "encoder-decoder", "funnel", "gpt_oss", "jamba", "kosmos_2_text_model", "llama4",
+    "blip_text_model", "canary", "encoder-decoder", "funnel", "gpt_oss", "jamba", "kosmos_2_text_model", "llama4",
     "longcat_flash", "longformer", "mamba", "mimo_v2_flash", "mistral_large4", "muse_spark", "nanochat", "nomic_bert",
     "qwen3_next", "t5gemma", "t5gemma2", "whisper", "xlnet", "xmod", "zamba",
 ]  # fmt: skip
@@ -38,6 +40,13 @@ def test_the_types_that_the_engine_calls_proven_are_those_of_the_table() -> None
     proven = {row.model_type for row in TYPES.values() if row.outcome == "proven"}
     assert proven - PROVEN_TYPES == set()
     assert PROVEN_TYPES - proven - set(ARCHITECTURES) == set()
+
+
+def test_every_type_of_the_lists_of_transformers_has_its_line() -> None:
+    listed = [set(getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES")) for name in TEXT_MAPPINGS]
+    assert {"cohere_asr", "gpt2", "t5"} <= set().union(*listed)
+    if is_newest():
+        assert set().union(*listed) - TYPES.keys() == set()
 
 
 def test_no_type_is_cut_wrongly_and_every_other_outcome_has_its_reason() -> None:

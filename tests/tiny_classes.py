@@ -1,4 +1,4 @@
-"""Which types of transformers read text, and which class is the model of a configuration."""
+"""Which types of transformers read or write text, and which class is the model of a configuration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 import transformers
 from transformers.models.auto import modeling_auto
 
-TEXT_MAPPINGS = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "TEXT_ENCODING")
-"""Transformers' own lists of types that read text; there are more that do."""
+TEXT_MAPPINGS = (
+    "CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "TEXT_ENCODING",
+    "SPEECH_SEQ_2_SEQ", "IMAGE_TEXT_TO_TEXT",
+)  # fmt: skip
+"""Transformers' own lists of types that read text, or write it; there are more that read it."""
 
 NOT_TEXT = frozenset({"imagegpt"})
 """Types whose ``input_ids`` are something else: clusters of colours."""
@@ -73,7 +76,7 @@ def _reads_ids(model_class: Any) -> bool:
 
 
 def all_types() -> list[str]:
-    """Name every type that reads text: those of transformers' lists, and those whose model reads token ids."""
+    """Name every type that reads or writes text: those of its own lists, and those whose model reads token ids."""
     listed = [getattr(modeling_auto, f"MODEL_FOR_{mapping}_MAPPING_NAMES", {}) for mapping in TEXT_MAPPINGS]
     found = set().union(*listed)
     for model_type in list(transformers.CONFIG_MAPPING):

@@ -235,7 +235,7 @@ NEIGHBOUR_MARKS = {
     "attn_sub_norm": "output norm", "inner_attn_ln": "output norm", "o_norm": "output norm",
     "emb_rel_k": "relative position terms", "softmax_scaling": "scale for each head",
     "pos_proj": "relative position terms", "pos_q_proj": "relative position terms",
-    "linear_pos": "relative position terms",
+    "linear_pos": "relative position terms", "relative_k_proj": "relative position terms",
     "r_kernel": "relative position terms", "r_r_bias": "relative position terms",
     "k_sconv": "short convolution", "v_sconv": "short convolution", "conv": "residual convolution",
     "conv_kernel_layer": "convolution beside the heads", "linear_q_adapter_list": "low-rank adapters",
