@@ -127,3 +127,26 @@ def test_rows_of_few_epsilons_are_remembered(tiny_model: TinyModel) -> None:
     assert knowledge.unmeasured([key], first), "that of the one asked for longest ago is forgotten"
     assert not knowledge.unmeasured([key], first + 0.1 * KEPT_EPSILONS)
     assert knowledge.rows_of(head, first) == rows
+
+
+def test_singular_values_in_a_score_are_beside_those_of_gaussian_factors(tiny_model: TinyModel) -> None:
+    """Where nothing but the scale stands between projections and scores, both are those of the spectrum, scaled."""
+    folder = tiny_model("gpt2")
+    options = ("--head", "L1H2")
+    spectrum = {row["index"]: row for row in rows(folder, "spectrum", "--matrix", "QK", *options)}
+    pairs = [row for row in rows(folder, "explain", "--text", "the cat sat", *options) if row["index"]]
+    assert len(pairs) == 8
+    for row in pairs:
+        own = spectrum[row["index"]]
+        for name, other in (("singular_value", "singular_value"), ("singular_value_chance", "chance")):
+            assert float(row[name]) == pytest.approx(float(own[other]) / math.sqrt(8), rel=1e-5)
+
+
+def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel) -> None:
+    folder, text = tiny_model("gpt2", with_head=True), "the cat sat"
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    ids = transformers.AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    expected = float(model(**ids).logits[0, -1].detach().double().mean())
+    for view in ("predictions", "lens"):
+        last = rows(folder, view, "--text", text, "--top", "1")[-1]
+        assert float(last["logit_chance"]) == pytest.approx(expected, abs=1e-5)

@@ -137,6 +137,10 @@ def test_attention_is_what_eager_attention_gives(tiny_model: TinyModel, model_ty
     assert len(table) == len(maps) * 4 * len(ids) ** 2
     got = np.array([float(row["weight"]) for row in table]).reshape(len(maps), 4, len(ids), len(ids))
     np.testing.assert_allclose(got, np.stack(maps), atol=1e-5)
+    count = len(ids)
+    seen = np.ones((count, count)) if model_type == "bert" else np.tril(np.ones((count, count)))
+    chance = np.array([float(row["weight_chance"]) for row in table]).reshape(-1, count, count)
+    np.testing.assert_allclose(chance, np.broadcast_to(seen / seen.sum(1, keepdims=True), chance.shape))
     assert [(row["layer"], row["head"], row["query"], row["key"]) for row in table[:: len(table) - 1]] == [
         ("0", "0", "0", "0"),
         (str(len(maps) - 1), "3", str(len(ids) - 1), str(len(ids) - 1)),
@@ -160,6 +164,7 @@ def test_means_are_means(tiny_model: TinyModel, options: tuple[str, ...], axes: 
     expected = by_head.mean(0) if axes[1] == "mean" else by_head[int(axes[1])]
     assert {(row["layer"], row["head"]) for row in table} == {(str(axes[0]), str(axes[1]))}
     np.testing.assert_allclose([float(row["weight"]) for row in table], expected.ravel(), atol=1e-5)
+    assert ({row["weight_chance"] for row in table} == {""}) == (axes[0] == "mean"), "layers may see unlike keys"
 
 
 def test_attention_as_arrays_is_one_per_layer_stacked_over_its_heads(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_every_table_reads_back_exactly_from_every_format(
 
 def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> None:
     pairs = [(text, number) for text in TEXTS for number in NUMBERS]
-    rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number) for text, number in pairs]
+    rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number, 0.5) for text, number in pairs]
     table = Table("attention", ATTENTION_COLUMNS, rows)
     found = parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_pylist()
     assert all(same(each["weight"], number) for each, (_, number) in zip(found, pairs, strict=True))
@@ -126,9 +126,10 @@ def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> 
 
 
 def test_a_mean_over_layers_makes_a_column_of_text_and_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
-    rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0)]
+    rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0, "")]
     mean = parquet(write_table(Table("attention", ATTENTION_COLUMNS, rows), tmp_path / "a.parquet", "parquet"))
     assert mean.column("layer").to_pylist() == ["mean"]
+    assert str(mean.schema.field("weight_chance").type) == "double"
     none = parquet(write_table(Table("attention", ATTENTION_COLUMNS, ()), tmp_path / "b.parquet", "parquet"))
     assert (none.num_rows, str(none.schema.field("layer").type), str(none.schema.field("weight").type)) == (
         0, "int64", "double",
@@ -152,7 +153,7 @@ def test_rows_stream_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_interrupted_leaves_nothing(name: str, tmp_path: Path) -> None:
     def rows() -> Iterator[Sequence[Cell]]:
         for number in range(5_000):
-            yield ("decoder", 0, "0", number, 0, "a", "b", 0.5)
+            yield ("decoder", 0, "0", number, 0, "a", "b", 0.5, 0.25)
         raise Superseded("not wanted any more")
 
     folder = tmp_path / "files"

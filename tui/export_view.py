@@ -77,9 +77,10 @@ def estimated_bytes(attention: AttentionMap) -> int:
     writer = csv.writer(written, lineterminator="\n")
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
     for query in queries:
-        row = attention.weights[query, :: keys.step].tolist()
+        row, chance = attention.weights[query, :: keys.step].tolist(), attention.chance_of(query)
         for key, weight in zip(keys, row, strict=True):
-            writer.writerow((*place, query, key, attention.query_tokens[query], attention.key_tokens[key], weight))
+            tokens = attention.query_tokens[query], attention.key_tokens[key]
+            writer.writerow((*place, query, key, *tokens, weight, "" if chance is None else chance[key]))
     return len(written.getvalue().encode()) * attention.weights.size // (len(queries) * len(keys))
 
 

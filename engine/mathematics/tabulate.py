@@ -136,17 +136,24 @@ def _attention_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
         yield from _difference_rows(attention, attention.other)
         return
     for query, (token, row) in enumerate(zip(attention.query_tokens, attention.weights, strict=True)):
-        for key, (key_token, weight) in enumerate(zip(attention.key_tokens, row.tolist(), strict=True)):
-            yield (*place, query, key, token, key_token, weight)
+        beside = zip(attention.key_tokens, row.tolist(), _chance(attention, query), strict=True)
+        for key, (key_token, weight, chance) in enumerate(beside):
+            yield (*place, query, key, token, key_token, weight, chance)
 
 
 def _difference_rows(attention: AttentionMap, other: NDArray[np.float32]) -> Iterator[tuple[Cell, ...]]:
     """Yield the same rows with a second model's weight, and by how much it is larger."""
     place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
     for query, token in enumerate(attention.query_tokens):
-        pairs = zip(attention.weights[query].tolist(), other[query].tolist(), strict=True)
-        for key, (key_token, (weight, theirs)) in enumerate(zip(attention.key_tokens, pairs, strict=True)):
-            yield (*place, query, key, token, key_token, weight, theirs, theirs - weight)
+        weights, others = attention.weights[query].tolist(), other[query].tolist()
+        beside = zip(attention.key_tokens, weights, _chance(attention, query), others, strict=True)
+        for key, (key_token, weight, chance, theirs) in enumerate(beside):
+            yield (*place, query, key, token, key_token, weight, chance, theirs, theirs - weight)
+
+
+def _chance(attention: AttentionMap, query: int) -> Sequence[Cell]:
+    """Give the cells that hold what chance gives each key of a query; empty ones where that is not known."""
+    return attention.chance_of(query) or [""] * len(attention.key_tokens)
 
 
 def _rows_of_maps(maps: Iterable[AttentionMap]) -> Iterator[tuple[Cell, ...]]:
@@ -184,9 +191,7 @@ def _block_rows(pooled: PooledMap) -> Iterator[tuple[Cell, ...]]:
 
 def rollout_rows(attention: AttentionMap) -> Iterator[tuple[Cell, ...]]:
     """Yield the rows of a stack's rollout: those of its map, which is of no layer or head."""
-    assert attention.chance is not None  # every rollout has it
-    chance = (each for row in attention.chance for each in row.tolist())
-    return ((row[0], *row[3:], each) for row, each in zip(_attention_rows(attention), chance, strict=True))
+    return ((row[0], *row[3:]) for row in _attention_rows(attention))
 
 
 def map_table(attention: AttentionMap) -> Table:

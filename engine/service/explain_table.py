@@ -19,6 +19,7 @@ from engine.service.token_tables import TokenTable, TokenTables
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
+from engine.values.spectra import FloatArray
 from engine.values.tables import Cell
 from engine.values.view import Query
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 NOTHING = 1e-9
 """Of a query or a key, what of it may be rounding alone and no bias."""
 
-BESIDE = 9
+BESIDE = 10
 """Cells from ``query_tokens`` to ``last_index``."""
 
 BETWEEN = "|"
@@ -98,6 +99,7 @@ class ExplainTable:
             layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query
         )
         unnamed = "" if tokens is not None else self._tables.why_none(self._tables.of_stack(layer.stack).queries)
+        spectrum = self._chance_of(layer, sides, float(scoring.scales[number]), breathe)
         total = 0.0
         terms = (*pairs, *_rests(found, sides, scoring, cell))
         for term in terms:
@@ -107,7 +109,7 @@ class ExplainTable:
                 term.value,
                 _or_nothing(term.chance),
                 total,
-                *_beside(term, found, tokens),
+                *_beside(term, found, tokens, spectrum),
                 term.kind,
                 term.note or (unnamed if term.kind == "content" else ""),
             )
@@ -124,6 +126,14 @@ class ExplainTable:
         yield ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic")
         weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
         yield ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax")
+
+    def _chance_of(
+        self, layer: LayerOutline, sides: tuple[Side, Side], scale: float, breathe: Breathe
+    ) -> FloatArray | None:
+        """Give the singular values of Gaussian factors of the shapes and norms of what makes the score, or nothing."""
+        baseline = self._session.baseline(layer.name, False, breathe)
+        norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
+        return None if baseline is None else baseline.draws["QK"].mean(0) * norm
 
     def _tokens(
         self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query
@@ -227,17 +237,19 @@ def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: 
         )
 
 
-def _beside(term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None) -> tuple[Cell, ...]:
+def _beside(
+    term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None, spectrum: FloatArray | None
+) -> tuple[Cell, ...]:
     """Give the cells from ``query_tokens`` to ``last_index``."""
     if term.places is None:
         return ("",) * BESIDE
     start, end = term.places
-    sigma = float(found.sigma[start])
+    sigma: tuple[Cell, Cell] = float(found.sigma[start]), "" if spectrum is None else float(spectrum[start])
     if start != end or term.note:
-        return (*("",) * (BESIDE - 3), sigma, start + 1, end + 1)
+        return (*("",) * (BESIDE - 4), *sigma, start + 1, end + 1)
     words = ("", "") if tokens is None else tokens.get(start, ("", ""))
     along = (float(found.query[start]), found.sizes[0], float(found.key[start]), found.sizes[1])
-    return (*words, *along, sigma, start + 1, end + 1)
+    return (*words, *along, *sigma, start + 1, end + 1)
 
 
 def _or_nothing(chance: float | None) -> Cell:

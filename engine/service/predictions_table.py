@@ -66,10 +66,11 @@ class PredictionsTable:
         yield from (tuple(row) for row in CONTRIBUTIONS.ranked(rows))
 
 
-def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float]]:
-    """List the most likely tokens: id, text, logit, probability, and that of a token drawn at random."""
+def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float, float]]:
+    """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random."""
     values, ids = logits.double().topk(min(count, len(logits)))
     probabilities = logits.double().softmax(0)[ids].tolist()
     texts = predictor.words.texts(ids.tolist())
-    chance = [1 / len(logits)] * len(texts)
-    return list(zip(ids.tolist(), texts, values.tolist(), probabilities, chance, strict=True))
+    mean = float(logits.double()[logits.isfinite()].mean())  # some models rule tokens out by an infinite one
+    beside = zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True)
+    return [(number, text, logit, mean, share, 1 / len(logits)) for number, text, logit, share in beside]

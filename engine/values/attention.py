@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -142,6 +143,18 @@ class AttentionMap:
     other: NDArray[np.float32] | None = None
     visible: Visible | None = None
     chance: NDArray[np.float32] | None = None
+
+    def chance_of(self, query: int) -> Sequence[float] | None:
+        """Give what chance gives each key of a query; None where that is not known, as of layers that see unlike keys.
+
+        It is uniform attention to the keys that the query sees, of a rollout through layers that look so.
+        """
+        if self.chance is not None:
+            chance: list[float] = self.chance[query].tolist()
+            return chance
+        if self.visible is None or self.name.layer is None:
+            return None
+        return [self.visible.uniform(query, key) for key in range(len(self.key_tokens))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ SPECTRUM_COLUMNS = (
     "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy", "chance",
 )  # fmt: skip
 SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "other_singular_value")
-ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight")
+ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight", "weight_chance")
 ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight", "weight_chance")
 DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
 TEXT_COLUMNS = (

@@ -80,7 +80,7 @@ EXPLAIN = View(
         *_HEAD,
         "term", *_with_chance("value"), "cumulative",
         "query_tokens", "key_tokens", *_with_chance("query_projection", "key_projection"),
-        "singular_value", "index", "last_index",
+        *_with_chance("singular_value"), "index", "last_index",
         "kind", "note", "query", "key", "query_token", "key_token",
     ),
     options=frozenset({"layer", "head", "stack", "text", "position", "key", "top", "first"}),
@@ -138,7 +138,7 @@ ROLLOUT = View(
 )
 
 _SENTENCE = frozenset({"text", "position"})
-_CHOICES = ("token_id", "token", "logit", *_with_chance("probability"))
+_CHOICES = ("token_id", "token", *_with_chance("logit", "probability"))
 
 PREDICTIONS = View(
     "predictions",
@@ -151,7 +151,7 @@ PREDICTIONS = View(
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
     top=20,
-    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance")),
+    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance")),
 )
 
 LENS = View(

@@ -37,6 +37,17 @@ class Visible:
         """Say of each query whether it has a choice and sees a key, (queries,)."""
         return self.has_choice & (keys >= self.first) & (keys <= self.last)
 
+    def uniform(self, query: int, key: int) -> float:
+        """Give what a key gets of a query that looks at all it sees alike.
+
+        Examples
+        --------
+        >>> [Visible(np.array([0, 0]), np.array([0, 1])).uniform(1, key) for key in range(3)]
+        [0.5, 0.5, 0.0]
+        """
+        first, last = int(self.first[query]), int(self.last[query])
+        return 1 / (last - first + 1) if first <= key <= last else 0.0
+
     def hides(self, queries: range, keys: range) -> bool:
         """Say whether none of some queries sees any of some keys.
 
