@@ -14,14 +14,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.checkpoint import Checkpoint, Tensors
-from engine.models.folder import FolderSource
+from engine.models.checkpoint import Tensors
 from engine.models.heads import read_layer
-from engine.models.locate import locate
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import one_line, open_folder, refusal, run_apart, with_config
+from tests.opening import open_folder, refusal, run_apart, with_config
 
 FIRST, SECOND = Head("decoder", 0), Head("decoder", 1)
 
@@ -110,7 +108,6 @@ source = FolderSource(locate(sys.argv[1]))
 checkpoint, anatomy = source.tensors, source.anatomy
 print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
 from engine.models.heads import read_layer
-from engine.models.locate import locate
 print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
 lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(int(lines["VmHWM"].split()[0]) / 2**20)  # of this process; what getrusage says begins with its parent's
@@ -190,26 +187,6 @@ def test_a_file_cut_short_after_opening_is_named(tiny_copy: TinyModel) -> None:
     file.write_bytes(file.read_bytes()[:-1000])
     with pytest.raises(EngineError, match=r"model\.safetensors"):
         read_layer(checkpoint, anatomy.modules[SECOND])
-
-
-@pytest.mark.parametrize("rows", [32, 16])
-def test_a_file_that_is_written_again_is_not_taken_for_the_one_that_was_opened(rows: int, tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("llama")
-    opened, sentences = Checkpoint(folder), FolderSource(locate(str(folder)))
-    first, second = (f"layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
-    kept = opened.read(first).clone()
-    held = opened.read(first)
-    tensors = load_file(folder / "model.safetensors")
-    changed = {name: (2 * tensor[:rows] if name == second else 2 * tensor) for name, tensor in tensors.items()}
-    save_file(changed, folder / "other.safetensors", metadata={"format": "pt"})
-    (folder / "other.safetensors").replace(folder / "model.safetensors")
-    for work in (lambda: opened.read(second), lambda: sentences.reader("cpu", "auto")):
-        with pytest.raises(EngineError) as caught:
-            work()
-        said = one_line(caught.value)
-        assert said.endswith("model.safetensors has been written again since the model was opened; open it again")
-    assert torch.equal(held, kept)
-    assert torch.equal(Checkpoint(folder).read(second), changed[second])
 
 
 def test_a_missing_shard_is_named(tiny_copy: TinyModel) -> None:

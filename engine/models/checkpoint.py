@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from safetensors import SafetensorError, safe_open
 
+from engine.models.opened_files import OpenedFiles
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ class Checkpoint:
     """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
     Opening reads the headers alone, without torch; `read` gives one tensor, memory-mapped.
+
+    Attributes
+    ----------
+    files : that hold the tensors.
+    opened : the state in which they were opened.
+    entries : every tensor's shape and dtype.
     """
 
     def __init__(self, place: Path) -> None:
@@ -141,7 +148,7 @@ class Checkpoint:
                 f"{weights.name} lists {missing[0].name}, which is not in {weights.parent}; download the model again"
             )
         self.files = shard_files(weights)
-        self._states = {file: _state(file) for file in self.files}
+        self.opened = OpenedFiles(self.files)
         self._pickled: dict[Path, Mapping[str, Tensor]] = {}
         self._places: dict[str, Path] = {}
         self.entries: dict[str, TensorEntry] = {}
@@ -164,30 +171,16 @@ class Checkpoint:
         """
         file = self._places[name]
         if file.suffix != ".safetensors":
+            self.opened.check_mapped()
             return self._load_bin(file)[name]
         try:
             with safe_open(file, framework="pt") as handle:
                 tensor: Tensor = handle.get_tensor(name)
         except (SafetensorError, OSError) as error:
-            self._check_unchanged(file)
+            self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
-        self._check_unchanged(file)  # what is mapped by now stays what it is
+        self.opened.check(file)  # what is mapped by now stays what it is
         return tensor
-
-    def check_unchanged(self) -> None:
-        """Make sure that all files are those that were opened: what is read of others is of another model.
-
-        Raises
-        ------
-        EngineError : when one has been written again since.
-        """
-        for file in self.files:
-            self._check_unchanged(file)
-
-    def _check_unchanged(self, file: Path) -> None:
-        """Make sure that one file is the one that was opened; that it has gone is said where it is read."""
-        if _state(file) not in (self._states[file], None):
-            raise EngineError(f"{file} has been written again since the model was opened; open it again")
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor; the file is mapped anew for each part, so that no more than one stays in memory."""
@@ -219,15 +212,6 @@ class Checkpoint:
             name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
             for name, tensor in self._load_bin(file).items()
         }
-
-
-def _state(file: Path) -> tuple[int, int] | None:
-    """Give what a file is known by, its size and time; None where there is none."""
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_size, stat.st_mtime_ns
 
 
 def _safetensors_entries(file: Path) -> dict[str, TensorEntry]:
