@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from safetensors import SafetensorError, safe_open
 
+from engine.models.opened_files import OpenedFiles
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -129,6 +130,12 @@ class Checkpoint:
     """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
     Opening reads the headers alone, without torch; `read` gives one tensor, memory-mapped.
+
+    Attributes
+    ----------
+    files : that hold the tensors.
+    opened : the state in which they were opened.
+    entries : every tensor's shape and dtype.
     """
 
     def __init__(self, place: Path) -> None:
@@ -141,6 +148,7 @@ class Checkpoint:
                 f"{weights.name} lists {missing[0].name}, which is not in {weights.parent}; download the model again"
             )
         self.files = shard_files(weights)
+        self.opened = OpenedFiles(self.files)
         self._pickled: dict[Path, Mapping[str, Tensor]] = {}
         self._places: dict[str, Path] = {}
         self.entries: dict[str, TensorEntry] = {}
@@ -159,17 +167,20 @@ class Checkpoint:
 
         Raises
         ------
-        EngineError : when the file no longer holds what its header said.
+        EngineError : when the file no longer holds what its header said, or is another than was opened.
         """
         file = self._places[name]
         if file.suffix != ".safetensors":
+            self.opened.check_mapped()
             return self._load_bin(file)[name]
         try:
             with safe_open(file, framework="pt") as handle:
                 tensor: Tensor = handle.get_tensor(name)
-                return tensor
         except (SafetensorError, OSError) as error:
+            self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
+        self.opened.check(file)  # what is mapped by now stays what it is
+        return tensor
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor; the file is mapped anew for each part, so that no more than one stays in memory."""

@@ -83,7 +83,9 @@ class FolderSource:
         from engine.models.sentence import Reader
 
         location = self.location
+        self._checkpoint.opened.check_all()
         loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
+        self._checkpoint.opened.check_all()  # which takes a while
         return Reader(self.anatomy, loaded)
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:

@@ -177,7 +177,9 @@ class CircuitsTable:
             token_map = None
             if found.source is not None and found.unembedding is not None and found.source == found.queries:
                 shapes = self._tables.shape(found.source), self._tables.shape(found.unembedding)
-                if shapes[0][0] == shapes[1][0] and (shapes[0][1], shapes[1][1]) == (layer.d_values, layer.d_output):
+                is_known = shapes[0][0] == shapes[1][0]
+                is_known = is_known and (shapes[0][1], shapes[1][1]) == (layer.d_values, layer.d_output)
+                if is_known and self._session.has_room_for_token_map(layer):
                     token_map = self._multiplied(found.source, found.unembedding, breathe)
             self._token_maps[found] = token_map
         kept = self._token_maps[found]
@@ -209,7 +211,11 @@ def _gram(table: Tensor, breathe: Breathe) -> Tensor:
         wide = rows.double()
         for start, stop in itertools.pairwise(edges):
             total[start:stop, start:] += wide[:, start:stop].mT @ wide[:, start:]
-    return torch.triu(total) + torch.triu(total, 1).mT
+    for start, stop in itertools.pairwise(edges):  # in place: of a wide model the whole is gigabytes
+        square = total[start:stop, start:stop]
+        square.copy_(square.triu() + square.triu(1).mT)
+        total[stop:, start:stop] = total[start:stop, stop:].mT
+    return total
 
 
 def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, tolerance: float) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.models.checkpoint import Checkpoint
+from engine.models.opened_files import OpenedFiles
 from engine.models.source import Source
 from engine.service.loading import collector_at_rest
 from engine.service.whole_layers import check_room
@@ -54,6 +55,7 @@ class Layers:
         self._is_browsing = is_browsing
         self._has_told = False
         self._held: tuple[Head, StoredLayer] | None = None
+        self._opened = OpenedFiles(source.files)
         self._heads: dict[Head, Values] = {}
         self._matrices: dict[tuple[str, Head, str], Values] = {}
         self._complete: dict[tuple[str, Head], Values] = {}
@@ -174,6 +176,7 @@ class Layers:
 
     def _stored(self, layer: Head) -> StoredLayer:
         """Hold one layer's tensors, and let go of another's."""
+        self._opened.check_mapped()
         if self._held is None or self._held[0] != layer:
             self._held = None
             self._held = layer, self._open(layer)

@@ -21,7 +21,7 @@ from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.memory import MemoryReport
-from engine.values.model import ModelOutline, Parameter
+from engine.values.model import LayerOutline, ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
@@ -81,6 +81,15 @@ class Session:
     def _tell(self, notice: str) -> None:
         """Pass a sentence on to whoever listens by then."""
         self.notify(notice)
+
+    def has_room_for_token_map(self, layer: LayerOutline) -> bool:
+        """Say whether the map from tokens to tokens may be formed, and tell what it takes where that is much."""
+        from engine.service.whole_layers import token_map_room
+
+        has_room, notice = token_map_room(layer, self._options.is_browsing)
+        if notice:
+            self._tell(notice)
+        return has_room
 
     @property
     def outline(self) -> ModelOutline:

@@ -1,4 +1,4 @@
-"""What the matrices of a layer as a whole take, and whether that may be begun."""
+"""What the largest matrices take, those of a layer as a whole above all, and whether they may be begun."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from engine.values.model import LayerOutline
 
 MATRIX_COPIES = 3
 """How many float64 matrices of the same size there are at once while the singular values of one are computed."""
+
+TOKEN_MAP_COPIES = 2
+"""Of the map from tokens to tokens, that there are while it is added up: its sum, and what is added."""
 
 MOST_BROWSED = 1.4e9
 """Bytes that a layer as a whole may take unasked; with the libraries, the screen and what is stored less than 2 GB."""
@@ -42,7 +45,33 @@ def needed_minutes(layer: LayerOutline) -> int:
 
 def is_left_out(layer: LayerOutline) -> bool:
     """Say whether a layer as a whole takes more memory than browsing may."""
-    return needed_memory(layer) > max(MOST_BROWSED, FREE_SHARE * (free_memory() or 0))
+    return _is_too_much(needed_memory(layer))
+
+
+def _is_too_much(needed: int) -> bool:
+    """Say whether so many bytes are more than browsing takes unasked."""
+    return needed > max(MOST_BROWSED, FREE_SHARE * (free_memory() or 0))
+
+
+def token_map_room(layer: LayerOutline, is_browsing: bool) -> tuple[bool, str]:
+    """Say whether the map from tokens to tokens may be formed where a layer writes, (d_output, d_values) in float64.
+
+    Parameters
+    ----------
+    layer : which; those of a model share one map.
+    is_browsing : whether it is not asked for by name.
+
+    Returns
+    -------
+    whether it may, and what a person should know; empty where it takes little.
+    """
+    needed, free = TOKEN_MAP_COPIES * 8 * layer.d_output * layer.d_values, free_memory()
+    what = f"ov_copying takes the product of both tables of tokens, which needs {size(needed)} of memory"
+    if free is not None and needed > free:
+        return False, f"{what}, and {size(free)} are free; it is left empty"
+    if is_browsing and _is_too_much(needed):
+        return False, f"{what}; it is left empty here, and computed by: attn-tui export MODEL circuits"
+    return True, what if needed > MOST_BROWSED else ""
 
 
 def check_room(layer: LayerOutline, is_browsing: bool) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.models.importing import IMPORTING
 from engine.models.memory import place
+from engine.models.opened_files import OpenedFiles
 from engine.models.source import Source
 from engine.service.loading import Beside, collector_at_rest, torch_import
 from engine.service.options import EngineOptions
@@ -35,6 +36,7 @@ class WholeModel:
         self._options = options
         self._outline = source.anatomy.outline
         self._loading = Beside(self._load)
+        self._opened = OpenedFiles(source.files)
         self._device = ""
 
     def memory(self) -> MemoryReport:
@@ -92,7 +94,9 @@ class WholeModel:
         torch_import.wait(breathe)
         if not self._loading.has_begun:
             self._device = self._choose_device()
-        return self._loading.wait(breathe)
+        reader = self._loading.wait(breathe)
+        self._opened.check_mapped()  # on a CPU its weights may stay in their files
+        return reader
 
     def close(self) -> None:
         """Let go of the model."""

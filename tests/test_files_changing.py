@@ -1,0 +1,100 @@
+"""Weight files that somebody writes while they are open: what was opened is shown, or one line, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from engine.models.checkpoint import Checkpoint
+from engine.models.folder import FolderSource
+from engine.models.locate import locate
+from engine.service.session import Session
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.opening import one_line
+from tests.test_attention import no_hurry
+from tests.test_checkpoint import as_bin, stored_weights
+from tests.test_large_layers import session
+
+SAID = " has been written again since the model was opened; open it again"
+FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
+
+
+def refused(work: Callable[[], object]) -> str:
+    """Give the line with which something is refused."""
+    with pytest.raises(EngineError) as caught:
+        work()
+    return one_line(caught.value)
+
+
+def replace_file(file: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """Write tensors beside a file and move them into its place."""
+    save_file(tensors, file.with_name("other"), metadata={"format": "pt"})
+    file.with_name("other").replace(file)
+
+
+def cut_short(file: Path) -> None:
+    """Leave only the beginning of a file, in its place, as whoever writes it anew does first."""
+    with file.open("r+b") as stream:
+        stream.truncate(100)
+
+
+@pytest.mark.parametrize("rows", [32, 16])
+def test_another_file_in_its_place_is_not_taken_for_the_one_that_was_opened(rows: int, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    opened, source = Checkpoint(folder), FolderSource(locate(str(folder)))
+    first, second = (f"layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
+    held = opened.read(first)
+    kept, tensors = held.clone(), load_file(folder / "model.safetensors")
+    changed = {name: (2 * tensor[:rows] if name == second else 2 * tensor) for name, tensor in tensors.items()}
+    replace_file(folder / "model.safetensors", changed)
+    assert refused(lambda: opened.read(second)).endswith("model.safetensors" + SAID)
+    assert refused(lambda: source.reader("cpu", "auto")).endswith("model.safetensors" + SAID)
+    assert torch.equal(held, kept)
+    assert torch.equal(Checkpoint(folder).read(second), changed[second])
+
+
+@pytest.mark.parametrize("work", ["spectra", "sentence"])
+def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: str, tiny_copy: TinyModel) -> None:
+    """The system would end the program, with the terminal as it is."""
+    folder = tiny_copy("llama")
+    opened = session(folder)
+    opened.head_spectra(FIRST, no_hurry)
+    if work == "sentence":
+        opened.read("the cat", no_hurry)
+    cut_short(folder / "model.safetensors")
+    again: dict[str, Callable[[], object]] = {
+        "spectra": lambda: opened.head_spectra(OTHER, no_hurry),
+        "sentence": lambda: opened.read("the dog sat", no_hurry),
+    }
+    assert refused(again[work]).endswith("model.safetensors" + SAID)
+
+
+def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    as_bin(folder, stored_weights(folder))
+    checkpoint = Checkpoint(folder)
+    checkpoint.read("layers.0.self_attn.q_proj.weight")
+    cut_short(folder / "pytorch_model.bin")
+    assert refused(lambda: checkpoint.read("layers.1.self_attn.q_proj.weight")).endswith("pytorch_model.bin" + SAID)
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_is_mapped_of_a_file_that_was_replaced_or_deleted_is_what_was_opened(
+    gone: bool, tiny_copy: TinyModel
+) -> None:
+    folder = tiny_copy("llama")
+    file, expected = folder / "model.safetensors", session(folder).head_spectra(OTHER, no_hurry)
+    opened: Session = session(folder)
+    opened.head_spectra(FIRST, no_hurry)
+    opened.read("the cat", no_hurry)
+    tensors = {name: 2 * tensor for name, tensor in load_file(file).items()}
+    file.unlink() if gone else replace_file(file, tensors)
+    for one, other in zip(opened.head_spectra(OTHER, no_hurry), expected, strict=True):
+        assert (one.singular_values == other.singular_values).all()
+    opened.read("the dog sat", no_hurry)
