@@ -292,10 +292,7 @@ class SmallMaps(Scrolled, can_focus=True):
         upper = levels[line * per_line, :width]
         lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
         larger = np.maximum(upper, lower)
-        as_one = (
-            larger == NOT_FINITE if self._has_colours else slice(None)
-        )  # a sign, of the larger, stands for both halves
-        upper, lower = upper.copy(), lower.copy()
-        upper[as_one] = lower[as_one] = larger[as_one]
+        is_sign = (larger == NOT_FINITE) | (not self._has_colours)  # which stands for both halves
+        upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
         yield from self._halves().cells(upper, lower)
         yield Segment(" " * (width - len(upper)), blank)
