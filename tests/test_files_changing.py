@@ -16,8 +16,7 @@ from engine.service.session import Session
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import one_line
-from tests.test_attention import no_hurry
+from tests.opening import no_hurry, one_line
 from tests.test_checkpoint import as_bin, stored_weights
 from tests.test_large_layers import session
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from textual import events
 from textual.app import ScreenStackError
-from textual.geometry import Region
 from textual.widgets import Input, Tree
-from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -178,44 +176,6 @@ async def test_enter_opens_the_model_whose_name_was_typed_just_before(tiny_model
         assert app.conductor.weights.knowledge.outline.name == folder
 
 
-async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    app = Explorer(Engine(EngineOptions()), Start("demo"))
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await settle(pilot)
-        app.notify("gone soon", timeout=60)
-        await until(pilot, lambda: any(toast.region.area for toast in app.screen.query(Toast).results()))
-        toast = app.screen.query_one(Toast)
-        assert toast.region.right == app.size.width, "nothing of what lies below sticks to its end"
-        x, y = toast.region.offset
-        with monkeypatch.context() as patch:
-            patch.setattr(app.screen, "_refresh_layout", lambda *_, **__: None)
-            app.clear_notifications()
-            while toast.parent is not None:
-                await asyncio.sleep(0)
-            assert app.screen.get_widget_at(x, y)[0] is toast, "it is on screen still"
-            for kind in (events.MouseDown, events.MouseMove, events.MouseUp):
-                app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
-            await pilot.pause(0)
-        assert app.unforeseen is None
-    app.engine.stop()
-
-
-async def test_what_is_on_screen_already_is_said_in_its_place_and_not_below_it() -> None:
-    app = Explorer(Engine(EngineOptions()), Start("demo"))
-    async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await settle(pilot)
-        said: dict[Toast, Region] = {}
-        for _ in range(3):
-            press(app, "D")
-            await until(pilot, lambda: any(each not in said and each.region for each in app.screen.query(Toast)))
-            (toast,) = app.screen.query(Toast)
-            said[toast] = toast.region
-        assert len(set(said.values())) == 1
-        app.notify("something else")
-        await until(pilot, lambda: len(app.screen.query(Toast)) == 2)
-    app.engine.stop()
-
-
 async def test_escape_before_the_opening_screen_is_there_does_not_leave_and_letters_are_typed_into_it() -> None:
     app = Explorer(Engine(EngineOptions()), Start(None))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -303,21 +263,6 @@ async def test_a_key_handled_between_two_screens_keeps_no_other_from_its_turn(
             press(app, "2")
             await until(pilot, lambda: app.views.active is app.views.ranks)
         await until(pilot, lambda: not app.is_typed_to)
-
-
-async def test_a_click_on_what_another_view_takes_the_place_of_leaves_the_focus() -> None:
-    async with explorer("demo", head="L0H0") as (app, pilot):
-        await pilot.press("2")
-        await settle(pilot)
-        ranks, place = app.views.ranks.table, app.views.ranks.table.region
-        app.views.go_to("overview")
-        assert app.screen.get_widget_at(place.x + 2, place.y + 2)[0] is ranks, "it is on screen still"
-        app.screen._forward_event(
-            events.MouseDown(None, place.x + 2, place.y + 2, 0, 0, 1, False, False, False, place.x + 2, place.y + 2)
-        )
-        assert app.focused is app.views.overview.map
-        await settle(pilot)
-        assert app.focused is app.views.overview.map
 
 
 async def test_a_line_that_is_left_gives_the_keys_to_what_is_displayed() -> None:

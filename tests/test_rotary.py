@@ -75,6 +75,7 @@ FURTHER = [
     "mistral_large4_text",
     "modernbert",
     "moonshine_streaming",
+    "nanochat",
     "olmo2",
     "qwen2_vl_text",
     "qwen3",
@@ -84,7 +85,7 @@ FURTHER = [
 ]
 """Of the others some of each kind: norms, no positions in some layers, frequencies by kind of layer, parts of heads,
 latents, a norm within them, a text model inside a larger one, bases by layer, an encoder beside a decoder, one that
-turns nothing, norms after the turn, and frequencies that are learned."""
+turns nothing, norms after the turn, frequencies that are learned, and one that turns the other way."""
 
 
 @pytest.mark.parametrize("model_type", PLAIN)
@@ -256,6 +257,14 @@ def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter
         assert is_same == (tokens <= longest)
     with pytest.raises(EngineError, match=f"Δ can be {longest - 1} at the most"):
         turned(torch.zeros(1, 8, 1), rotation, longest)
+
+
+def test_a_type_that_turns_by_a_setting_is_refused_where_that_says_otherwise(tiny_model: TinyModel) -> None:
+    source, tensors, anatomy = open_folder(tiny_model("falcon", alibi=False))
+    layer = anatomy.outline.layers[0]
+    assert len(rotation_of(anatomy.outline, layer, source.settings(), tensors).frequencies)
+    with pytest.raises(EngineError, match="no rotary positions"):
+        rotation_of(anatomy.outline, layer, {**source.settings(), "alibi": True}, tensors)
 
 
 def test_scaling_of_another_kind_is_refused(tiny_model: TinyModel) -> None:

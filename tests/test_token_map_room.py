@@ -16,10 +16,10 @@ from engine.values.heads import Head
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run
-from tests.opening import outline
+from tests.opening import no_hurry, outline
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
-from tests.test_attention import no_hurry
-from tests.test_large_layers import Made, session
+from tests.test_large_layers import session
+from tests.test_layers_in_memory import Made
 
 GB = 10**9
 

@@ -12,11 +12,11 @@ from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.off import Off
 from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.tables import Cell, Table
-from engine.values.view import Query, Scope, View
+from engine.values.view import Query
 from engine.values.views import PREDICTIONS, VIEWS
 from tui.beside import Run
 from tui.facts import at_distance
@@ -25,14 +25,12 @@ from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.status_line import describe
+from tui.table_choice import TableChoice
 from tui.unread import no_place, no_sentence
 from tui.views import Views
 
 KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""
-
-WORDS = 4
-"""Tokens that stand for a side of a term."""
 
 Key = tuple[str, Query]
 
@@ -64,64 +62,59 @@ class Tables:
         self._outline = outline
         self._run = run
         self._report = report
-        self._asked = Query()
-        self._off = NOTHING_OFF
+        self._chosen = TableChoice(epsilon)
         self._sweeping: Key | None = None
         self._stopped: Key | None = None
         self._partial: tuple[Key, str, Table] | None = None
-        self._selected: Head | None = None
-        self._text: str | None = None
-        self._distance: int | None = None
         self._is_announced = False
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._trouble: dict[Key, str] = {}
-        self._epsilon = epsilon
         self._following: Key | None = None
         self._has_come = ""
 
     @property
     def asked(self) -> Query:
         """What was chosen of the tables: the token, and the position in the sentence."""
-        return self._asked
+        return self._chosen.asked
 
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
-        self._text = text
-        self._asked, self._sweeping = Query(), None
+        self._chosen, self._sweeping = replace(self._chosen, text=text, asked=Query()), None
         self.draw()
 
     def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
-        self._distance, self._is_announced = distance, is_announced
+        self._chosen, self._is_announced = replace(self._chosen, distance=distance), is_announced
         self.draw()
 
     def measure_again(self, epsilon: float) -> None:
         """Show ranks of another ε, where a table has them."""
-        self._epsilon = epsilon
+        self._chosen = replace(self._chosen, epsilon=epsilon)
         self.draw()
 
     def switch_off(self, off: Off) -> None:
         """Show what becomes of predictions with other heads switched off."""
-        self._off = off
+        self._chosen = replace(self._chosen, off=off)
         self.draw()
 
     def choose_token(self, number: int) -> None:
         """Show what becomes of another token than the model's first choice."""
-        self._asked = replace(self._asked, token=f"#{number}")
+        self._chosen = replace(self._chosen, asked=replace(self.asked, token=f"#{number}"))
         self.draw()
 
     def step_position(self, step: int, tokens: int) -> None:
         """Show what is predicted at a token before or after, of so many."""
-        here = self._asked.position
+        here = self.asked.position
         if here is None:
             here = next((int(row[0]) for row in self._predicted()), tokens - 1)
-        self._asked = replace(self._asked, position=max(0, min(here + step, tokens - 1)), token=None)
+        asked = replace(self.asked, position=max(0, min(here + step, tokens - 1)), token=None)
+        self._chosen = replace(self._chosen, asked=asked)
         self.draw()
 
     def _predicted(self) -> Table:
         """Give the predictions that are known of what is asked, whose rows say at which token."""
-        query = self._query(PREDICTIONS)
+        query = self._chosen.query(PREDICTIONS, None)
         found = self._known.get((PREDICTIONS.name, query)) if query is not None else None
         return found if isinstance(found, Table) else Table(PREDICTIONS.name, PREDICTIONS.columns, ())
 
@@ -139,7 +132,7 @@ class Tables:
 
     def select(self, name: Head | None) -> None:
         """Show the table of a head, a layer, or the model (None), if a table is looked at."""
-        self._selected = name
+        self._chosen = replace(self._chosen, selected=name)
         self.draw()
 
     def draw(self) -> None:
@@ -147,15 +140,16 @@ class Tables:
         pane = self._views.table
         if pane is None:
             return
-        name, view = self._selected, VIEWS[pane.view]
-        title = self._title(view) + (at_distance(self._distance, self._outline) if "distance" in view.options else "")
-        if "text" in view.needs and not self._text:
+        chosen, view, attention = self._chosen, VIEWS[pane.view], self._views.attention
+        title = chosen.title(view, self._outline, attention)
+        title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
+        if "text" in view.needs and not chosen.text:
             message, is_waiting = no_sentence(pane.app)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
-        query = self._query(view)
+        query = chosen.query(view, attention.cell)
         if query is None:
-            message, is_waiting = no_place(view, name, self._views.attention)
+            message, is_waiting = no_place(view, chosen.selected, attention)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         if query.distance is not None and self._is_announced:
@@ -181,59 +175,7 @@ class Tables:
         else:
             is_growing = view.grows and key not in self._complete
             said = self._trouble.get(key) or (self._has_come if is_growing else "")
-            pane.show("  ".join(filter(None, (title, said))), found, name, is_growing=is_growing)
-
-    def _title(self, view: View) -> str:
-        """Say what a table is of."""
-        name = self._selected
-        at = self._asked.position if "position" in view.options and "position" not in dict(view.said) else None
-        where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
-        if self._off.heads and "text" in view.options:
-            where += f"  with {self._off}" if "off" in view.options else "  with all heads on"
-        if "energy" in view.options:
-            where += f"  ε {self._epsilon:g}"
-        if view.scope is Scope.MODEL:
-            return where.strip()
-        if name is None:
-            return f"all layers{where}"
-        stack = name.stack if len(self._outline.stacks) > 1 else ""
-        named = " ".join(filter(None, (stack, str(name)))) + where
-        cell = " ".join(self._cell(view))  # the longest, so that it comes last
-        return ("  " if where else " ").join(filter(None, (named, cell)))
-
-    def _cell(self, view: View) -> tuple[str, ...]:
-        """Name what is under the map's cursor, of a table that is of that: of one head, whatever the map is of."""
-        if view.scope is not Scope.CELL:
-            return ()
-        attention = self._views.attention
-        shown = attention.shown_name
-        if shown is None or (shown.layer is not None and shown.head is not None):
-            return (attention.cell_name,)
-        return f"alone, not the {'rollout' if shown.is_rollout else 'mean'}:", attention.cell_name
-
-    def _query(self, view: View) -> Query | None:
-        """Say what to ask for, or None where nothing is selected that the table could be of."""
-        name = self._selected
-        asked = Query(distance=self._distance if "distance" in view.options else None)
-        if "text" in view.options:
-            given = ((name, getattr(self._asked, name)) for name in ("position", "token") if name in view.options)
-            asked = replace(asked, text=self._text, top=view.top, **dict(given))
-            if "off" in view.options:
-                asked = replace(asked, off=self._off.heads, by_mean=self._off.by_mean)
-        if "energy" in view.options:
-            asked = replace(asked, epsilon=self._epsilon)
-        if view.scope is Scope.MODEL:
-            return replace(asked, norms="norms" in view.options)
-        if view.scope is Scope.LAYER:
-            is_of_whole_layer = name is not None and name.is_layer and "eigenvalues" in view.options
-            return replace(asked, layer=None if name is None else name.whole_layer, eigenvalues=is_of_whole_layer)
-        if name is None or (name.is_layer and view.scope is Scope.HEAD):
-            return None
-        asked = replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)
-        if view.scope is not Scope.CELL:
-            return asked
-        cell = self._views.attention.cell
-        return None if cell is None or name.is_layer else replace(asked, position=cell[0], key=cell[1], top=WORDS)
+            pane.show("  ".join(filter(None, (title, said))), found, chosen.selected, is_growing=is_growing)
 
     async def _sweep(self, key: Key, pane: TablePane) -> None:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +19,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from engine.values.attention import PooledMap
+from tui.drawing.halves import Halves
 from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.ramps import ramp
@@ -30,9 +29,6 @@ from tui.messages import RoomChanged
 from tui.themes import palette_of
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
-
-Pair = tuple[int, int]
-"""Levels of the upper and the lower half of a character."""
 
 
 class SmallMaps(Scrolled, can_focus=True):
@@ -82,6 +78,8 @@ class SmallMaps(Scrolled, can_focus=True):
         self._levels: dict[int, NDArray[np.uint8]] = {}
         self._message = ""
         self._picked: int | None = None
+        self._halves_for: object = None
+        self._halves_made = Halves(1, {}, {})
         self.cursor: int | None = None
         self.scale: Scale = "linear"
 
@@ -251,6 +249,15 @@ class SmallMaps(Scrolled, can_focus=True):
             for number, each in self._maps.items()
         }
 
+    def _halves(self) -> Halves:
+        """Give what writes halves of lines, the same until they look otherwise."""
+        looks = self._colours, self.ink, self.get_component_rich_style("small--cell")
+        if self._halves_for != looks:
+            colours, ink, plain = looks
+            signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(ink.cells)}
+            self._halves_for, self._halves_made = looks, Halves(1, dict(enumerate(colours)), signs)
+        return self._halves_made
+
     def _on_screen(self, number: int, only_name: bool = False) -> Region:
         """Find the region of a tile, or of the name above its map."""
         (x, y), (width, height) = self._tiles.origin(number), self._tiles.pitch
@@ -276,35 +283,16 @@ class SmallMaps(Scrolled, can_focus=True):
         yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self.ascii_only), style)
 
     def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
-        """Paint one line of a map, equal neighbours as one segment."""
-        levels, per_line, colours = self._levels.get(number), self._tiles.rows_per_line, self._colours
-        width = self._tiles.width
+        """Paint one line of a map."""
+        levels, per_line, width = self._levels.get(number), self._tiles.rows_per_line, self._tiles.width
         if levels is None or line * per_line >= len(levels):
             yield Segment(" " * width, blank)
             return
         below = (line + 1) * per_line - 1
-        upper = levels[line * per_line].astype(int)[:width]
-        lower = levels[below].astype(int)[:width] if below < len(levels) else upper * 0
-        if not colours:  # one sign stands for both halves of a character, that of the larger weight
-            upper = lower = np.maximum(upper, lower)
-        keys = upper * 256 + lower
-        bounds = [0, *(np.flatnonzero(np.diff(keys)) + 1).tolist(), len(keys)]
-        plain = self.get_component_rich_style("small--cell")
-        for start, end in pairwise(bounds):
-            pair = (int(keys[start]) // 256, int(keys[start]) % 256)
-            count = end - start
-            if NOT_FINITE in pair:
-                yield Segment("?" * count, plain)
-            elif not colours:
-                yield Segment(self.ink.cells[pair[0]][-1] * count, plain)
-            elif pair[0] == pair[1]:
-                yield Segment(" " * count, _cell_style(colours[pair[0]], colours[pair[0]]))
-            else:
-                yield Segment("▀" * count, _cell_style(colours[pair[0]], colours[pair[1]]))
-        yield Segment(" " * (width - len(keys)), blank)
-
-
-@lru_cache(maxsize=2048)
-def _cell_style(upper: Color, lower: Color) -> Style:
-    """Make the style of a character with two colours, the same object every time, so that its codes are cached."""
-    return Style(bgcolor=lower) if upper == lower else Style(color=upper, bgcolor=lower)
+        upper = levels[line * per_line, :width]
+        lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
+        larger = np.maximum(upper, lower)
+        is_sign = (larger == NOT_FINITE) | (not self._has_colours)  # which stands for both halves
+        upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
+        yield from self._halves().cells(upper, lower)
+        yield Segment(" " * (width - len(upper)), blank)
