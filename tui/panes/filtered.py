@@ -96,7 +96,7 @@ class FilteredPane(Pane):
             gap = "" if not line.plain or line.plain.endswith(" ") else "  "
             line.append(f"{gap}{count}  {harmless(self._filter.text.strip())}")
         if beyond := self.columns_beyond:
-            hints = (f"  → {beyond} more {plural('column', beyond)}", f"  → {beyond} more")
+            hints = (f"  → {counted(beyond, 'more column')}", f"  → {beyond} more")
             line.append(next((each for each in hints if line.cell_len + len(each) <= self.room), ""))
         self.title_line.show(line)
 
