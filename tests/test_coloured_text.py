@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -261,6 +262,25 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         assert small.query_tokens[-1] == small.key_tokens[-1] == "中₃"
         await press(pilot, "t", "P", "C", "C", "G", "end")
         assert '"中₃"' in screen_text(app), "in the maps of pinned heads"
+
+
+@pytest.mark.parametrize("also", ["", " on the mat, and the cat sat"])
+async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_read_is_that_of_the_map(
+    also: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 60.0)  # so that the map stays, as it does for a moment
+    async with explorer(tiny_model("gpt2"), text=f"the 中{also}", head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T")
+        reading, before = app.conductor.reading, lines_of(app).query_tokens
+        assert reading is not None
+        monkeypatch.setattr(app.engine, "attention", lambda *_: Future())
+        app.conductor.read("cat 中 on")
+        await until(pilot, lambda: reading.sentence is not None and reading.sentence.text == "cat 中 on")
+        assert app.views.attention.shown is not None
+        for key in ("home", "right", "end"):
+            await pilot.press(key)
+            assert lines_of(app).query_tokens == before
+            assert "中₃" in screen_text(app)
 
 
 @pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224)])

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList
 
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tests.painted import good_terminal
+from tests.painted_explorer import PaintedExplorer, stale
 from tui.app import Explorer
 from tui.help_screen import HelpScreen
 from tui.key_line import KeyLine
+from tui.start import Start
 from tui.tree import HeadTree
 from tui.widgets.spectra import SpectraView
 
@@ -87,3 +93,35 @@ async def test_question_mark_lists_the_keys_of_a_menu_over_the_views(tiny_model:
             await until(pilot, partial(shows, app, menu, line))
             await type_keys(pilot, "q")
             await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_the_screen_is_drawn_again_over_what_lies_over_the_views_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for key in ("question_mark", "e", "B"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            app.picture.cells.update(dict.fromkeys([(0, 0), (12, 40)], ("#", "")))  # as another program writes there
+            await type_keys(pilot, "ctrl+l")
+            await pilot.pause(0.1)
+            assert list(stale(app)) == []
+            await type_keys(pilot, "escape")
+    app.engine.stop()
+
+
+async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_window_was_looked_at() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "2")
+        table = app.focused
+        app.app_focus = False
+        await pilot.pause()
+        assert app.focused is None
+        app.views.go_to("spectra", takes_focus=False)
+        await pilot.pause()
+        app.app_focus = True
+        await pilot.pause()
+        assert app.focused is not table
+        assert app.focused is not None
+        assert app.views.active in app.focused.ancestors

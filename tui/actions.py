@@ -47,7 +47,15 @@ class Actions(
         ),
         Binding("q", "quit", "Quit", id="app.quit", group=PROGRAM),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False, id="app.quit_too", group=PROGRAM),
-        Binding("ctrl+l", "redraw", "Draw the screen again", show=False, id="app.redraw", group=PROGRAM),
+        Binding(
+            "ctrl+l",
+            "redraw",
+            "Draw the screen again",
+            show=False,
+            priority=True,  # over menus and lists too
+            id="app.redraw",
+            group=PROGRAM,
+        ),
         Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
         Binding(
             "escape", "leave", "Stop work that goes on, or back to the tree", show=False, id="app.leave", group=MOVING

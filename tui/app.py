@@ -116,6 +116,13 @@ class Explorer(Actions):
         self.tree_widget.focus()
         self.call_after_refresh(self._begin)
 
+    def watch_app_focus(self, is_looked_at: bool) -> None:
+        """Give the keys to the active view where what had them has gone while another window was looked at."""
+        if is_looked_at and self.is_ready and self.focused is None and len(self.screen_stack) == 1:
+            self.views.active.focus_view()
+            if self.focused is None:
+                self.action_tree()
+
     def _hang_up(self, name: signal.Signals) -> None:
         """Leave as ``q`` does; where the terminal is gone and nothing can be drawn any more, all the same."""
         self.engine.stop()

@@ -68,13 +68,16 @@ class Coloured:
         place = (query, query if is_one else key)
         if attention.shown is not None:
             self._draw(MapLines.of(attention.shown, *place))
-        else:
+        elif attention.sentence == reading.sentence:  # else the map of another one is about to take its place
             begin(self._app, partial(self._fetch, reading, place), "map lines")
 
     async def _fetch(self, reading: Reading, place: tuple[int, int]) -> None:
         """Learn a row and a column of a long sentence's map, which stays with the engine."""
-        answer = await patiently(reading.map_lines(place), lambda: None)
         attention = self._app.views.attention
+        sentence = attention.sentence
+        answer = await patiently(reading.map_lines(place), lambda: None)
+        if attention.sentence != sentence:
+            return
         if self._pane is not None and isinstance(answer, EngineError):
             self._pane.show_message(attention.title, str(answer))
         elif isinstance(answer, MapLines) and (answer.name, answer.is_signed) == (
@@ -85,9 +88,9 @@ class Coloured:
 
     def _draw(self, lines: MapLines) -> None:
         """Colour the text."""
-        if self._pane is None or self._reading is None or self._reading.sentence is None:
+        attention = self._app.views.attention
+        sentence, heatmap = attention.sentence, attention.heatmap
+        if self._pane is None or sentence is None:
             return
-        sentence, attention = self._reading.sentence, self._app.views.attention
-        heatmap = attention.heatmap
         spellings = (sentence.spelled_along(lines.query_tokens), sentence.spelled_along(lines.key_tokens))
         self._pane.show(lines, spellings, attention.title, heatmap.scale, heatmap.ink, heatmap.level_styles)

@@ -58,6 +58,7 @@ class AttentionPane(Pane):
     Attributes
     ----------
     is_of_small_map : whether it was opened from the small maps, to which escape leads back.
+    sentence : whose map is shown; another one may have been read by now. None where no map is shown.
     """
 
     view = "attention"
@@ -74,6 +75,7 @@ class AttentionPane(Pane):
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self.shown_name: MapName | None = None
+        self.sentence: Sentence | None = None
         self.title = ""
         self._message = ""
 
@@ -104,7 +106,7 @@ class AttentionPane(Pane):
 
     def show(self, maps: AttentionMaps, name: MapName, title: str) -> None:
         """Draw one head's map, or the mean over the heads."""
-        self.shown, self.shown_name = maps.select(name.head), name
+        self.shown, self.shown_name, self.sentence = maps.select(name.head), name, maps.sentence
         self._message, self.is_waiting = "", False
         self._set_title(title, maps.sentence.notice)
         self.heatmap.show(map_with_parts(self.shown, maps.sentence, ascii_only=self._ascii_only))
@@ -117,7 +119,7 @@ class AttentionPane(Pane):
 
     def receive(self, pooled: PooledMap, sentence: Sentence, title: str) -> None:
         """Draw what has come of a long sentence's map."""
-        self.shown_name = pooled.name
+        self.shown_name, self.sentence = pooled.name, sentence
         self._message, self.is_waiting = "", False
         self._set_title(
             title, f"{sentence.notice}{', ' if sentence.notice else ''}{key_of(self.app, 'app.text')}: as text"
@@ -128,7 +130,7 @@ class AttentionPane(Pane):
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
         self.is_waiting = is_waiting
-        self.shown = self.shown_name = None
+        self.shown = self.shown_name = self.sentence = None
         self._set_title(title, "")
         if message == self._message:
             return
@@ -141,7 +143,7 @@ class AttentionPane(Pane):
     def show_waiting(self, title: str) -> None:
         """Say that a long sentence's map is computed; it is still drawn when it comes."""
         self.is_waiting = True
-        self.shown_name = None
+        self.shown_name = self.sentence = None
         self._set_title(title, "")
         self.heatmap.wait("computing …")
         self.readout_line.show("")
