@@ -93,6 +93,11 @@ def shown(line: Line) -> str:
     return line.shown.plain
 
 
+def titled(line: Line) -> str:
+    """Give the text of a table's title, without how many columns are farther to the right."""
+    return shown(line).partition("  →")[0]
+
+
 def screen_text(app: Explorer) -> str:
     """Give everything that is on screen, as text."""
     strips = app.screen._compositor.render_strips()

@@ -16,7 +16,7 @@ from torch import Tensor
 from engine.service.thread import Urgency
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, titled
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
 from tui.app import Explorer
@@ -67,7 +67,7 @@ def written(folder: Path, pattern: str) -> list[dict[str, str]]:
 def title_of_table(app: Explorer) -> str:
     """Give the title of the table that is looked at."""
     assert isinstance(app.views.active, TablePane)
-    return shown(app.views.active.title_line)
+    return titled(app.views.active.title_line)
 
 
 async def test_arrows_move_the_distance_and_what_is_shown_is_written(

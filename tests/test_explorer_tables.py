@@ -14,9 +14,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
 from engine.values.view import Query
-from engine.values.views import VIEWS
+from engine.values.views import CIRCUITS, VIEWS
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, titled
 from tui.app import Explorer
 from tui.panes.table import TablePane
 
@@ -57,7 +57,7 @@ async def test_a_key_shows_the_table_of_the_selected_head(
         by_layer = Query(layer=head.whole_layer)
         query = by_layer if view in ("circuits", "patterns") else Query(layer=head.whole_layer, head=2)
         assert rows(pane(app).shown) == asked(model, view, query)
-        assert shown(pane(app).title_line) == f"{view} L1H2"
+        assert titled(pane(app).title_line) == f"{view} L1H2"
         text = screen_text(app)
         assert app.focused is pane(app).grid
         assert next(name for name in VIEWS[view].columns if name not in ("stack", "layer", "head")) in text
@@ -162,3 +162,21 @@ async def test_a_table_that_cannot_be_made_says_why_and_the_others_go_on(
         await pilot.press("3")
         await pilot.pause()
         assert app.views.active is app.views.attention
+
+
+async def test_the_title_says_how_many_columns_are_farther_to_the_right(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2", size=(80, 24)) as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        beyond = pane(app).grid.beyond
+        assert shown(pane(app).title_line) == f"circuits L1H2  → {beyond} more columns"
+        head = screen_text(app).splitlines()[3].split("head")[1].split()
+        assert len(head) in (len(CIRCUITS.columns) - 3 - beyond, len(CIRCUITS.columns) - 2 - beyond), "one may be cut"
+        await pilot.press("end")
+        await settle(pilot)
+        assert shown(pane(app).title_line) == "circuits L1H2"
+        await pilot.press("home")
+        await pilot.resize_terminal(120, 24)
+        await settle(pilot)
+        assert pane(app).grid.beyond < beyond
+        assert shown(pane(app).title_line) == f"circuits L1H2  → {pane(app).grid.beyond} more columns"

@@ -25,7 +25,7 @@ from engine.values.tables import Table
 from engine.values.view import Query
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import explorer, screen_text, settle, shown, titled
 from tests.opening import no_hurry, open_folder
 from tui.app import Explorer
 from tui.export import run_export
@@ -201,11 +201,11 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
         assert tuple(table[0]) == WEIGHTS.columns
         await pilot.press("slash", *"c_att", "j")
         await pilot.pause()
-        assert shown(pane(app).title_line) == f"weights 0 of {len(table)}  c_attj"
+        assert titled(pane(app).title_line) == f"weights 0 of {len(table)}  c_attj"
         await pilot.press("backspace", *" an")
         await pilot.pause()
         assert shown(pane(app).explanation_line).endswith("expected and, or, or the end")
-        assert shown(pane(app).title_line) == "weights ", "no filter holds that was never finished"
+        assert titled(pane(app).title_line) == "weights ", "no filter holds that was never finished"
         await pilot.press(*"d par", "tab", *" > 1000", "enter", "end", "o", "E")
         await settle(pilot)
         assert focus(app) is pane(app).grid
@@ -222,14 +222,14 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         count = len(list(pane(app).shown or ()))
         await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "t")
         await pilot.pause()
-        assert shown(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
+        assert titled(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
         await pilot.pause()
         assert shown(pane(app).explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
         await pilot.press("enter")
         await pilot.pause()
         assert (pane(app).grid.column, pane(app).filter_input.display) == ("ov_overlap", False)
-        assert shown(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
+        assert titled(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
         await pilot.press("slash", *"qk_symetry < 1", "enter")
         await pilot.pause()
         assert focus(app) is pane(app).filter_input, "what cannot be read is there to be mended"
@@ -237,7 +237,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("escape")
         await pilot.pause()
         assert focus(app) is pane(app).grid
-        assert shown(pane(app).title_line) == "circuits L1H2"
+        assert titled(pane(app).title_line) == "circuits L1H2"
         assert screen_text(app).rstrip().endswith("? Keys q Quit"), "what there is no room for is left out before"
         assert len(pane(app).grid.order) == count
         await pilot.press("slash", "enter")
@@ -252,7 +252,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         for so_far in (" so far", ""):  # whether it is still being worked out
             pane(app).show("L1H2", Table(table.view, table.columns, tuple(table)), None, is_growing=bool(so_far))
             await pilot.pause()
-            assert shown(pane(app).title_line) == f"circuits L1H2  0 of {count}{so_far}  zzz"
+            assert titled(pane(app).title_line) == f"circuits L1H2  0 of {count}{so_far}  zzz"
             assert shown(pane(app).explanation_line).startswith(f"no row fits{so_far}; ")
 
 

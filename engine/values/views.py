@@ -21,10 +21,10 @@ CIRCUITS = View(
     "what QK and OV do as maps: symmetry, copying, ranks, subspaces",
     (
         *_HEAD,
-        *_with_chance("qk_symmetry", "qk_identity_distance"), "qk_identity_floor",
+        *_with_chance("qk_symmetry", "ov_copying", "ov_copying_residual", "qk_identity_distance"), "qk_identity_floor",
         *_with_chance("qk_symmetric_energy", "qk_antisymmetric_energy", "qk_symmetric_identity_distance"),
         "qk_symmetric_identity_floor",
-        *_with_chance("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual"),
+        *_with_chance("qk_positive_mass", "qk_negative_mass"),
         *_with_chance("rank_q", "rank_k", "rank_qk", "rank_v", "rank_o", "rank_ov"),
         *_with_chance("qk_image_in_kernel", "ov_image_in_kernel", "qk_factors_lost", "ov_factors_lost"),
         *_with_chance("qk_angle_smallest", "qk_angle_largest", "qk_angle_mean", "qk_overlap"),

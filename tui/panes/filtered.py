@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from engine.values.filters import Filter, FilterError, parse_filter
-from engine.values.plural import counted
+from engine.values.plural import counted, plural
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
 from tui.key_names import key_of
@@ -60,6 +60,11 @@ class FilteredPane(Pane):
         """How many rows the filter leaves, and of how many."""
         raise NotImplementedError
 
+    @property
+    def columns_beyond(self) -> int:
+        """How many columns are farther to the right than what is in view."""
+        return 0
+
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
         raise NotImplementedError
@@ -77,7 +82,10 @@ class FilteredPane(Pane):
         raise NotImplementedError
 
     def set_title(self, title: Text) -> None:
-        """Say what is shown, and of a filter how much it leaves, for which the end of the rest gives way."""
+        """Say what is shown, and of a filter how much it leaves, for which the end of the rest gives way.
+
+        Where there is room for it, how many columns are to the right comes last.
+        """
         self._title = title
         line = title.copy()
         left, rows = self.counts
@@ -87,10 +95,17 @@ class FilteredPane(Pane):
                 line = line[: max(line.plain.rstrip().rfind("  "), 0)]
             gap = "" if not line.plain or line.plain.endswith(" ") else "  "
             line.append(f"{gap}{count}  {harmless(self._filter.text.strip())}")
+        if beyond := self.columns_beyond:
+            hints = (f"  → {beyond} more {plural('column', beyond)}", f"  → {beyond} more")
+            line.append(next((each for each in hints if line.cell_len + len(each) <= self.room), ""))
         self.title_line.show(line)
 
     def on_resize(self) -> None:
         """Write as much over the rows as there is room for now."""
+        self.refresh_title()
+
+    def refresh_title(self) -> None:
+        """Write the title again."""
         self.set_title(self._title)
 
     @property

@@ -140,6 +140,15 @@ class TablePane(FilteredPane):
         """How many rows the filter leaves, and of how many."""
         return (0, 0) if self.shown is None else (len(self.grid.order), len(self.grid.rows))
 
+    @property
+    def columns_beyond(self) -> int:
+        """How many columns are farther to the right than what is in view."""
+        return 0 if self.shown is None else self.grid.beyond
+
+    def on_resize(self) -> None:
+        """Count the columns in view again once the table has its new width."""
+        self.call_after_refresh(self.refresh_title)
+
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
         if self.shown is not None:
@@ -161,6 +170,7 @@ class TablePane(FilteredPane):
     @on(TableGrid.Moved)
     def read_out(self) -> None:
         """Explain the column under the cursor, and write its cell in full."""
+        self.refresh_title()
         if self.filter_input.display:
             return
         row = self.grid.row

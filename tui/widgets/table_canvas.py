@@ -232,6 +232,11 @@ class TableCanvas(Scrolled, can_focus=False):
         """How many columns stay at the left."""
         return self._columns.frozen
 
+    @property
+    def beyond(self) -> int:
+        """How many columns there are behind the last one that is seen whole."""
+        return self._columns.beyond(self.scroll_offset.x, self._room) if self.order else 0
+
     def column_at(self, x: int) -> int:
         """Find the column at a cell of a line."""
         return self._columns.at(x, self.scroll_offset.x)

@@ -135,6 +135,10 @@ class Columns:
         first = next((each for each in self._firsts if width - each <= room - edge), edge)
         return max(width, first - edge + room)
 
+    def beyond(self, left: int, room: int) -> int:
+        """Count the columns behind the last one that is seen whole; parameters as in `in_view`."""
+        return len(self.names) - max(self.frozen, bisect_right(self._ends, left + room))
+
     def in_view(self, left: int, room: int) -> Iterator[tuple[int, range]]:
         """Go through the columns that are in view, each with where it is seen.
 
@@ -183,6 +187,11 @@ class Columns:
         """Find the column at a cell of a line, while they are scrolled so far."""
         place = x if x < self.edge else x + left
         return min(bisect_right(self.starts, place) - 1, len(self.names) - 1)
+
+    @property
+    def _ends(self) -> tuple[int, ...]:
+        """Where each column ends while nothing is scrolled."""
+        return tuple(start + width for start, width in zip(self.starts[:-1], self.widths, strict=True))
 
     @property
     def _firsts(self) -> tuple[int, ...]:
