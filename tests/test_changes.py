@@ -239,7 +239,7 @@ def test_differences_of_attention_are_those_of_transformers_maps(
     first, other = edited(edit)
     before, now = eager_maps(first), eager_maps(other)
     table = exported(first, "attention", "--vs", other, "--text", SENTENCE)
-    assert tuple(table[0])[7:] == ("weight", "weight_other", "difference")
+    assert tuple(table[0])[7:] == ("weight", "weight_chance", "weight_other", "difference")
     for row in table:
         place = tuple(int(row[name]) for name in ("layer", "head", "query", "key"))
         assert float(row["weight"]) == pytest.approx(before[place], abs=1e-6)
