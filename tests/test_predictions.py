@@ -276,11 +276,12 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
     assert "predictions needs --text" in refusal(gpt2, "predictions", code=2)
 
 
-def test_a_module_written_by_hand_says_why_it_has_no_predictions() -> None:
+def test_a_module_written_by_hand_says_why_it_has_no_more_than_predictions() -> None:
     engine = Engine.of_module(Speaker(OddNames), None, "mine", None)
     engine.open("mine", lambda progress: None).result()
-    with pytest.raises(EngineError, match="is no model of transformers"):
-        engine.table("predictions", Query(text="1 2 3")).result()
+    for view in ("lens", "contributions", "ablation"):
+        with pytest.raises(EngineError, match="is no model of transformers; of what it predicts there are the pred"):
+            engine.table(view, Query(text="1 2 3")).result()
     with pytest.raises(EngineError, match="cannot be switched off"):
         engine.attention("1 2 3", "decoder", 0, off=Off((Head("decoder", 0, 0),))).result()
     engine.stop()

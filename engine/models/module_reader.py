@@ -15,6 +15,8 @@ from engine.models.gathering import Gathering
 from engine.models.handmade import Found
 from engine.models.lent import not_learning
 from engine.models.maps import MapReader, Pausing, Tokens
+from engine.models.module_logits import logits_at
+from engine.models.predictor import Asked
 from engine.models.repeats import vocabulary_of
 from engine.models.scoring import Scoring
 from engine.models.source import Words
@@ -100,8 +102,36 @@ class ModuleReader(MapReader):
         self._run(self._example.with_ids(torch.tensor([ids])), breathe)
         self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))
 
-    def _run(self, example: Example, breathe: Callable[[], None]) -> None:
-        """Call the model, and keep what its attention modules are called with."""
+    def predicted(self, text: str, position: int | None, breathe: Callable[[], None]) -> tuple[Asked, Tensor]:
+        """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named.
+
+        Raises
+        ------
+        EngineError : when there is no such token, or what the module returns is no logits that can be told.
+        """
+        name = self._outline.name
+        if self._example is None or not self._example.reads_tokens:
+            raise EngineError(f"{name} reads no tokens, so it predicts none")
+        if "decoder" not in self._outline.stacks:
+            raise EngineError(
+                f"{name} is no model of transformers, and its tokens look both ways: attn-tui does not know what it "
+                "returns at a token, so it has no predictions"
+            )
+        sentence = self.words.read(text, None)
+        count = len(sentence.ids)
+        place = count - 1 if position is None else position
+        if not 0 <= place < count:
+            raise EngineError(f"the sentence has no token {place}: its tokens are 0 to {count - 1}")
+        ids = torch.tensor([sentence.ids])
+        self._sentence = None
+        returned = self._run(self._example.with_ids(ids), breathe)
+        self._sentence = sentence
+        widths = frozenset(width for layer in self._outline.layers for width in (layer.d_model, layer.d_output))
+        logits = logits_at(self._model, name, returned, (place, count), widths)
+        return Asked(sentence, {"input_ids": ids}, sentence.tokens, place), logits
+
+    def _run(self, example: Example, breathe: Callable[[], None]) -> Any:
+        """Call the model, keep what its attention modules are called with, and give what it returns."""
         calls: dict[nn.Module, Call] = {}
         pausing = Pausing(breathe)
 
@@ -115,7 +145,7 @@ class ModuleReader(MapReader):
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
             with not_learning(self._model), torch.no_grad():
-                self._model(*example.args, **example.kwargs)
+                returned = self._model(*example.args, **example.kwargs)
         except torch.OutOfMemoryError as error:
             raise EngineError("the sentence does not fit into memory; type a shorter one") from error
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
@@ -127,6 +157,7 @@ class ModuleReader(MapReader):
             for hook in hooks:
                 hook.remove()
         self._calls = calls
+        return returned
 
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""

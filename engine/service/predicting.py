@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.predictor import Asked, Predictor
+    from engine.models.source import Words
     from engine.service.session import Breathe, Session
 
 
@@ -41,8 +42,8 @@ class Predicting:
 
             if not isinstance(reader, Reader):
                 raise EngineError(
-                    f"{self._session.outline.name} is no model of transformers; attn-tui does not know which of what "
-                    "it returns are logits, so it has no predictions"
+                    f"{self._session.outline.name} is no model of transformers; of what it predicts there are the "
+                    "predictions alone, and neither lens nor contributions nor heads switched off"
                 )
             self._predictor = Predictor(reader, self._session.source.tensors)
         return self._predictor
@@ -66,6 +67,23 @@ class Predicting:
                 raise EngineError(f"the logits that {predictor.name} gives here are NaN, nothing is predicted: {cause}")
             self._last = (key, asked, logits)
         return predictor, *self._last[1:]
+
+    def choices(self, query: Query, breathe: Breathe) -> tuple[Words, Asked, Tensor]:
+        """Read a sentence, and give what names its tokens, and the logits at the one that a query names.
+
+        Of a module that is no model of transformers this is all that can be had.
+
+        Raises
+        ------
+        EngineError : when there is no such token, or nothing can be predicted.
+        """
+        reader = self._session.reader(breathe)
+        from engine.models.module_reader import ModuleReader
+
+        if isinstance(reader, ModuleReader):
+            return reader.words, *reader.predicted(query.text or "", query.position, breathe)
+        predictor, asked, logits = self.asked(query, breathe)
+        return predictor.words, asked, logits
 
     def token(self, query: Query, logits: Tensor, predictor: Predictor) -> int:
         """Find the token that a query names: the model's first choice unless it names one."""

@@ -12,7 +12,7 @@ from engine.values.views import CONTRIBUTIONS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.predictor import Predictor
+    from engine.models.source import Words
     from engine.service.predicting import Predicting
     from engine.service.session import Breathe
 
@@ -31,9 +31,9 @@ class PredictionsTable:
 
     def rows(self, query: Query, breathe: Breathe) -> Rows:
         """Yield the most likely tokens."""
-        predictor, asked, logits = self._predicting.asked(query, breathe)
+        words, asked, logits = self._predicting.choices(query, breathe)
         place = (asked.position, asked.tokens[asked.position])
-        for rank, choice in enumerate(_choices(predictor, logits, query.top), start=1):
+        for rank, choice in enumerate(_choices(words, logits, query.top), start=1):
             yield (*place, rank, *choice)
 
     def lens(self, query: Query, breathe: Breathe) -> Rows:
@@ -46,7 +46,7 @@ class PredictionsTable:
             layer: Cell = EMBEDDING if number == 0 else number - 1
             norm = float(state.float().norm())
             chance = "" if number == 0 else orthogonal_norm(states[number - 1], state)
-            for place, choice in enumerate(_choices(predictor, own, query.top), start=1):
+            for place, choice in enumerate(_choices(predictor.words, own, query.top), start=1):
                 yield (predictor.stack, layer, place, *choice, norm, chance)
 
     def contributions(self, query: Query, breathe: Breathe) -> Rows:
@@ -66,11 +66,11 @@ class PredictionsTable:
         yield from (tuple(row) for row in CONTRIBUTIONS.ranked(rows))
 
 
-def _choices(predictor: Predictor, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float, float]]:
+def _choices(words: Words, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float, float]]:
     """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random."""
     values, ids = logits.double().topk(min(count, len(logits)))
     probabilities = logits.double().softmax(0)[ids].tolist()
-    texts = predictor.words.texts(ids.tolist())
+    texts = words.texts(ids.tolist())
     mean = float(logits.double()[logits.isfinite()].mean())  # some models rule tokens out by an infinite one
     beside = zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True)
     return [(number, text, logit, mean, share, 1 / len(logits)) for number, text, logit, share in beside]
