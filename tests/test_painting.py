@@ -128,6 +128,22 @@ def test_lines_that_only_go_up_or_down_are_moved_by_the_terminal(step: int) -> N
     assert reduced.cells == whole.cells
 
 
+def test_lines_are_not_moved_where_what_stays_beside_them_would_blink() -> None:
+    draw = Random(0)
+    texts = [f"{draw.random()} {draw.random()}"[:36].ljust(36) for _ in range(40)]
+
+    def screen(first: int, beside: str) -> ChopsUpdate:
+        """Make a list that scrolls beside what stays on each line."""
+        shown = zip(texts[first : first + 20], beside, strict=True)
+        lines = [Strip([Segment(f"{text} {sign}", RED)]) for text, sign in shown]
+        return ChopsUpdate([{0: each} for each in lines], [(y, 0, 38) for y in range(20)], [[38]] * 20)
+
+    for beside, is_moved in ((" " * 20, True), ("abcdefghijklmnopqrst", False)):
+        painted = Painted()
+        sent(painted, screen(8, beside))
+        assert ("M" in sent(painted, screen(9, beside)).split("\x1b[")) == is_moved
+
+
 def test_lines_are_not_moved_for_less_than_what_they_leave_free() -> None:
     draw = Random(0)
     screen = [[draw.choice("abcdefgh") for _ in range(60)] for _ in range(20)]
