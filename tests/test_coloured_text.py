@@ -11,18 +11,25 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.color import Color
+from rich.console import RenderableType
+from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from engine.values.lines import MapLines
+from tests.benchmarks.terminal import SENTENCE
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.opening import no_hurry, open_reader
+from tests.painted import good_terminal
 from tests.test_attention import eager_maps
+from tui import whole_frames
 from tui.app import Explorer
-from tui.drawing.cells import background_styles
+from tui.drawing.cells import background_styles, in_pairs
 from tui.drawing.flow import flow
 from tui.drawing.levels import levels_of
 from tui.drawing.signed import signed_styles
+from tui.painting import Repaint
 from tui.panes.text import TextPane
 from tui.widgets.small_maps import SmallMaps
 from tui.widgets.token_text import _legible
@@ -204,6 +211,48 @@ async def test_e_writes_a_row_for_each_token(
     assert [float(row["weight_as_query"]) for row in rows] == lines.column.tolist()
     assert [row["kind"] for row in rows] == ["added", *["text"] * (len(rows) - 2), "added"]
     assert "L0H0" in file.name
+
+
+@pytest.mark.parametrize("size", [(80, 24), (154, 64)])
+async def test_a_move_is_sent_in_few_bytes_though_a_head_looks_at_many_tokens(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.setattr(whole_frames, "LONGEST", 5.0)  # seconds for which a busy machine may keep a frame waiting
+    sent: list[str] = []
+
+    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, Repaint):
+            sent.append(renderable.render_segments(app.console))
+
+    monkeypatch.setattr(App, "_display", display)
+    async with explorer("demo", text=SENTENCE, head="L0H3", size=size) as (app, pilot):
+        await press(pilot, "T", "g", "g")
+        assert pane_of(app).keys.cursor == 0
+        for key in "llllllllj":
+            sent.clear()
+            await press(pilot, key)
+            assert 0 < len("".join(sent).encode()) <= 500, (key, sent)
+
+
+async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good_terminal(monkeypatch)
+    folder = tiny_model("gpt2")
+    weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
+    async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
+        await press(pilot, "T", "l", "l", "l")
+        pane, heatmap = pane_of(app), app.views.attention.heatmap
+        in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap.level_styles))
+        assert len(set(in_map)) == 16
+        assert in_text[::2] == in_text[1::2]
+        assert len(set(in_text)) == 8
+        assert all(colour in in_map[2 * pair : 2 * pair + 2] for pair, colour in enumerate(in_text[::2]))
+        assert [style.bgcolor for style in in_pairs(heatmap.level_styles)] == in_text
+        legend = pane.legend_line.shown
+        assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
+        assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

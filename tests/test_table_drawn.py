@@ -6,10 +6,11 @@ import math
 import re
 
 import pytest
+from textual import events
 
 from engine.values.tables import Cell
 from tests.painted import good_terminal
-from tests.table_grids import COLUMNS, TableApp, of_rows, painted, rows, show
+from tests.table_grids import COLUMNS, TableApp, arranged, of_rows, painted, rows, show
 from tui.numbers import short
 from tui.widgets.table_columns import Columns, ordered
 from tui.widgets.table_grid import TableGrid
@@ -158,6 +159,28 @@ def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_
                 seen = [names[each] for each, cells in made.in_view(left, room) if len(cells) == made.widths[each]]
                 assert names[column] in seen
                 assert not seen[1].endswith("_chance"), (room, column, before)
+
+
+async def test_a_wheel_scrolls_by_a_measure_with_its_chance_and_to_both_ends() -> None:
+    names = ("head", *(f"m{n}{end}" for n in range(6) for end in ("", "_chance")))
+    cells: tuple[Cell, ...] = ("H0", *(n + 0.123456 for n in range(12)))
+    async with TableApp().run_test(size=(40, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, [cells], 1)
+        await arranged(pilot)
+        for is_shifted, right, left in (
+            (False, events.MouseScrollRight, events.MouseScrollLeft),
+            (True, events.MouseScrollDown, events.MouseScrollUp),
+        ):
+            for kind, end in ((right, "m4"), (left, "m0")):
+                firsts = []
+                for _ in range(7):
+                    await pilot._post_mouse_events([kind], TableGrid, (20, 2), shift=is_shifted)
+                    await pilot.pause()
+                    firsts.append(app.picture.line(0).split()[1])
+                assert "chance" not in firsts
+                assert firsts[-1] == end
+                assert len(set(firsts)) > 3, "by one measure at a time"
 
 
 def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:

@@ -33,8 +33,8 @@ _UNKNOWN = 32
 
 _MEANINGS: dict[TokenKind, str] = {
     "text": "",
-    "special": "special token, typed or unknown text",
-    "added": "special token, added by the tokenizer",
+    "special": "special, typed or unknown text",
+    "added": "not typed",
 }
 
 

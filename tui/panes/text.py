@@ -18,6 +18,7 @@ from engine.values.attention import TokenKind
 from engine.values.errors import EngineError
 from engine.values.lines import MapLines
 from engine.values.tables import TEXT_COLUMNS, Cell, Table
+from tui.drawing.cells import in_pairs
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
@@ -35,6 +36,12 @@ TOP = 5
 
 LEAST = 0.0005
 """A weight that is named; what is less would be written as nothing."""
+
+ITSELF = "itself"
+"""Stands for the token that looks, and is looked at."""
+
+OF_ALL = " of 1.000"
+"""The sum of what a query gives to all keys, which is not said where it is as usual."""
 
 NARROW = 40
 """Cells below which a line does without words."""
@@ -99,8 +106,10 @@ class TextPane(Pane):
         lines : the row and the column.
         spellings : what the tokens along the queries, and along the keys, stand for.
         title : of the map.
-        scale, ink, styles : as the map is drawn.
+        scale, ink, styles : as the map is drawn; of its colours every second one is used.
         """
+        if ink is Ink.COLOUR and not lines.is_signed:  # the colours of differences are as few
+            styles = in_pairs(styles)
         self.shown, self._spellings, self.is_waiting = lines, spellings, False
         self.title_line.show(Text.assemble(("text ", "bold"), title))
         cells = signed_cells(ink) if lines.is_signed else ink.cells
@@ -172,33 +181,38 @@ class TextPane(Pane):
             (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
-            begin = f"{at} {verb}" if width < NARROW else f"{at} {self._quoted(tokens[at])} {verb}"
-            line.show(self._line(begin, others, weights, width))
+            is_named = width >= NARROW and not lines.is_of_one_text  # else it is named below, and under the cursor
+            begin = f"{at} {self._quoted(tokens[at])} {verb}" if is_named else f"{at} {verb}"
+            line.show(self._line(begin, others, weights, width, at if lines.is_of_one_text else None))
         query = lines.is_of_one_text or not self._is_of_keys
         at, tokens, spelling = (
             (lines.query, lines.query_tokens, self._spellings[0])
             if query
             else (lines.key, lines.key_tokens, self._spellings[1])
         )
-        said = meaning(*spelling[at])
-        gap = " | " if self._ascii else " · "
-        quoted = self._quoted(tokens[at])
-        named = f"token {at} of {len(tokens)} {quoted}"
-        named = named if cell_len(named) <= width else f"{at} {quoted}"
-        self.readout_line.show(fit(gap.join(filter(None, (named, said))), width))
+        between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
+        weight = f"{between} {lines.row[lines.key]:.3f}"  # which no colour shows: the token has the cursor's
+        quoted, gap = self._quoted(tokens[at]), " | " if self._ascii else " · "
+        named = gap.join((f"token {at} of {len(tokens)}", weight, quoted))
+        named = named if cell_len(named) <= width else gap.join((f"{at} {quoted}", weight))
+        self.readout_line.show(fit(gap.join(filter(None, (named, meaning(*spelling[at])))), width))
 
-    def _line(self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int) -> str:
-        """Name as many of the largest weights as fit, and say their share of the sum."""
+    def _line(
+        self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None
+    ) -> str:
+        """Name as many of the largest weights as fit, and say their share of the sum; ``own`` is the token's itself."""
         sizes = np.abs(np.nan_to_num(weights))
         order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
+        names = {at: ITSELF if at == own else f"{at} {self._quoted(tokens[at])}" for at in order}
         whole, line = float(weights.sum()), f"{begin} nothing above {LEAST:g}"
+        of = f" of {whole:.3f}"
         for count in range(len(order), 0, -1):
-            named = ", ".join(f"{at} {self._quoted(tokens[at])} {weights[at]:.3f}" for at in order[:count])
+            named = ", ".join(f"{names[at]} {weights[at]:.3f}" for at in order[:count])
             shown = float(weights[order[:count]].sum())
-            line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''} of {whole:.3f}"
-            if cell_len(line) <= width:
-                return line
-        return line.rpartition(" of ")[0] if order else line
+            line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''}"
+            if cell_len(line + of) <= width:
+                return line if of == OF_ALL else line + of
+        return line
 
     def _quoted(self, token: str) -> str:
         """Write a token in quotation marks, cut where it is long."""

@@ -199,6 +199,12 @@ class Columns:
         scrolled = range(self.frozen, len(self.names))
         return (*(self.starts[each] for each in scrolled if not self._is_chance(each)), self.starts[-1])
 
+    def turned(self, left: int, step: int) -> int:
+        """Give how far the columns are scrolled that are scrolled one further, or back, as a wheel does."""
+        places = [each - self.edge for each in self._firsts[:-1]] or [0]
+        at = bisect_right(places, left) if step > 0 else bisect_left(places, left) - 1
+        return places[max(0, min(at, len(places) - 1))]
+
     def _is_chance(self, column: int) -> bool:
         """Say whether a column is what chance gives for the one before it, which is scrolled with it."""
         return column > self.frozen and self.names[column] == f"{self.names[column - 1]}{CHANCE}"

@@ -44,6 +44,30 @@ class TableGrid(TableCanvas, can_focus=True):
         else:
             self.put(offset.y - self.head + self.scroll_offset.y, column)
 
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        """Scroll on by a column."""
+        self._turn(event, 1)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        """Scroll back by a column."""
+        self._turn(event, -1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Scroll on by a column where a wheel that turns one way only is to go sideways."""
+        if event.shift or event.ctrl:
+            self._turn(event, 1)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Scroll back by a column, likewise."""
+        if event.shift or event.ctrl:
+            self._turn(event, -1)
+
+    def _turn(self, event: events.MouseEvent, step: int) -> None:
+        """Scroll by a column, with what chance gives for it; the toolkit would by cells."""
+        event.stop()
+        event.prevent_default()
+        self.scroll_to(self._columns.turned(self.scroll_offset.x, step), None, animate=False, immediate=True)
+
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
         self.put(self.cursor[0] + rows, self.cursor[1] + columns)

@@ -182,9 +182,7 @@ class TokenText(Scrolled, can_focus=True):
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
-            if piece.ends and is_here and coloured:
-                yield bar, plain + Style(bgcolor=style.bgcolor)  # the token itself has the cursor's colour
-            elif piece.ends:
+            if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
                 yield glyphs + bar, plain if not glyphs.strip() else token_style
 
