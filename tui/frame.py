@@ -30,6 +30,7 @@ from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
 from tui.placing import Placing
+from tui.stylesheet import OnceParsed
 from tui.themes import ANSI, OWN, usual_theme
 from tui.whole_frames import WholeFrames
 
@@ -105,6 +106,7 @@ class Frame(App[None]):
         self._filters = [Settled(), *colours]
         for theme in OWN.values():
             self.register_theme(theme)
+        self.stylesheet = OnceParsed(self.get_css_variables)
         self.use_theme(None)
 
     @property
