@@ -7,6 +7,7 @@ from itertools import groupby
 
 from engine.service.files import requested_file
 from engine.values.errors import EngineError
+from tui.config_lines import by_line
 from tui.configured import Effective
 from tui.keymap import check_keys, every_binding, readable
 from tui.settings import FILE_VARIABLE, SETTINGS, Config, config_file
@@ -35,11 +36,11 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
 
 
 def problems_of(config: Config) -> tuple[str, ...]:
-    """List everything that is wrong with the file."""
-    return (*config.problems, *(check_keys(config)[1] if config.keys else ()))
+    """List everything that is wrong with the file, and before that with the environment."""
+    return by_line((*config.problems, *(check_keys(config)[1] if config.keys else ())))
 
 
-def example() -> str:
+def commented() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
     lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
@@ -68,5 +69,5 @@ def write_example(force: bool) -> str:
     except OSError as error:
         raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
     with requested_file(path) as partial:
-        partial.write_text(example(), encoding="utf-8")
+        partial.write_text(commented(), encoding="utf-8")
     return str(path)
