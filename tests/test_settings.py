@@ -14,7 +14,7 @@ import tui
 from engine.service import log
 from engine.service.options import log_file, state_directory
 from tui.command_line import command, explore
-from tui.config_file import example, problems_of
+from tui.config_file import commented, problems_of
 from tui.configured import ConfiguredCommand, effective
 from tui.keymap import bindings_of, check_keys, classes_with_keys, every_binding
 from tui.remembered import MODELS, Remembered, place_of, recall, remember, remember_theme, theme_file
@@ -46,7 +46,7 @@ def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
 
 
 def test_the_example_sets_everything_as_it_is() -> None:
-    lines = example().splitlines()
+    lines = commented().splitlines()
     said = "\n".join(line.removeprefix("# ") for line in lines if re.match(r"# [\w.]+ = |\[", line))
     config = configure(said)
     assert config.values.keys() == SETTINGS.keys()
@@ -61,7 +61,7 @@ def test_the_example_sets_everything_as_it_is() -> None:
 
 
 def test_what_the_example_says_of_settings_stands_below_each_other() -> None:
-    settings = example().partition("[keys]")[0].splitlines()
+    settings = commented().partition("[keys]")[0].splitlines()
     assert len({line.rindex(" # ") for line in settings if " = " in line}) == 1
 
 
@@ -73,7 +73,7 @@ def test_init_writes_it_once_and_over_another_only_when_told_to() -> None:
     assert "is there already; --force" in refused.output
     assert config_file().read_text(encoding="utf-8") == "ascii = true\n"
     assert call("config", "--init", "--force").exit_code == 0
-    assert config_file().read_text(encoding="utf-8") == example()
+    assert config_file().read_text(encoding="utf-8") == commented()
 
 
 def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,41 +110,6 @@ def test_the_threads_shown_are_those_that_are_taken(said: str, shown: str, monke
     assert line.split()[1] == os.environ["OPENBLAS_NUM_THREADS"]
     monkeypatch.setenv("ATTN_TUI_THREADS", "7")
     assert "threads     7               ATTN_TUI_THREADS\n" in call("config").output
-
-
-@pytest.mark.parametrize(
-    ("text", "place", "said"),
-    [
-        ("ascii = true\nenergy = = 2\n", "", "(at line 2, column 10)"),
-        ('theem = "dark"\n', ", line 1", "there is no setting theem; there are theme, ascii"),
-        ("\nenergy = 7\n", ", line 2", "between 0 and 1, such as 0.01; it is not used"),
-        ("ascii = 1\n", ", line 1", "ascii = 1: give true or false"),
-        ("threads = true\n", ", line 1", "threads = true"),
-        ('theme = "pink"\n', ", line 1", "there is no theme 'pink'; choose one of dark, light, colour-blind"),
-        ('device = "gpu"\n', ", line 1", "give auto, cpu, cuda, cuda:N or mps"),
-        ('keys = "n"\n', ", line 1", "[keys]"),
-        ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
-        ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
-        ('[keys]\n"map.foo" = "n"\n', ", line 2", "no binding is called map.foo; there are app.…, "),
-        ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
-        ('[keys]\napp.spectra = "ctrl+shift+banana"\n', ", line 2", "ctrl+shift+banana is no key"),
-        ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),
-        ('[keys]\napp.spectra = "ctrl+N"\n', ", line 2", "ctrl+N is no key"),
-        ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
-        ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
-        ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
-        ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
-        ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
-        ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),
-    ],
-)
-def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str, place: str, said: str) -> None:
-    configure(text)
-    done = call("config")
-    assert done.exit_code == 1
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"attn-tui: {config_file()}{place}")
-    assert said in line
 
 
 def test_keys_that_change_places_do_not_clash() -> None:

@@ -133,17 +133,23 @@ def _say_what_is_wrong() -> None:
 @click.command()
 @click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
 @click.option("--force", is_flag=True, help="With --init: over a file that is there.")
+@click.option("--example", is_flag=True, help="Print that file instead of writing it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors
-def config(init: bool, force: bool) -> None:
+def config(init: bool, force: bool, example: bool) -> None:
     """Show the settings and where each comes from, or begin a configuration file."""
     origin = "default" if threads_asked_for() is None else "OMP_NUM_THREADS"
     threads = Effective(SETTINGS["threads"], str(limit_threads(None)), origin)
     from tui.command_line import explore
-    from tui.config_file import describe, problems_of, write_example
+    from tui.config_file import commented, describe, problems_of, write_example
 
     if force and not init:
         raise click.UsageError("--force writes the example of --init over a file; give both")
+    if init and example:
+        raise click.UsageError("--init writes the file that --example prints; give one of them")
+    if example:
+        click.echo(commented(), nl=False)
+        return
     if init:
         click.echo(f"written: {write_example(force)}")
         return

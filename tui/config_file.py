@@ -39,7 +39,7 @@ def problems_of(config: Config) -> tuple[str, ...]:
     return (*config.problems, *(check_keys(config)[1] if config.keys else ()))
 
 
-def example() -> str:
+def commented() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
     lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
@@ -68,5 +68,5 @@ def write_example(force: bool) -> str:
     except OSError as error:
         raise EngineError(f"{path.parent} cannot be made: {error.strerror}; {FILE_VARIABLE} names another") from error
     with requested_file(path) as partial:
-        partial.write_text(example(), encoding="utf-8")
+        partial.write_text(commented(), encoding="utf-8")
     return str(path)

@@ -80,9 +80,7 @@ class ConfiguredCommand(click.Command):
                 continue
             value = config.values[name]
             try:
-                wants_flag = isinstance(parameter.type, click.types.BoolParamType)
-                if isinstance(value, bool) != wants_flag or isinstance(value, list | dict):
-                    raise click.BadParameter("give true or false" if wants_flag else "true or false is not meant here")
+                _check_kind(parameter, value)
                 parameter.process_value(context, value)
             except click.BadParameter as error:
                 said = f"{name} = {_write(value)}: {error.message.rstrip('.')}"
@@ -133,6 +131,36 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
             value, origin = True, because
         found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
     return config, found
+
+
+def _check_kind(parameter: click.Parameter, value: Any) -> None:
+    """Refuse what is of another kind than an option takes, and say what it takes.
+
+    Raises
+    ------
+    click.BadParameter : for a value of another kind.
+    """
+    kind = parameter.type
+    if isinstance(kind, click.types.BoolParamType):
+        is_right, wanted = isinstance(value, bool), "give true or false"
+    elif isinstance(kind, click.IntRange):
+        is_right = str(value).isdecimal() and int(value) >= (kind.min or 0)
+        wanted = f"give a whole number of at least {kind.min}"
+    elif isinstance(kind, click.types.FloatParamType):
+        is_right, wanted = _is_number(value), "give a number, such as 0.01"
+    else:
+        is_right, wanted = isinstance(value, str), 'give a text, which stands in quotes: "auto"'
+    if not is_right:
+        raise click.BadParameter(wanted)
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether a value is a number, or a text that is written like one."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, bool)
 
 
 def _write(value: Any) -> str:

@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
+from tui.drawing.text import harmless
 from tui.field import Field
 from tui.key_groups import GROUPS
 from tui.key_names import key_of
@@ -28,6 +29,9 @@ FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
 
 HERE = "in this menu"
 """Title of the keys of what has come over the views."""
+
+NOT_USED = "not used of the configuration"
+"""Title of what is wrong with it."""
 
 MOUSE = (
     ("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
@@ -108,15 +112,17 @@ class HelpScreen(ListScreen):
     ----------
     sections : the keys.
     marks : of the selected head, in words of `engine.values.marks.MARKS`.
+    misconfigured : what of the configuration is not used, which comes before all else.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", id="help.search"),
     ]
 
-    def __init__(self, sections: list[Section], marks: tuple[str, ...]) -> None:
+    def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
-        self._sections = [*sections, Section("mouse", MOUSE)]
+        wrong = Section(NOT_USED, tuple(("!", harmless(each)) for each in misconfigured))
+        self._sections = [wrong, *sections, Section("mouse", MOUSE)]
         self._marks = Section("marks of this head", tuple((mark, MARKS[mark]) for mark in marks))
         self._search = HelpSearch()
 

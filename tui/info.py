@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from engine.service.history import history_file
 from engine.service.options import cache_directory, log_file, state_directory
 from engine.values.memory import size
-from tui.configured import ConfiguredCommand, effective
-from tui.settings import config_file
+from engine.values.plural import plural
+from tui.config_file import problems_of
+from tui.configured import ConfiguredCommand, Effective, effective
+from tui.settings import Config
 
 PACKAGES = ("attn-tui", "torch", "transformers", "huggingface_hub", "safetensors", "textual", "rich", "numpy", "click")
 
@@ -22,11 +24,15 @@ def lines() -> Iterator[str]:
     for package in PACKAGES:
         yield f"{package:<18}{version(package)}"
     yield f"{'python':<18}{platform.python_version()} on {platform.system()} {platform.machine()}"
-    yield f"{'characters':<18}{_characters()}"
+    from tui.command_line import explore
+
+    assert isinstance(explore, ConfiguredCommand)
+    config, settings = effective(explore)
+    yield f"{'characters':<18}{_characters(settings)}"
     from engine.models.hub import models_directory
 
     for name, path in (
-        ("settings", config_file()),
+        ("settings", config.path),
         ("last looked at", state_directory()),
         ("typed sentences", history_file()),
         ("opened before", state_directory() / "recent.json"),
@@ -34,7 +40,8 @@ def lines() -> Iterator[str]:
         ("cache of models", models_directory()),
         ("log", log_file()),
     ):
-        yield f"{name:<18}{path}{_state(path)}"
+        mistakes = _mistakes(config) if path == config.path else ""
+        yield f"{name:<18}{path}{_state(path)}{mistakes}"
     yield f"{'exports go to':<18}{_here()}"
     from engine.models.devices import describe_devices
     from engine.models.memory import free_memories
@@ -44,12 +51,15 @@ def lines() -> Iterator[str]:
         yield f"{f'free on {memory.device}':<18}{'unknown' if memory.free is None else size(memory.free)}"
 
 
-def _characters() -> str:
-    """Say whether the explorer draws with ASCII alone, and what says so."""
-    from tui.command_line import explore
+def _mistakes(config: Config) -> str:
+    """Say of how much in the configuration nothing is made, where that is so."""
+    count = len(problems_of(config))
+    return f"  ({count} {plural('mistake', count)}: attn-tui config lists all)" if count else ""
 
-    assert isinstance(explore, ConfiguredCommand)
-    ascii_only = next(each for each in effective(explore)[1] if each.setting.name == "ascii")
+
+def _characters(settings: Sequence[Effective]) -> str:
+    """Say whether the explorer draws with ASCII alone, and what says so."""
+    ascii_only = next(each for each in settings if each.setting.name == "ascii")
     if ascii_only.value == "true":
         return f"ASCII alone: {ascii_only.origin} (--no-ascii draws with others)"
     because = "" if ascii_only.origin == "default" else f": {ascii_only.origin}"

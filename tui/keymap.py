@@ -18,6 +18,7 @@ from textual.dom import DOMNode
 from textual.keys import KEY_DISPLAY_ALIASES, KEY_TO_UNICODE_NAME, REPLACED_KEYS, _character_to_key, format_key
 from textual.screen import Screen
 
+from tui.config_lines import EXAMPLE
 from tui.settings import Config
 
 MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
@@ -179,7 +180,8 @@ def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:
         if name not in known:
             parts = sorted({f"{each.partition('.')[0]}.…" for each in known})
             near = difflib.get_close_matches(name, known, 3, CLOSE) or parts
-            problems.append(f"{config.place(name)}: no binding is called {name}; there are {', '.join(near)}")
+            there_are = f"there are {', '.join(near)}; {EXAMPLE} lists all"
+            problems.append(f"{config.place(name)}: no binding is called {name}; {there_are}")
         elif unknown := [key for key in keys if not is_key(key)]:
             why = f"{', '.join(unknown)} is no key; keys are written n, N, ?, f5, ctrl+n, shift+left, pagedown"
             problems.append(f"{config.place(name)}: {name}: {why}; it keeps {_list(known[name].keys)}")
@@ -190,12 +192,21 @@ def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:
         del wanted[name]
         said = f"{name}: {readable(key)} is taken by {other} ({known[other].description})"
         problems.append(f"{config.place(name)}: {said}; it keeps {_list(known[name].keys)}")
+    hidden: dict[tuple[str, str], list[str]] = defaultdict(list)
     for key, name, other in _hidden(known, wanted):
-        said = (
-            f"in the {name.partition('.')[0]}, {readable(key)} is {name} and hides {other} ({known[other].description})"
-        )
-        problems.append(f"{config.place(name if name in wanted else other)}: {said}")
+        hidden[key, other].append(name)
+    for (key, other), names in hidden.items():
+        inside = " and ".join(filter(None, (", ".join(map(_part, names[:-1])), _part(names[-1]))))
+        does = names[0] if len(names) == 1 else "something else"
+        taken = f"{readable(key)} is {does} and hides {other} ({known[other].description})"
+        place = config.place(next((name for name in names if name in wanted), other))
+        problems.append(f"{place}: in the {inside}, {taken}")
     return {name: ",".join(keys) for name, keys in wanted.items()}, tuple(problems)
+
+
+def _part(name: str) -> str:
+    """Give the part of the explorer that a binding is of."""
+    return name.partition(".")[0]
 
 
 def _hidden(known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str, str]]:

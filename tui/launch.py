@@ -75,6 +75,8 @@ def run_explorer(
     app.remembers_theme = start.is_restoring
     app.use_theme(theme or (last_theme() if start.is_restoring else None))
     app.run()
+    for problem in app.misconfigured:
+        sys.stderr.write(f"attn-tui: {problem}\n")
     if app.unforeseen is not None:
         raise app.unforeseen
     if app.failure:

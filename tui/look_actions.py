@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from engine.service.log import note
 from tui.beside import begin
 from tui.key_groups import PROGRAM
 from tui.key_names import key_of
@@ -35,6 +36,9 @@ class LookActions(Parts):
             group=PROGRAM,
         ),
     ]
+
+    misconfigured: tuple[str, ...] = ()
+    """What of the configuration is not used, a line each."""
 
     remembers_theme = False
     """Whether a theme that is chosen with a key comes back at the next start."""
@@ -80,22 +84,26 @@ class LookActions(Parts):
         """Take over the keys of a configuration file, and say soon what of the file is not used."""
         if config.keys:
             self.set_keymap(_everywhere(dict(config.keys)))
+        self.misconfigured = config.problems
         if config.keys or config.problems:
             self.call_after_refresh(begin, self, partial(self._check, config), "config")
 
     async def _check(self, config: Config) -> None:
-        """Look at the file closely beside the event loop: it takes every module that has keys."""
-        problems = config.problems
+        """Look at the file closely beside the event loop: it takes every module that has keys.
+
+        What is wrong with it stays where it can be read again: in the log, in the help, and behind the explorer.
+        """
         if config.keys:
             from tui.keymap import check_keys
 
             keys, wrong = await asyncio.to_thread(check_keys, config)
             self.set_keymap(_everywhere(keys))
-            problems += wrong
-        if problems:
-            said = problems[0]
-            if len(problems) > 1:
-                said += f"\n… and {len(problems) - 1} more; attn-tui config lists all"
+            self.misconfigured += wrong
+        if self.misconfigured:
+            said, *others = self.misconfigured
+            if others:
+                said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
+            await asyncio.to_thread(note, "error", "\n".join(("not used of the configuration:", *self.misconfigured)))
             self.notify(said, title="configuration", severity="warning", markup=False, timeout=10)
 
 

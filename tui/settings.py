@@ -6,7 +6,6 @@ Only the standard library is needed, most of it only where there is a file: that
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,12 +87,10 @@ class Config:
         >>> Config(Path("c.toml"), text='ascii = true\n[keys]\ntree.down = "n"\n').place("tree.down")
         'c.toml, line 3'
         """
-        last = name.rpartition(".")[2]
-        quoted = rf'"?{re.escape(name)}"?|"?{re.escape(last)}"?'
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if re.match(rf"\s*({quoted})\s*=", line):
-                return f"{self.path}, line {number}"
-        return str(self.path)
+        from tui.config_lines import line_of
+
+        number = line_of(name, self.text)
+        return str(self.path) if number is None else f"{self.path}, line {number}"
 
 
 def config_file() -> Path:
@@ -118,7 +115,10 @@ def read_config() -> Config:
     try:
         said = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        return Config(path, problems=(f"{path}: {error}; nothing in it is used",), text=text)
+        from tui.config_lines import not_toml
+
+        number, why = not_toml(str(error), text)
+        return Config(path, problems=(f"{path}, line {number}: {why}; nothing in the file is used",), text=text)
     return _sort(Config(path, text=text), said)
 
 
@@ -133,13 +133,25 @@ def _sort(config: Config, said: dict[str, Any]) -> Config:
             if each and all(isinstance(key, str) and key for key in each):
                 keys[name] = ",".join(each)
             else:
-                problems.append(f'{config.place(name)}: {name} takes keys, such as "n" or ["n", "ctrl+n"]')
+                wanted = 'takes keys, such as "n" or ["n", "ctrl+n"]; it keeps its own'
+                problems.append(f"{config.place(name)}: {name} {wanted}")
     else:
         problems.append(f'{config.place("keys")}: keys stand in a table of their own: [keys], then tree.down = "n"')
-    for name in said.keys() - SETTINGS.keys():
-        problems.append(f"{config.place(name)}: there is no setting {name}; there are {', '.join(SETTINGS)} and [keys]")
+    for name, value in said.items():
+        if name not in SETTINGS:
+            problems.append(f"{config.place(name)}: {_unknown(name, value)}")
     values = {name: value for name, value in said.items() if name in SETTINGS}
     return Config(config.path, values, keys, tuple(problems), config.text)
+
+
+def _unknown(name: str, value: Any) -> str:
+    """Say that there is no such setting, and which there are."""
+    meant = name.lower().replace("-", "_")
+    if meant in SETTINGS:
+        return f"there is no setting {name}; it is written {meant}"
+    if isinstance(value, dict) and value.keys() & SETTINGS.keys():
+        return f"there is no table [{name}]; settings stand above all tables, without one"
+    return f"there is no setting {name}; there are {', '.join(SETTINGS)} and [keys]"
 
 
 def _flat(table: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:

@@ -1,0 +1,133 @@
+"""What is wrong in a configuration: each mistake has a line that says where and what is right, and all can be read."""
+
+from __future__ import annotations
+
+import doctest
+import re
+
+import pytest
+
+import tui.config_lines
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions, log_file
+from tests.explorer import explorer, screen_text, until
+from tests.test_settings import call, configure
+from tui import launch
+from tui.app import Explorer
+from tui.help_screen import HelpScreen
+from tui.settings import config_file, read_config
+from tui.start import Start
+
+MISTAKES = 'nonsense = 1\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
+"""Of each kind some, on lines 1, 2, 4 and 5."""
+
+LINES = (
+    "line 1: there is no setting nonsense",
+    "line 2: there is no setting worse",
+    "line 4: no binding",
+    "line 5: app",
+)
+"""What is said of them."""
+
+
+def test_examples() -> None:
+    results = doctest.testmod(tui.config_lines)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("ascii = true\nenergy = = 2\n", ", line 2: energy = = 2", "(column 10)"),
+        ("ascii = true\n\ntheme = dark\n", ", line 3: theme = dark", 'a text stands in quotes, theme = "dark"'),
+        ('theme = "light\n', ", line 1", "a text ends with the quote that it begins with"),
+        ("cache = true\ncache = false\n", ", line 2", "it is there twice"),
+        ("theme\n", ", line 1", "name = value"),
+        ("[keys\n", ", line 1", "attn-tui config --example shows how it is written; nothing in the file is used"),
+        ('ascii = true\ntheme = "\\x"\n', ", line 2", "attn-tui config --example shows how it is written"),
+        ('theme = """\n', ", line 1", "nothing in the file is used"),
+        ('ascii = true\n[settings]\ntheme = "dark"\n', ", line 2", "settings stand above all tables"),
+        ("Log-Scale = true\n", ", line 1", "there is no setting Log-Scale; it is written log_scale"),
+        ('log_scale = "yes"\n', ", line 1", "give true or false; it is not used"),
+        ('threads = "many"\n', ", line 1", "give a whole number of at least 1; it is not used"),
+        ("threads = 1.5\n", ", line 1", "give a whole number of at least 1"),
+        ("threads = 0\n", ", line 1", "give a whole number of at least 1"),
+        ('energy = "x"\n', ", line 1", "give a number, such as 0.01; it is not used"),
+        ('device = ["cpu"]\n', ", line 1", "give a text, which stands in quotes"),
+        ("[keys.map]\n[keys.tree]\ndown = 3\n", ", line 3", "tree.down takes keys"),
+        ('[keys]\nmap.x = "n"\n', ", line 2", "attn-tui config --example lists all"),
+        ('[keys]\napp.quit = "j"\n', ", line 2", "text and tree, j is something else and hides app.quit (Quit)"),
+        ('theem = "dark"\n', ", line 1", "there is no setting theem; there are theme, ascii"),
+        ("\nenergy = 7\n", ", line 2", "between 0 and 1, such as 0.01; it is not used"),
+        ("ascii = 1\n", ", line 1", "ascii = 1: give true or false"),
+        ("threads = true\n", ", line 1", "give a whole number"),
+        ('theme = "pink"\n', ", line 1", "there is no theme 'pink'; choose one of dark, light, colour-blind"),
+        ('device = "gpu"\n', ", line 1", "give auto, cpu, cuda, cuda:N or mps"),
+        ('keys = "n"\n', ", line 1", "[keys]"),
+        ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
+        ('[keys]\n"tree.dwon" = "n"\n', ", line 2", "no binding is called tree.dwon; there are tree.down"),
+        ('[keys]\n"map.foo" = "n"\n', ", line 2", "no binding is called map.foo; there are app.…, "),
+        ('[keys]\ntree.down = "ctrl+nonsense"\n', ", line 2", "ctrl+nonsense is no key"),
+        ('[keys]\napp.spectra = "ctrl+shift+banana"\n', ", line 2", "ctrl+shift+banana is no key"),
+        ('[keys]\napp.spectra = "shift+1"\n', ", line 2", "shift+1 is no key"),
+        ('[keys]\napp.spectra = "ctrl+N"\n', ", line 2", "ctrl+N is no key"),
+        ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
+        ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
+        ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
+        ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
+        ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
+        ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str, place: str, said: str) -> None:
+    configure(text)
+    done = call("config")
+    assert done.exit_code == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"attn-tui: {config_file()}{place}")
+    assert said in line
+
+
+def test_the_example_that_messages_name_is_printed_and_has_every_setting_and_key() -> None:
+    printed = call("config", "--example").stdout
+    assert "# log_scale = true" in printed
+    assert "# tree.down = " in printed
+    assert not config_file().exists()
+    assert call("config", "--example", "--init").exit_code == 2
+    call("config", "--init")
+    assert config_file().read_text(encoding="utf-8") == printed
+
+
+def test_info_says_how_many_mistakes_there_are() -> None:
+    configure(MISTAKES)
+    assert f"{config_file()}  (4 mistakes: attn-tui config lists all)\n" in call("info").stdout
+    configure("ascii = 3\n")
+    assert f"{config_file()}  (1 mistake: attn-tui config lists all)\n" in call("info").stdout
+
+
+async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
+    configure(MISTAKES)
+    async with explorer("demo", start=Start("demo", config=read_config()), size=(160, 50)) as (app, pilot):
+        (said,) = (str(each.message) for each in app._notifications)
+        assert said.endswith("… and 3 more; ? lists all")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        shown = re.sub(r"[\s│]+", " ", screen_text(app))
+        for line in LINES:
+            assert line in shown
+        assert shown.index(LINES[-1]) < shown.index("finding one's way")
+    log = log_file().read_text(encoding="utf-8")
+    assert [line for line in LINES if f"{config_file()}, {line}" not in log] == []
+
+
+def test_every_mistake_is_said_once_the_terminal_is_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(app: Explorer) -> None:
+        app.misconfigured = ("c.toml, line 1: one", "c.toml, line 2: two")
+
+    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(Explorer, "run", run)
+    launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
+    assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
