@@ -14,15 +14,17 @@ from tests.explorer import explorer, screen_text, until
 from tests.test_settings import call, configure
 from tui import launch
 from tui.app import Explorer
+from tui.command_line import explore
+from tui.configured import ConfiguredCommand, effective
 from tui.help_screen import HelpScreen
-from tui.settings import config_file, read_config
+from tui.settings import config_file
 from tui.start import Start
 
-MISTAKES = 'nonsense = 1\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
+MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
 """Of each kind some, on lines 1, 2, 4 and 5."""
 
 LINES = (
-    "line 1: there is no setting nonsense",
+    'line 1: threads = "many"',
     "line 2: there is no setting worse",
     "line 4: no binding",
     "line 5: app",
@@ -108,15 +110,17 @@ def test_info_says_how_many_mistakes_there_are() -> None:
 
 async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
     configure(MISTAKES)
-    async with explorer("demo", start=Start("demo", config=read_config()), size=(160, 50)) as (app, pilot):
+    assert isinstance(explore, ConfiguredCommand)
+    config, _ = effective(explore)
+    async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         (said,) = (str(each.message) for each in app._notifications)
-        assert said.endswith("… and 3 more; ? lists all")
+        assert said.endswith("… and 3 more; attn-tui config and ? list all")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         shown = re.sub(r"[\s│]+", " ", screen_text(app))
-        for line in LINES:
-            assert line in shown
-        assert shown.index(LINES[-1]) < shown.index("finding one's way")
+        places = [shown.index(line) for line in LINES]
+        assert places == sorted(places)
+        assert places[-1] < shown.index("finding one's way")
     log = log_file().read_text(encoding="utf-8")
     assert [line for line in LINES if f"{config_file()}, {line}" not in log] == []
 

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from engine.service.files import requested_file
 from engine.values.errors import EngineError
+from tui.config_lines import by_line
 from tui.configured import Effective
 from tui.keymap import check_keys, every_binding, readable
 from tui.settings import FILE_VARIABLE, SETTINGS, Config, config_file
@@ -35,8 +36,8 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
 
 
 def problems_of(config: Config) -> tuple[str, ...]:
-    """List everything that is wrong with the file."""
-    return (*config.problems, *(check_keys(config)[1] if config.keys else ()))
+    """List everything that is wrong with the file, and before that with the environment."""
+    return by_line((*config.problems, *(check_keys(config)[1] if config.keys else ())))
 
 
 def commented() -> str:

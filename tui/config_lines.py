@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tui.drawing.text import fit, harmless
 
@@ -11,6 +12,8 @@ EXAMPLE = "attn-tui config --example"
 
 SHOWN = 40
 """Cells of a line that are shown to know it by."""
+
+_NUMBER = re.compile(r", line (\d+): ")
 
 _PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _NAME = rf"({_PART}(?:\s*\.\s*{_PART})*)"
@@ -52,6 +55,19 @@ def line_of(name: str, text: str) -> int | None:
         if any(f"{each}.".startswith(f"{here}.") or here.startswith(f"{each}.") for each in wanted):
             near.setdefault(here, number)
     return near[max(near, key=len)] if near else None
+
+
+def by_line(problems: Sequence[str]) -> tuple[str, ...]:
+    """Put what is wrong in the order of the lines that it is in, behind what is in none.
+
+    Examples
+    --------
+    >>> by_line(["c.toml, line 10: x", "c.toml, line 2: y", "ATTN_TUI_THEME=pink: z"])
+    ('ATTN_TUI_THEME=pink: z', 'c.toml, line 2: y', 'c.toml, line 10: x')
+    """
+    found = [_NUMBER.search(each) for each in problems]
+    numbers = [0 if match is None else int(match[1]) for match in found]
+    return tuple(each for _, each in sorted(zip(numbers, problems, strict=True), key=lambda pair: pair[0]))
 
 
 def _plain(name: str) -> str:

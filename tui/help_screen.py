@@ -168,7 +168,7 @@ class HelpScreen(ListScreen):
                 table = Table.grid(padding=(0, 2, 0, 0))
                 table.add_column(min_width=min(width + 2, WIDEST))
                 for keys, description in lines:
-                    table.add_row(Text(f"  {keys}"), Text(description))
+                    table.add_row(Text(f"  {keys}"), Text(description, overflow="fold"))
                 parts += (Text(section.title, style="bold"), table, Text(""))
         self.body.update(Group(*parts) if parts else f"no key does that; {key_of(self.app, 'help.all')} shows all")
 

@@ -100,9 +100,12 @@ class LookActions(Parts):
             self.set_keymap(_everywhere(keys))
             self.misconfigured += wrong
         if self.misconfigured:
+            from tui.config_lines import by_line
+
+            self.misconfigured = by_line(self.misconfigured)
             said, *others = self.misconfigured
             if others:
-                said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
+                said += f"\n… and {len(others)} more; attn-tui config and {key_of(self, 'app.help')} list all"
             await asyncio.to_thread(note, "error", "\n".join(("not used of the configuration:", *self.misconfigured)))
             self.notify(said, title="configuration", severity="warning", markup=False, timeout=10)
 
