@@ -242,9 +242,13 @@ class KeyLine(Widget, can_focus=False):
 
     def on_click(self, event: events.Click) -> None:
         """Press the key that was clicked."""
+        self.press_at(event.x)
+
+    def press_at(self, column: int) -> None:
+        """Press the key that stands at a column of this line."""
         left = 0
         for key in self._fitting():
-            if left <= event.x < left + key.width and key.enabled:
+            if left <= column < left + key.width and key.enabled:
                 self.app.simulate_key(key.key)
             left += key.width + 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from textual import events
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
@@ -34,6 +35,13 @@ class Modal(ModalScreen[ScreenResultType]):
     def on_screen_resume(self) -> None:
         """Show the keys of this one again."""
         self.app.screen_stack[0].query_one(KeyLine).follow(self)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press a key of the line at the foot, which is seen though it lies below this screen."""
+        line = self.app.screen_stack[0].query_one(KeyLine)
+        if line.region.contains(event.screen_x, event.screen_y):
+            # As the line's own doing: a key that this screen sends would not bubble past it.
+            line.call_later(line.press_at, event.screen_x - line.region.x)
 
     def on_unmount(self) -> None:
         """Lose nothing that waits for a picture."""
