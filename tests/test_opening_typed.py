@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tui.meant
+from engine.models.locate import locate
 from engine.service.recent import remember
 from engine.values.found import FoundModel, Origin
 from tests.choosing import opening_screen, words
@@ -27,8 +28,6 @@ def test_examples() -> None:
 async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
     hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.models.locate import locate
-
     for name in ("org/gpt2-xl", "org/gpt2-medium", "distilbert"):
         hub.add(name, tiny_model("gpt2"))
         locate(name)
@@ -72,9 +71,13 @@ async def test_the_cursor_follows_what_is_found_until_it_is_moved() -> None:
 
 
 async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list() -> None:
-    async with opening_screen() as (_, pilot, screen):
+    async with opening_screen() as (app, pilot, screen):
         screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
-        await type_keys(pilot, "O", "r", "tab")
+        await type_keys(pilot, *"org/")
+        await until(pilot, lambda: "as typed" not in screen_text(app))
+        await type_keys(pilot, "t")
+        await until(pilot, lambda: "Enter downloads it from the Hub; tab completes: org/tiny-" in words(app))
+        await type_keys(pilot, "ctrl+u", "O", "r", "tab")
         await until(pilot, lambda: screen.field.value == "org/tiny-")
         await type_keys(pilot, "o", "tab")
         await until(pilot, lambda: screen.field.value == "org/tiny-one")
@@ -110,3 +113,27 @@ async def test_the_line_of_keys_says_what_works_where_the_focus_is(hub: FakeHub,
         await until(pilot, lambda: "tab Complete" in key_line(app))
         await type_keys(pilot, "f1")
         await until(pilot, lambda: "in this menu" in screen_text(app))
+
+
+async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
+    hub: FakeHub, tiny_model: TinyModel
+) -> None:
+    async with opening_screen((40, 12)) as (app, pilot, _):
+        assert "nothing in the local Hub cache yet: type an id, such as gpt2" in words(app)
+        await type_keys(pilot, "d")
+        await until(pilot, lambda: "nothing in the local" not in words(app))
+    hub.add("org/tiny", tiny_model("gpt2"))
+    locate("org/tiny")
+    for size in ((80, 24), (160, 50)):
+        async with opening_screen(size) as (app, pilot, _):
+            assert "nothing in the local" not in words(app)
+            lines = screen_text(app).splitlines()
+            heading = next(line for line in lines if "L × H" in line)
+            row = next(line for line in lines if "org/tiny" in line)
+            assert heading.index("model") == row.index("org/tiny")
+            assert heading.index("size") + len("size") == row.index(" kB") + len(" kB")
+            assert heading.index("last used") == row.index("just now")
+    async with opening_screen() as (app, pilot, _):
+        before = app.theme
+        await type_keys(pilot, "ctrl+t")
+        await until(pilot, lambda: app.theme != before)

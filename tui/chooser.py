@@ -55,6 +55,7 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("escape", "leave", "Leave, or stop", id="chooser.leave"),
         Binding("q", "leave", "Leave", show=False, id="chooser.quit"),
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
+        Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
         Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
         Binding("slash,i", "field", "To the field", show=False, id="chooser.field"),
         Binding(
@@ -177,7 +178,10 @@ class ChooserScreen(Modal[Opened | None]):
             return  # what is wrong with it stays until another is looked at
         self._refused = ""
         complete = key_of(self.app, "chooser.complete")
-        self._say(enter_does(model, name, self._place, self._enter, complete) if name else "looking for models …")
+        names = self.list.names_begun(name)
+        self._say(
+            enter_does(model, name, self._place, self._enter, complete, names) if name else "looking for models …"
+        )
 
     @property
     def _enter(self) -> str:

@@ -14,7 +14,9 @@ LISTED = 8
 """Completions of a path that are named."""
 
 
-def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str) -> str:
+def enter_does(
+    model: FoundModel | None, name: str, place: Place | None, enter: str, tab: str, names: Sequence[str] = ()
+) -> str:
     """Say what Enter would do.
 
     Parameters
@@ -23,9 +25,12 @@ def enter_does(model: FoundModel | None, name: str, place: Place | None, enter: 
     name : its name, or what is typed.
     place : what is at the path that is typed, once that is known.
     enter, tab : the keys that open and that complete.
+    names : of listed models that begin with what is typed.
     """
     if model is None:
-        return _with_text(name, place, enter, tab)
+        more = beginning(names)
+        goes_on = f"; {tab} completes: {harmless(more)}" if "/" in name and len(more) > len(name) else ""
+        return f"{_with_text(name, place, enter, tab)}{goes_on}"
     if model.missing == NOT_HERE:
         return f"{name} is {NOT_HERE}: {enter} downloads it"
     if model.missing:

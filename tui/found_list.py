@@ -33,6 +33,9 @@ AS_TYPED = "\0as typed"
 
 NOT_HERE = "not on this machine"
 
+NONE_YET = "nothing in the local Hub cache yet: type an id, such as gpt2, to download a model"
+"""Stands below the list where there is no cache, or an empty one."""
+
 COLUMNS = ((7, 30), (11, 50), (9, 60), (12, 68))
 """The widths of size, type, layers × heads and last use, and how wide the list must be to have each."""
 
@@ -83,6 +86,7 @@ class FoundList(Menu):
         self._typed = ""
         self._place: Place | None = None
         self._begun_at: str | None = None
+        self._is_all = False
         self._now = time.time()
         self._width = 0
 
@@ -109,6 +113,7 @@ class FoundList(Menu):
         for name, model in self.models.items():
             if model.origin is Origin.RECENT and not name.startswith("/") and name not in self._cached:
                 self.models[name] = replace(model, missing=NOT_HERE)
+        self._is_all = True
         self.fill()
 
     @property
@@ -165,6 +170,8 @@ class FoundList(Menu):
                 origin = model.origin
                 options.append(Option(Text(HEADINGS[origin], "dim"), disabled=True))
             options.append(Option(self._row(model, width), id=model.name))
+        if self._is_all and not self._cached and not self._typed:
+            options.append(Option(Text(NONE_YET, "dim"), disabled=True))
         self.clear_options()
         self.add_options(options)
         places = {option.id: place for place, option in enumerate(options) if option.id is not None}
