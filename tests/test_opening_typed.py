@@ -70,7 +70,9 @@ async def test_the_cursor_follows_what_is_found_until_it_is_moved() -> None:
         await until(pilot, lambda: "Enter opens org/tiny-one" in words(app))
 
 
-async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list() -> None:
+async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opening_screen() as (app, pilot, screen):
         screen.list.add(FoundModel(name, Origin.HUB) for name in ("org/tiny-one", "org/tiny-two", "other/three"))
         await type_keys(pilot, *"org/")
@@ -84,6 +86,10 @@ async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_lis
         assert screen.focused is screen.field
         await type_keys(pilot, "tab")
         await until(pilot, lambda: screen.focused is screen.list)
+        (tmp_path / "folder").mkdir()
+        monkeypatch.chdir(tmp_path)
+        screen.field.value = "fold"
+        await until(pilot, lambda: "Enter downloads it from the Hub; tab completes: folder/" in words(app))
 
 
 @pytest.mark.parametrize("width", [80, 40])

@@ -28,9 +28,7 @@ def enter_does(
     names : of listed models that begin with what is typed.
     """
     if model is None:
-        more = beginning(names)
-        goes_on = f"; {tab} completes: {harmless(more)}" if "/" in name and len(more) > len(name) else ""
-        return f"{_with_text(name, place, enter, tab)}{goes_on}"
+        return _with_text(name, place, enter, tab, names)
     if model.missing == NOT_HERE:
         return f"{name} is {NOT_HERE}: {enter} downloads it"
     if model.missing:
@@ -39,7 +37,7 @@ def enter_does(
     return f"{enter} opens {harmless(name)}"
 
 
-def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
+def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
     """Say what Enter would do with what is typed."""
     shown = harmless(text)
     if place is not None and place.model:
@@ -53,7 +51,9 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str) -> str:
         return completions or f"there is no {shown}, and no Hub id is written so"
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
-    return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub"
+    more = beginning((*(() if place is None else place.completions), *names))
+    goes_on = f"; {tab} completes: {harmless(more)}" if len(more) > len(text) else ""
+    return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"
 
 
 def _listed(place: Place | None, tab: str) -> str:
