@@ -117,7 +117,7 @@ async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_
         table = app.focused
         app.app_focus = False
         await pilot.pause()
-        assert not any(each.has_focus for each in app.screen.walk_children(Widget))
+        assert not app.query("*:focus")
         app.views.go_to("spectra", takes_focus=False)
         await pilot.pause()
         app.app_focus = True

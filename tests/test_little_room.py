@@ -66,12 +66,13 @@ async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
         await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))
 
 
-@pytest.mark.parametrize("key", ["S", "ctrl+p"])
+@pytest.mark.parametrize("key", ["S", "ctrl+p", "B"])
 async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_the_views(key: str) -> None:
     async with explorer("demo", size=(40, 12)) as (app, pilot):
         await pilot.press(key)
         for size in ((6, 5), (4, 5), (1, 1), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
+            await pilot.press("pagedown", "pageup")
         await pilot.press("escape", "escape", "t", "3")
         assert app.views.active is app.views.attention

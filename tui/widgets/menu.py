@@ -16,6 +16,14 @@ class Menu(OptionList):
 
     BINDINGS: ClassVar[list[BindingType]] = [*paging("menu")]
 
+    def action_page_down(self) -> None:
+        """Go a page down; the toolkit fails where a line has not been laid out yet, or has no room to be."""
+        self.action_page(1)
+
+    def action_page_up(self) -> None:
+        """Go a page up."""
+        self.action_page(-1)
+
     def action_page(self, pages: float) -> None:
         """Go by as many lines as are in view, to one that can be chosen."""
         step = lines_of(pages, self.scrollable_content_region.height)
