@@ -114,3 +114,28 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         assert pane.region.width > 40, "the small maps stay beside the large one"
         await press(pilot, "1")
         assert pane.region.width == 0
+
+
+async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_layer_it_is_said_why_not(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
+        await press(pilot, "A", "y")
+        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
+        assert float(app.clipboard) == float(weights[2].max())
+        (said,) = [str(each.message) for each in app._notifications]
+        query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
+        assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
+        await press(pilot, "ctrl+y")
+        assert len(app.clipboard.splitlines()) == 1 + weights.size
+        await press(pilot, "Y")
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said == (
+            "small maps have no rows to copy; y copies the largest weight under the cursor, ^y all of them"
+        )
+        app.copy_to_clipboard("before")
+        await press(pilot, "t", "k k k", "A", "y")
+        assert app.conductor.selected == Head("decoder", 1)
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
+        assert app.clipboard == "before"
