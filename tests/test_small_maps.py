@@ -137,3 +137,16 @@ async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_laye
         (said,) = [str(each.message) for each in app._notifications]
         assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
         assert app.clipboard == "before"
+
+
+async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
+    async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
+        await press(pilot, "A")
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 3 of 8 heads"
+        maps = heads_of(app).maps
+        assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
+        await press(pilot, "l")
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 4 of 8 heads"
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 8 heads"

@@ -34,6 +34,7 @@ class HeadsPane(Pane):
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._ascii = ascii_only
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the maps, the legend and the readout."""
@@ -73,13 +74,16 @@ class HeadsPane(Pane):
         self._read_out()
 
     def _set_title(self, title: str) -> None:
-        """Say what is shown."""
-        self.title_line.show(Text.assemble(("heads ", "bold"), title))
+        """Say what is shown, and which of the maps the cursor is on where not all are in view."""
+        self._title, at = title, self.maps.position
+        shown = title.replace(" · ", f" · {at} of ", 1) if at else title
+        self.title_line.show(Text.assemble(("heads ", "bold"), shown))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
         if self.of_layer is None or not self.maps.has_maps:
             return
+        self._set_title(self._title)
         self.legend_line.show(self.maps.legend(self.legend_line.size.width - 2))
         pooled, number = self.maps.pooled, self.maps.cursor
         if pooled is None or not pooled.values.size:
