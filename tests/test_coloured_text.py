@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -253,6 +254,32 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
         legend = pane.legend_line.shown
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
+
+
+@pytest.mark.parametrize(("model", "head"), [("gpt2", "L1H2"), ("t5", "cross.L1H3")])
+async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
+    tiny_model: TinyModel, model: str, head: str
+) -> None:
+    async with explorer(tiny_model(model), text=TEXT, head=head) as (app, pilot):
+        await press(pilot, "T", "l", "l", *(("o", "l") if model == "t5" else ()), "ctrl+y")
+        pane, lines = pane_of(app), lines_of(app)
+        names, *rows = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+        assert len(rows) == len(lines.row) + (len(lines.column) if model == "t5" else 0)
+        here = lines.query_tokens[lines.query]
+        for is_turned in (False, True):
+            await press(pilot, "y")
+            ((token, weight),) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+            assert (token, np.float32(weight)) == (here, lines.row[lines.key])
+            await press(pilot, "Y")
+            (line,) = csv.reader(io.StringIO(app.clipboard), delimiter="\t")
+            assert line in rows
+            row = dict(zip(names, line, strict=True))
+            assert (row["token"], int(row["query"]), int(row["key"])) == (here, lines.query, lines.key)
+            if is_turned or model != "t5":
+                break
+            await press(pilot, "o")
+            here = lines.key_tokens[lines.key]
+        assert pane.keys.display
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

@@ -11,6 +11,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.test_overview import TEXT, column, on_map, readout, rest
+from tui.panes.table import TablePane
 from tui.widgets.histogram import Histogram
 
 HYBRID = {
@@ -36,8 +37,15 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         expected = column(model, "qk_symmetry")
         assert on_map(app) == expected
         assert expected[last] == ""
-        assert "not defined" in readout(app)
+        assert "empty: not defined across stacks" in readout(app)
         assert "×" in screen_text(app)
+        await pilot.press("4")
+        await settle(pilot)
+        circuits = app.views.active
+        assert isinstance(circuits, TablePane)
+        circuits.go_to_column("qk_symmetry")
+        await settle(pilot)
+        assert shown(circuits.readout_line) == "qk_symmetry is empty: not defined across stacks"
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:

@@ -114,3 +114,39 @@ async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small
         assert pane.region.width > 40, "the small maps stay beside the large one"
         await press(pilot, "1")
         assert pane.region.width == 0
+
+
+async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_layer_it_is_said_why_not(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H2") as (app, pilot):
+        await press(pilot, "A", "y")
+        weights = app.engine.attention(TEXT, "decoder", 1).result().weights
+        assert float(app.clipboard) == float(weights[2].max())
+        (said,) = [str(each.message) for each in app._notifications]
+        query, key = np.unravel_index(int(weights[2].argmax()), weights[2].shape)
+        assert said.startswith(f"largest weight of L1H2: query {query}, key {key}\n")
+        await press(pilot, "ctrl+y")
+        assert len(app.clipboard.splitlines()) == 1 + weights.size
+        await press(pilot, "Y")
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said == ("small maps have no rows to copy; y copies the largest weight under the cursor, ^y all of them")
+        app.copy_to_clipboard("before")
+        await press(pilot, "t", "k k k", "A", "y")
+        assert app.conductor.selected == Head("decoder", 1)
+        (said,) = [str(each.message) for each in app._notifications]
+        assert said == "no head's map is under the cursor; move to one, and copy its largest weight then"
+        assert app.clipboard == "before"
+
+
+async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
+    async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
+        await press(pilot, "A")
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 3 of 8 heads"
+        maps = heads_of(app).maps
+        assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
+        await press(pilot, "l")
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 4 of 8 heads"
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert shown(heads_of(app).title_line) == "heads layer 0 · 8 heads"

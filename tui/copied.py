@@ -15,10 +15,12 @@ from engine.values.plural import counted
 from engine.values.tables import Cell, Table
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
+from tui.panes.heads import HeadsPane
 from tui.panes.overview import OverviewPane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
+from tui.panes.text import TextPane
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
@@ -35,6 +37,8 @@ HOW_ELSE = "export it to a file"
 """What to do with what is too large."""
 
 NOTHING = "there is nothing under the cursor to copy"
+
+NO_MAP = "no head's map is under the cursor; move to one, and copy its largest weight then"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,17 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         if not matrix:
             return Copied(str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers")
         return Copied(str(number), f"{conductor.weights.measure.title} of {head}, {matrix}")
+    if isinstance(pane, TextPane) and pane.shown is not None:
+        table, lines = pane.table_on_screen(), pane.shown
+        row = dict(zip(table.columns, tuple(table)[pane.line], strict=True))
+        text = written([(row["token"], lines.row[lines.key].item())], "the token")
+        return Copied(text, f"token {row['position']}, and the weight of query {lines.query}, key {lines.key}")
+    if isinstance(pane, HeadsPane):
+        if pane.named is None:
+            raise EngineError(NO_MAP)
+        head, block = pane.named
+        query, key = block.place
+        return Copied(repr(block.largest), f"largest weight of {head}: query {query}, key {key}")
     raise EngineError(NOTHING)
 
 
@@ -126,6 +141,13 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
             raise EngineError(NOTHING)
         line = pane.grid.order.index(pane.grid.place)
         return Copied(written([tuple(pane.table_on_screen())[line]], "the row"), f"line {line + 1} of {pane.view}")
+    if isinstance(pane, TextPane):
+        return Copied(written([tuple(pane.table_on_screen())[pane.line]], "the row"), "the token's line of the table")
+    if isinstance(pane, HeadsPane):
+        raise EngineError(
+            f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
+            f"cursor, {key_of(pane.app, 'app.copy_view')} all of them"
+        )
     if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
         query = pane.cell[0]
         weights = attention.weights[query].tolist()

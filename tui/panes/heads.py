@@ -9,7 +9,7 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 
-from engine.values.attention import PooledMap
+from engine.values.attention import PooledBlock, PooledMap
 from engine.values.heads import Head
 from tui.drawing.readout import of_weight
 from tui.drawing.tiles import Tiles
@@ -34,6 +34,7 @@ class HeadsPane(Pane):
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._ascii = ascii_only
+        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the maps, the legend and the readout."""
@@ -73,24 +74,33 @@ class HeadsPane(Pane):
         self._read_out()
 
     def _set_title(self, title: str) -> None:
-        """Say what is shown."""
-        self.title_line.show(Text.assemble(("heads ", "bold"), title))
+        """Say what is shown, and which of the maps the cursor is on where not all are in view."""
+        self._title, at = title, self.maps.position
+        shown = title.replace(" · ", f" · {at} of ", 1) if at else title
+        self.title_line.show(Text.assemble(("heads ", "bold"), shown))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
         if self.of_layer is None or not self.maps.has_maps:
             return
+        self._set_title(self._title)
         self.legend_line.show(self.maps.legend(self.legend_line.size.width - 2))
         pooled, number = self.maps.pooled, self.maps.cursor
         if pooled is None or not pooled.values.size:
             self.readout_line.show("")
             return
-        at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
-        start = f"H{number} max "
+        start, block = f"H{number} max ", _largest(pooled)
         room = self.readout_line.size.width - len(start)
-        block = pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))
         words = of_weight(block, pooled.query_tokens, pooled.key_tokens, room, ascii_only=self._ascii)
         self.readout_line.show(start + words)
+
+    @property
+    def named(self) -> tuple[Head, PooledBlock] | None:
+        """The head under the cursor, and the block of its map that has the weight which the readout names."""
+        pooled, number = self.maps.pooled, self.maps.cursor
+        if self.of_layer is None or number is None or pooled is None or not pooled.values.size:
+            return None
+        return Head(self.of_layer.stack, self.of_layer.layer, number), _largest(pooled)
 
     @on(SmallMaps.Picked)
     def _pick(self, event: SmallMaps.Picked) -> None:
@@ -103,3 +113,9 @@ class HeadsPane(Pane):
     def _open(self) -> None:
         """Show the head's map in large."""
         self.app.call_later(self.app.run_action, "app.open_map")
+
+
+def _largest(pooled: PooledMap) -> PooledBlock:
+    """Give the block of a map that has its largest weight."""
+    at = np.unravel_index(int(np.nan_to_num(pooled.maxima).argmax()), pooled.maxima.shape)
+    return pooled.at(pooled.window.rows.start + int(at[0]), pooled.window.columns.start + int(at[1]))

@@ -27,6 +27,7 @@ from tui.filter_input import NameInput, candidates
 from tui.key_names import key_of
 from tui.measures import MEASURES
 from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
+from tui.missing import why_empty
 from tui.numbers import rough, short
 from tui.panes.line import WORTH_SEEING, Line
 from tui.panes.pane import Pane
@@ -159,7 +160,9 @@ class OverviewPane(Pane):
         if not self.name_input.display:
             self.explanation_line.show(said.trouble or self._explanation)
         if cell is None or isinstance(cell, str):
-            line = f"{said.name}  {'computing …' if cell is None else 'not defined'}  {said.label}"
+            row = {"stack": head.stack, shown.measure: ""}
+            why = "computing …" if cell is None else f"empty: {said.trouble or why_empty(shown.measure, row)}"
+            line = "  ".join(filter(None, (said.name, why, said.label)))
         else:
             place, chance = f"{shown.place(cell)}/{shown.numbers}", "" if said.chance is None else rough(said.chance)
             line = of_measure(said.name, short(cell), chance, place, said.label, self.size.width - 2)

@@ -18,6 +18,7 @@ from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
 from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
+from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
@@ -183,7 +184,10 @@ class TablePane(FilteredPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the cell in full."""
+        """Say what stands below the table: what the column is, and the cell in full, or why there is nothing in it."""
+        if cell == "" and (whole := self.grid.whole_row) is not None:
+            row = dict(zip(self.grid.all_columns, whole, strict=True))
+            return explanation, f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
         return explanation, f"{column} {harmless(cell) if isinstance(cell, str) else repr(cell)}"
 
     @on(TableGrid.Chosen)

@@ -261,6 +261,20 @@ class TextPane(Pane):
         else:
             self.post_message(TokenPointed(None, at))
 
+    @property
+    def line(self) -> int:
+        """The row of the table that is of the token under the cursor.
+
+        Raises
+        ------
+        EngineError : when it shows nothing yet.
+        """
+        if self.shown is None:
+            raise EngineError("the text view shows nothing yet; nothing was copied")
+        if self.shown.is_of_one_text or self._is_of_keys:
+            return self.shown.key
+        return len(self.shown.row) + self.shown.query
+
     def table_on_screen(self) -> Table:
         """Give the row and the column that are shown, a row for each token; of two texts, one after the other.
 

@@ -97,6 +97,7 @@ class SmallMaps(Scrolled, can_focus=True):
         self._sort()
         if not is_same:
             self.refresh()
+            self.call_after_refresh(self._reveal)  # how far it can be scrolled is known then
         elif changed := [n for n, levels in self._levels.items() if not np.array_equal(levels, old.get(n, ()))]:
             self.refresh(*(self._on_screen(number) for number in changed))
 
@@ -136,6 +137,12 @@ class SmallMaps(Scrolled, can_focus=True):
     def is_blank(self) -> bool:
         """Whether neither maps nor a sentence have come."""
         return not self._maps and not self._message
+
+    @property
+    def position(self) -> int | None:
+        """Which map the cursor is on, counted from 1, where not all are in view at once."""
+        is_scrolled = self.has_maps and self.virtual_size.height > self.size.height
+        return self.cursor + 1 if is_scrolled and self.cursor is not None else None
 
     @property
     def pooled(self) -> PooledMap | None:
@@ -189,8 +196,12 @@ class SmallMaps(Scrolled, can_focus=True):
         for each in (before, number):
             if each is not None and each < self._tiles.count:
                 self.refresh(self._on_screen(each, only_name=True))
-        if number is not None and number < self._tiles.count and self._maps:
-            x, y = self._tiles.origin(number)
+        self._reveal()
+
+    def _reveal(self) -> None:
+        """Scroll until the map under the cursor is in view."""
+        if self.cursor is not None and self.cursor < self._tiles.count and self._maps:
+            x, y = self._tiles.origin(self.cursor)
             self.scroll_to_region(Region(x, y, *self._tiles.pitch), animate=False, immediate=True)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

@@ -1,0 +1,45 @@
+"""Why a cell of a table has nothing in it, as far as the table tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.values.columns import CHANCE
+from engine.values.tables import Cell
+
+_OF_EIGENVALUES = ("qk_positive_mass", "qk_negative_mass", "ov_copying", "ov_copying_residual")
+"""The measures of circuits that take eigenvalues."""
+
+
+def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False) -> str:
+    """Say why there is nothing in a column of a row.
+
+    Parameters
+    ----------
+    column : the empty one.
+    row : all its cells by their columns.
+    is_growing : whether more of the table is on its way.
+
+    Examples
+    --------
+    >>> why_empty("qk_symmetry", {"stack": "cross", "head": 0, "qk_symmetry": ""})
+    'not defined across stacks'
+    >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": ""})
+    'it takes eigenvalues, which are worked out of the selected layer'
+    """
+    measure = column.removesuffix(CHANCE)
+    if is_growing:
+        return "computing …"
+    if note := str(row.get("note", "")):
+        return note
+    if column != measure and row.get(measure, "") != "":
+        return "chance is not known for it"
+    if row.get("stack") == "cross" and measure.startswith(("qk_", "ov_")):
+        return "not defined across stacks"
+    if row.get("head") == "all" and measure in _OF_EIGENVALUES:
+        return "it takes eigenvalues, which are worked out of the selected layer"
+    if measure == "ov_copying":
+        return "no unembedding is known of this stack, or all eigenvalues are zero"
+    if measure in _OF_EIGENVALUES:
+        return "not defined, as all eigenvalues are zero"
+    return "not defined here"
