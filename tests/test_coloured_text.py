@@ -11,29 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.cells import cell_len
-from rich.color import Color
-from rich.console import RenderableType
-from textual.app import App
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 from engine.values.lines import MapLines
-from tests.benchmarks.terminal import SENTENCE
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.opening import no_hurry, open_reader
-from tests.painted import good_terminal
 from tests.test_attention import eager_maps
-from tui import whole_frames
 from tui.app import Explorer
-from tui.drawing.cells import background_styles, in_pairs
 from tui.drawing.flow import flow
 from tui.drawing.levels import levels_of
-from tui.drawing.signed import signed_styles
-from tui.painting import Repaint
 from tui.panes.text import TextPane
 from tui.widgets.small_maps import SmallMaps
-from tui.widgets.token_text import _legible
 
 TEXT = "the cat sat on the mat"
 LONG = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -214,48 +203,6 @@ async def test_e_writes_a_row_for_each_token(
     assert "L0H0" in file.name
 
 
-@pytest.mark.parametrize("size", [(80, 24), (154, 64)])
-async def test_a_move_is_sent_in_few_bytes_though_a_head_looks_at_many_tokens(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good_terminal(monkeypatch)
-    monkeypatch.setattr(whole_frames, "LONGEST", 5.0)  # seconds for which a busy machine may keep a frame waiting
-    sent: list[str] = []
-
-    def display(app: App[None], screen: Screen[object], renderable: RenderableType | None) -> None:
-        if isinstance(renderable, Repaint):
-            sent.append(renderable.render_segments(app.console))
-
-    monkeypatch.setattr(App, "_display", display)
-    async with explorer("demo", text=SENTENCE, head="L0H3", size=size) as (app, pilot):
-        await press(pilot, "T", "g", "g")
-        assert pane_of(app).keys.cursor == 0
-        for key in "llllllllj":
-            sent.clear()
-            await press(pilot, key)
-            assert 0 < len("".join(sent).encode()) <= 500, (key, sent)
-
-
-async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_cursor_weighs(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good_terminal(monkeypatch)
-    folder = tiny_model("gpt2")
-    weights = eager_maps(folder, open_reader(folder).read(TEXT, no_hurry).ids)[""][1][2]
-    async with explorer(folder, text=TEXT, head="L1H2", size=(160, 50)) as (app, pilot):
-        await press(pilot, "T", "l", "l", "l")
-        pane, heatmap = pane_of(app), app.views.attention.heatmap
-        in_text, in_map = ([style.bgcolor for style in styles] for styles in (pane.keys._styles, heatmap.level_styles))
-        assert len(set(in_map)) == 16
-        assert in_text[::2] == in_text[1::2]
-        assert len(set(in_text)) == 8
-        assert all(colour in in_map[2 * pair : 2 * pair + 2] for pair, colour in enumerate(in_text[::2]))
-        assert [style.bgcolor for style in in_pairs(heatmap.level_styles)] == in_text
-        legend = pane.legend_line.shown
-        assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
-        assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
-
-
 @pytest.mark.parametrize(("model", "head"), [("gpt2", "L1H2"), ("t5", "cross.L1H3")])
 async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
     tiny_model: TinyModel, model: str, head: str
@@ -280,21 +227,6 @@ async def test_the_token_with_its_weight_its_line_and_the_table_are_copied(
             await press(pilot, "o")
             here = lines.key_tokens[lines.key]
         assert pane.keys.display
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_levels_can_be_told_apart_without_colour(
-    tiny_model: TinyModel, ascii_only: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with explorer(tiny_model("gpt2"), text=TEXT, head="L0H1", ascii_only=ascii_only) as (app, pilot):
-        await press(pilot, "T", "G")
-        pane = pane_of(app)
-        region = pane.region
-        text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
-        glyphs = pane._ink.cells[int(pane.keys._levels.max())]
-        assert any(f"{glyphs}{'|' if ascii_only else '│'}" in line for line in text)
-        assert not ascii_only or all(line.isascii() for line in text)
 
 
 def test_lines_break_between_tokens_and_wide_characters_are_counted() -> None:
@@ -357,21 +289,3 @@ async def test_the_text_of_a_map_that_is_still_shown_while_another_sentence_is_r
             await pilot.press(key)
             assert lines_of(app).query_tokens == before
             assert "中₃" in screen_text(app)
-
-
-@pytest.mark.parametrize("ground", [(18, 18, 18), (224, 224, 224)])
-@pytest.mark.parametrize("colours", ["truecolor", "256"])
-def test_letters_can_be_read_on_every_level_and_are_of_few_colours(ground: tuple[int, int, int], colours: str) -> None:
-    def luminance(colour: Color | None) -> float:  # WCAG 2.1
-        assert colour is not None
-        shares = [each / 255 for each in colour.get_truecolor()]
-        red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    usual = Color.from_rgb(224, 224, 224) if ground[0] < 128 else Color.from_rgb(30, 30, 30)
-    for styles in (background_styles(ground, colours, "magma")[1:], signed_styles(ground, colours)):
-        legible = _legible(tuple(styles), usual)
-        for style in legible:
-            dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
-            assert (light + 0.05) / (dark + 0.05) > 4.5
-        assert sum(style.color == usual for style in legible) >= 5, "the levels of small weights, which most are of"
