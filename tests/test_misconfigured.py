@@ -117,7 +117,9 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
         assert said.endswith("… and 3 more; attn-tui config and ? list all")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
-        shown = re.sub(r"[\s│]+", " ", screen_text(app))
+        room = app.screen.query_one("#list").content_region
+        inside = (line[room.x : room.right] for line in screen_text(app).splitlines()[room.y : room.bottom])
+        shown = re.sub(r"[\s▃]+", " ", " ".join(inside))
         places = [shown.index(line) for line in LINES]
         assert places == sorted(places)
         assert places[-1] < shown.index("finding one's way")
