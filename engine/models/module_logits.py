@@ -10,11 +10,16 @@ from torch import Tensor, nn
 from engine.values.errors import EngineError
 
 
+OF_ONE = 1e-2
+"""How far the sum of probabilities may be from one, in the 16 bits that they may have been worked out in."""
+
+
 def logits_at(model: nn.Module, name: str, returned: Any, place: tuple[int, int], widths: frozenset[int]) -> Tensor:
     """Take the logits at a token out of what a module returns: (vocabulary,) float32.
 
     They are the one tensor of one sentence that is as wide as an embedding has rows, and not as wide as the stream
     that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on with it.
+    Where it holds probabilities already, their logarithms are the logits, of which the softmax is what it holds.
 
     Parameters
     ----------
@@ -47,7 +52,7 @@ def logits_at(model: nn.Module, name: str, returned: Any, place: tuple[int, int]
     own = logits[-1 if len(logits) == 1 else position].float().cpu()
     if bool(own.isnan().any()):
         raise EngineError(f"the logits that {name} gives here are NaN, nothing is predicted")
-    return own
+    return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1.0) < OF_ONE else own
 
 
 def _tensors(returned: Any) -> Iterator[Tensor]:

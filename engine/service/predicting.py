@@ -60,13 +60,25 @@ class Predicting:
         if self._last is None or self._last[0] != key:
             asked = predictor.ask(*key)
             logits = predictor.logits(asked, breathe)
-            if bool(logits.isnan().any()):
-                from engine.models.broken import cause_of_nan
-
-                cause = cause_of_nan(predictor.model, breathe)
-                raise EngineError(f"the logits that {predictor.name} gives here are NaN, nothing is predicted: {cause}")
+            if not bool(logits.isfinite().all()):
+                self._refuse_broken(predictor, logits, breathe)
             self._last = (key, asked, logits)
         return predictor, *self._last[1:]
+
+    def _refuse_broken(self, predictor: Predictor, logits: Tensor, breathe: Breathe) -> None:
+        """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come.
+
+        Raises
+        ------
+        EngineError : naming what they are due to.
+        """
+        from engine.models.broken import broken_parameter, cause_of_nan
+
+        said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
+        if bool(logits.isnan().any()):
+            raise EngineError(said % ("NaN", cause_of_nan(predictor.model, breathe)))
+        if (broken := broken_parameter(predictor.model, predictor.model, breathe)) is not None:
+            raise EngineError(said % ("infinite", broken))
 
     def choices(self, query: Query, breathe: Breathe) -> tuple[Words, Asked, Tensor]:
         """Read a sentence, and give what names its tokens, and the logits at the one that a query names.
