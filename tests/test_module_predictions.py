@@ -24,11 +24,15 @@ class Packed(nn.Module):
 
     def forward(self, ids: Tensor) -> Any:
         logits = self.inner(ids)
-        forms = {"loss beside": {"loss": logits.sum(), "logits": logits}, "last alone": (logits[:, -1:], None)}
+        forms = {
+            "loss beside": {"loss": logits.sum(), "logits": logits},
+            "last alone": (logits[:, -1:], None),
+            "probabilities": logits.softmax(-1),
+        }
         return forms.get(self.form, (logits, logits.softmax(-1)))
 
 
-@pytest.mark.parametrize("form", ["plain", "loss beside", "last alone"])
+@pytest.mark.parametrize("form", ["plain", "loss beside", "last alone", "probabilities"])
 def test_what_returns_logits_has_predictions(form: str) -> None:
     torch.manual_seed(0)
     model = Speaker(FusedCausal) if form == "plain" else Packed(form)

@@ -47,3 +47,19 @@ def test_maps_and_scores_say_whose_numbers_are_none(engine: Engine) -> None:
         with pytest.raises(EngineError, match="queries or keys that are NaN or infinite"):
             engine.table("explain", Query(layer=Head("decoder", layer), head=0, text=TEXT)).result()
     assert engine.table("explain", Query(layer=Head("decoder", 0), head=0, text=TEXT)).result().rows
+
+
+@pytest.mark.parametrize("view", ["predictions", "lens", "contributions", "ablation"])
+def test_nothing_is_predicted_where_a_token_that_is_not_read_makes_its_logit_infinite(
+    view: str, tiny_copy: TinyModel
+) -> None:
+    file = tiny_copy("gpt2", with_head=True) / "model.safetensors"
+    tensors = load_file(file)
+    name = next(each for each in tensors if each.endswith("wte.weight"))
+    tensors[name][-1, 3] = torch.inf
+    save_file(tensors, file, metadata={"format": "pt"})
+    engine = Engine(EngineOptions(use_cache=False, device="cpu"))
+    engine.open(str(file.parent), lambda progress: None).result()
+    with pytest.raises(EngineError, match=r"are infinite, nothing is predicted: .*wte\.weight holds 1 NaN or infinite"):
+        engine.table(view, Query(text=TEXT)).result()
+    engine.stop()
