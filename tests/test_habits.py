@@ -125,3 +125,22 @@ async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_
         assert app.focused is not table
         assert app.focused is not None
         assert app.views.active in app.focused.ancestors
+
+
+@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
+async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_is_not_to_take_them(
+    size: tuple[int, int],
+) -> None:
+    async with explorer("demo", size=size) as (app, pilot):
+        await type_keys(pilot, "4")
+        await settle(pilot)
+        for view in ("overview", "spectra", "directions", "attention"):
+            app.views.go_to(view, takes_focus=False)
+            await pilot.pause()
+            assert app.views.active.view == view
+            assert app.focused is not None
+            assert app.views.active in app.focused.ancestors
+        app.action_tree()
+        app.views.go_to("ranks", takes_focus=False)
+        await pilot.pause()
+        assert app.tree_widget.has_focus
