@@ -20,43 +20,42 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from engine.service.engine import Engine
-from engine.service.options import EngineOptions, log_file
-from tests.explorer import screen_text, settle
+from engine.service.options import log_file
+from tests.explorer import PATIENCE, screen_text, settle
 from tests.invariants import compare, disagreements
 from tests.monkey_hands import (
+    CHOOSING,
     FRAMES,
     LAST,
     LONGEST,
+    LOOK,
     OPENING,
     SENTENCES,
     SIZES,
     MonkeyError,
     drawn_every,
     has_ended,
+    leave,
+    look_away,
+    paste,
     point,
     press,
     report,
     resize,
-    sent,
+    say,
+    taken,
     waited_for,
     working_keys,
 )
+from tests.monkey_ways import Beginning
 from tests.painted_explorer import PaintedExplorer, is_closing, stale, styled_otherwise
 from tui.chooser import ChooserScreen
-from tui.start import Start
 
 EVERY = 120
 """After so many keys another model is opened, and waited for; by chance more are."""
 
 GLANCE = 40
 """After so many keys all that is on screen is compared with the whole painted at once."""
-
-PATIENCE = 60.0
-"""Seconds after which what has not come is taken for lost."""
-
-LOOK = 0.01
-"""Seconds between two looks at whether something has come."""
 
 LOOKS = 4
 """How often in a row all is found at rest before it is: what was the last may have set off more."""
@@ -115,27 +114,25 @@ class Monkey:
         asyncio.get_running_loop().set_exception_handler(
             lambda _, said: unheard.append(repr(said.get("exception", said)))
         )
-        engine = Engine(EngineOptions(use_cache=self._random.random() < 0.5))
-        text = self._random.choice((None, None, *SENTENCES[:3]))
-        app = PaintedExplorer(engine, Start(self._model, text=text), ascii_only=self._random.random() < 0.2)
+        begun = Beginning.by_chance(self._random, self._model, self._models)
+        self._done.append(f"<{begun}>")
+        app = begun.explorer()
         wrong: MonkeyError | None = None
         self._frame = self._random.choice(FRAMES)
-        size = self._random.choice(SIZES)
         with drawn_every(LONGEST):
-            async with app.run_test(size=size, notifications=True) as pilot:
+            async with app.run_test(size=self._random.choice(SIZES), notifications=True) as pilot:
                 try:
+                    if not begun.is_named:
+                        await self._choose_first(app, pilot)
                     await self._play_with(app, pilot, until)
                 except MonkeyError as error:
                     wrong = error
                 except Exception as error:
                     wrong = self._report("".join(traceback.format_exception(error)))
-                app.engine.stop()
-                app.exit()  # as a person leaves; else what is under way would go on while all is taken apart
-                assert app._task is not None
-                await asyncio.wait({app._task}, timeout=10)
+                await leave(app)
         if wrong is not None:
             raise wrong
-        if app.failure:
+        if app.failure and not begun.is_refused(app.failure):
             raise self._report(app.failure)
         if unheard:
             raise self._report(f"the event loop was told of {unheard[0]}")
@@ -144,7 +141,7 @@ class Monkey:
 
     async def _play_with(self, app: PaintedExplorer, pilot: Pilot[None], until: int) -> None:
         """Press keys, and find that it still answers."""
-        if self._random.random() < 0.7:
+        if not has_ended(app) and self._random.random() < 0.7:
             await settle(pilot)
         engine = app.engine
         while self.pressed < until and not has_ended(app):
@@ -201,11 +198,26 @@ class Monkey:
             resize(app, *size)
         elif kind < 0.965:
             await self._switch(app, pilot)
-        elif kind < 0.98:
-            self._say(app, self._random.choice(SENTENCES))
+        elif kind < 0.977:
+            self._done.append(say(app, self._random.choice(SENTENCES)))
+        elif kind < 0.99:
+            self._done.append(self._random.choice((paste, look_away))(app, self._random))
         else:
             self._done.append("<wait>")
             await asyncio.sleep(0.05)
+
+    async def _choose_first(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Press keys on the opening screen, and choose a model there, until one is open or the program is left."""
+        end = time.monotonic() + PATIENCE
+        while not has_ended(app) and not (app.is_ready and app.conductor.is_open):
+            if time.monotonic() > end:
+                raise self._report(waited_for(app))
+            if isinstance(app.screen, ChooserScreen):
+                for key in self._random.choices(CHOOSING, k=self._random.randint(0, 6)):
+                    self._press(app, key)
+                await self._choose(app, pilot, self._model)
+                await self._await_model(app, pilot)
+            await pilot.pause(LOOK)
 
     async def _switch(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Open another model in this explorer, if the key that does it works now."""
@@ -214,16 +226,19 @@ class Monkey:
             return
         await self._type(app, keys[0])
         if isinstance(app.screen, ChooserScreen):
-            model = self._random.choice(self._models)
-            self._done.append(f"<choose {model}>")
-            app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
-            await pilot.pause(0)
-            self._press(app, "enter")
+            await self._choose(app, pilot, self._random.choice(self._models))
+
+    async def _choose(self, app: PaintedExplorer, pilot: Pilot[None], model: str) -> None:
+        """Open a model on the opening screen."""
+        self._done.append(f"<choose {model}>")
+        app.screen.query_one(Input).value = model  # as it is pasted, whatever had the focus there
+        await pilot.pause(0)
+        self._press(app, "enter")
 
     async def _await_model(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until the model that was chosen is open, or was refused, and close the opening screen."""
         for _ in range(1000):
-            if not isinstance(app.screen, ChooserScreen):
+            if has_ended(app) or not isinstance(app.screen, ChooserScreen):
                 return
             await asyncio.sleep(LOOK)
         await self._type(app, "escape")
@@ -237,24 +252,13 @@ class Monkey:
         """Press keys, and wait until all that was typed is done."""
         for key in keys:
             self._press(app, key)
-        end = time.monotonic() + PATIENCE
-        await sent()
-        while (app.message_queue_size or app.is_typed_to) and not has_ended(app) and time.monotonic() < end:
-            await asyncio.sleep(LOOK)
-
-    def _say(self, app: PaintedExplorer, sentence: str) -> None:
-        """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's."""
-        if not isinstance(app.focused, Input):
-            self._press(app, "i")
-        self._done.append(repr(sentence[:20]))
-        for character in sentence[:60]:
-            press(app, character)
-        if not has_ended(app):
-            app.post_message(events.Paste(sentence[60:]))
-            self._press(app, "enter")
+        if not await taken(app, PATIENCE):
+            raise self._report(waited_for(app))
 
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
+        if not app.app_focus:
+            app.post_message(events.AppFocus())
         began = time.monotonic()
         looks = 0
         while not has_ended(app) and looks < LOOKS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from textual.app import App
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.keys import REPLACED_KEYS, _character_to_key
+from textual.widgets import Input
 
 from tui.app import Explorer
 
@@ -35,7 +37,35 @@ SENTENCES = (
     "word " * 160,
 )
 
+CLICK: tuple[type[events.MouseEvent], ...] = (events.MouseDown, events.MouseUp)
+MOUSE: tuple[tuple[type[events.MouseEvent], ...], ...] = (
+    CLICK,
+    CLICK,
+    CLICK,
+    CLICK * 2,
+    (events.MouseDown, events.MouseMove, events.MouseUp),
+    (events.MouseMove,),
+    (events.MouseScrollDown,),
+    (events.MouseScrollUp,),
+    (events.MouseScrollLeft,),
+    (events.MouseScrollRight,),
+)
+"""What a hand does with the mouse."""
+
+PASTED = (
+    "L1H0",
+    "1.2",
+    "demo",
+    "matrix = OV and stable_rank < 4",
+    "out.csv\n",
+    "/nowhere/at/all.npz",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u2764\ufe0f\u202eabc\u200b\t\u00ad" * 5,
+    "one\r\ntwo\n\n",
+)
+"""What is in a clipboard, for whichever line, view or list gets it."""
+
 SIZES = (
+    (4, 3),
     (20, 5),
     (40, 12),
     (39, 30),
@@ -48,6 +78,12 @@ SIZES = (
     (160, 50),
     (200, 60),
 )
+
+CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
+"""Keys on the opening screen."""
+
+LOOK = 0.01
+"""Seconds between two looks at whether something has come."""
 
 LAST = 50
 """How many of the last keys a report names."""
@@ -84,23 +120,66 @@ def press(app: App[Any], key: str) -> None:
     driver.send_message(events.Key(key, character))
 
 
-async def sent() -> None:
-    """Wait until the keys that were pressed are in the queue of the application; the driver takes a turn for it."""
+async def taken(app: Explorer, patience: float) -> bool:
+    """Wait until all that was typed has come into the queue of the application, and is done; say whether it is."""
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
+    end = time.monotonic() + patience
+    while (app.message_queue_size or app.is_typed_to) and not has_ended(app):
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(LOOK)
+    return True
+
+
+async def leave(app: Explorer) -> None:
+    """Leave as a person does; else what is under way would go on while all is taken apart."""
+    app.engine.stop()
+    app.exit()
+    assert app._task is not None
+    await asyncio.wait({app._task}, timeout=10)
 
 
 def point(app: App[Any], chance: random.Random) -> str:
-    """Click, turn the wheel, or move the mouse somewhere; say what and where."""
+    """Click, turn the wheel, or move the mouse somewhere, with or without other keys held; say what and where."""
     width, height = app.size
     x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
-    kinds = chance.choice(
-        ((events.MouseDown, events.MouseUp),) * 3
-        + ((events.MouseScrollDown,), (events.MouseScrollUp,), (events.MouseMove,))
-        + ((events.MouseDown, events.MouseMove, events.MouseUp),)
-    )
+    kinds = chance.choice(MOUSE)
+    button = chance.choice((1, 1, 1, 1, 2, 3))
+    held = [chance.random() < 0.1 for _ in range(3)]
+    is_drawn = chance.random() < 0.2
     for kind in kinds:
-        app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+        app.post_message(kind(None, x, y, 0, 0, button, held[0], held[1], held[2], x, y))
+        if is_drawn:
+            x, y = chance.randrange(max(width, 1)), chance.randrange(max(height, 1))
     return f"<{' '.join(kind.__name__ for kind in kinds)} {x},{y}>"
+
+
+def say(app: App[Any], sentence: str) -> str:
+    """Type a sentence, or a filter, into the line that has the focus, or else into the sentence's; say which."""
+    begins = "" if isinstance(app.focused, Input) else "i"
+    for character in begins + sentence[:60]:
+        press(app, character)
+    if not has_ended(app):
+        app.post_message(events.Paste(sentence[60:]))
+        press(app, "enter")
+    return f"{begins} {sentence[:20]!r} enter".strip()
+
+
+def look_away(app: App[Any], chance: random.Random) -> str:
+    """Have the terminal lose the keys to another window, and mostly get them back."""
+    kinds = chance.choice(((events.AppBlur, events.AppFocus), (events.AppBlur,), (events.AppFocus,)))
+    for kind in kinds:
+        app.post_message(kind())
+    return f"<{' '.join(kind.__name__ for kind in kinds)}>"
+
+
+def paste(app: App[Any], chance: random.Random) -> str:
+    """Paste a text, whatever has the focus; say which."""
+    text = chance.choice(PASTED)
+    driver = app._driver
+    assert driver is not None
+    driver.send_message(events.Paste(text))
+    return f"<paste {text[:20]!r}>"
 
 
 def resize(app: App[Any], width: int, height: int) -> None:
@@ -136,8 +215,9 @@ def working_keys(app: Explorer) -> list[str]:
     ]  # fmt: skip
 
 
-def has_ended(app: Explorer) -> bool:
+def has_ended(app: App[Any]) -> bool:
     """Say whether the program has been left, as by a click on the key that does so."""
+    assert isinstance(app, Explorer)
     return app._exit or bool(app.failure) or app.unforeseen is not None
 
 
@@ -146,6 +226,6 @@ def waited_for(app: Explorer) -> str:
     working = [worker.group for worker in app.workers if not worker.is_finished]
     is_swept = app.is_ready and app.conductor._first_look.is_swept
     return (
-        f"still waiting for {working}; ready: {app.is_ready}, the whole model known: {is_swept}, "
+        f"still waiting for {working} on {app.screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
         f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}"
     )

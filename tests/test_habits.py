@@ -8,6 +8,7 @@ import pytest
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList
+from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -125,3 +126,35 @@ async def test_keys_go_to_the_view_again_where_what_had_them_went_while_another_
         assert app.focused is not table
         assert app.focused is not None
         assert app.views.active in app.focused.ancestors
+
+
+@pytest.mark.parametrize("size", [(40, 12), (160, 50)])
+async def test_keys_follow_from_view_to_view_and_stay_in_the_tree_where_a_view_is_not_to_take_them(
+    size: tuple[int, int],
+) -> None:
+    async with explorer("demo", size=size) as (app, pilot):
+        await type_keys(pilot, "4")
+        await settle(pilot)
+        for view in ("overview", "spectra", "directions", "attention"):
+            app.views.go_to(view, takes_focus=False)
+            await pilot.pause()
+            assert app.views.active.view == view
+            assert app.focused is not None
+            assert app.views.active in app.focused.ancestors
+        app.action_tree()
+        app.views.go_to("ranks", takes_focus=False)
+        await pilot.pause()
+        assert app.tree_widget.has_focus
+
+
+async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_once_and_holds_nothing_up() -> None:
+    async with explorer("demo") as (app, pilot):
+        app.notify("soon over", timeout=60)
+        await until(pilot, lambda: bool(app._notifications))
+        (notification,) = app._notifications
+        notification.timeout = -1
+        assert notification.has_expired
+        toast = Toast(notification)
+        assert toast._timeout > 0, "the toolkit's timer of a time below zero never lets go of the event loop"
+        await app.mount(toast)
+        await until(pilot, lambda: not toast.is_attached)

@@ -26,6 +26,7 @@ from textual.widgets._toast import ToastRack
 
 from engine.service.log import note
 from tui.key_line import KeyLine
+from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
@@ -193,7 +194,7 @@ class Frame(App[None]):
 
     def _on_notify(self, event: Notify) -> None:
         """Take away the same message where it is on screen still; the new one, which follows, has its place."""
-        new = event.notification
+        new = event.notification = Lasting.of(event.notification)
         for old in list(self._notifications):
             if (old.title, old.message, old.severity) == (new.title, new.message, new.severity):
                 self._unnotify(old, refresh=False)

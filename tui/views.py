@@ -104,7 +104,9 @@ class Views(Container):
         return next((each for each in self.panes if isinstance(each, CellPane) and each.display), None)
 
     def go_to(self, view: str, *, takes_focus: bool = True) -> None:
-        """Activate a view by its name, and put the focus on it unless that is to stay where it is."""
+        """Activate a view by its name; the focus goes to it unless that is to stay where it is, outside the views."""
+        focused = self.screen.focused
+        takes_focus = takes_focus or (focused is not None and self in focused.ancestors)
         pane = next((each for each in self.panes if each.view == view), None)
         if pane is not None:
             self.activate(pane)
