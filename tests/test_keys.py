@@ -75,7 +75,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
             ("escape escape S", "⏎ Show / Find d Forget esc Back"),
             ("escape question_mark", "/ Search esc Close"),
             ("slash", "⏎ Keep esc All keys"),
-            ("escape escape B", "⏎ Open esc Leave tab Complete ↓ Next ↑ Before"),
+            ("escape escape B", "⏎ Open esc Leave tab Complete ↓ Next ↑ Before f1 Keys"),
             ("escape ctrl+p", "⏎ Do it esc Back"),
         ):
             await pilot.press(*keys.split())
