@@ -24,7 +24,7 @@ from engine.mathematics.logits import root_mean_square
 from engine.models.held_norms import HeldNorm, is_norm, norm_call
 from engine.models.predictor import CLOSE, Asked, Breathe, Predictor
 from engine.models.stream import at_token, first_tensor, replaced
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 
 ROWS_AT_ONCE = 512
@@ -194,6 +194,8 @@ class _Replay:
 
         try:
             found = self._predictor.run_tokens(self._asked, len(on), self._breathe, replaying)
+        except Superseded:
+            raise
         except EngineError as error:
             raise EngineError(self._refusal("it does not run on single tokens put together by hand")) from error
         return found, raw[0] if raw else found

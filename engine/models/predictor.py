@@ -16,7 +16,7 @@ from engine.models.language_model import unembedding_of, with_head
 from engine.models.sentence import Reader
 from engine.models.stream import Stream, blocks_around
 from engine.values.attention import Sentence
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.off import Off
 
@@ -183,6 +183,8 @@ class Predictor:
             found = self.run_tokens(
                 asked, len(states), breathe, lambda: self.stream.ending_with(len(states) - 1, together)
             )
+        except Superseded:
+            raise
         except EngineError as error:
             raise EngineError(refusal) from error
         if not self.is_close(found[-1], logits):

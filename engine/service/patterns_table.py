@@ -21,7 +21,7 @@ from engine.mathematics.patterns import (
     uniform_to_none,
     visible_keys,
 )
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
 from engine.values.progress import Progress
@@ -133,6 +133,8 @@ class PatternsTable:
         """Measure every layer on one sequence; what the model fails on has nothing to measure."""
         try:
             reader.read_ids(repeat.ids, breathe)
+        except Superseded:
+            raise  # no reason of the model's, and nothing to keep
         except EngineError as error:
             return error
         measured: dict[Head, Found] = {}
@@ -140,6 +142,8 @@ class PatternsTable:
             breathe()
             try:
                 maps = reader.layer_maps(layer.name, breathe)
+            except Superseded:
+                raise
             except EngineError as error:
                 measured[layer.name] = error
                 continue
@@ -164,6 +168,8 @@ class PatternsTable:
         """Give a layer's measures in a sentence."""
         try:
             maps = self._session.attention(text, layer.stack, layer.layer, breathe)
+        except Superseded:
+            raise
         except EngineError as error:
             return error
         return _measure(maps, {}, breathe)

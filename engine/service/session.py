@@ -18,7 +18,7 @@ from engine.service.sentences import Sentences
 from engine.service.sources import find_source
 from engine.service.whole_model import WholeModel
 from engine.values.attention import AttentionMaps, Sentence
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.memory import MemoryReport
 from engine.values.model import LayerOutline, ModelOutline, Parameter
@@ -235,6 +235,8 @@ class Session:
                 breathe()
                 try:
                     group: SpectraGroup | EngineError = self.spectra(layer.name, whole_layer, breathe)
+                except Superseded:
+                    raise
                 except EngineError as error:
                     group = error
                 done += 1 if whole_layer else layer.heads

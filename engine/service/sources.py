@@ -11,7 +11,7 @@ from engine.models.folder import FolderSource
 from engine.models.locate import adapter_file, locate
 from engine.models.source import Source
 from engine.service.options import EngineOptions
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
 
 BASE = "base"
@@ -51,6 +51,8 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
         raise EngineError(f"{name} is an adapter that does not say of which model; name it with --base")
     try:
         found = locate(str(base), None, report)
+    except Superseded:
+        raise
     except EngineError as error:
         raise EngineError(f"{name} is an adapter of {base}: {error}; or give another with --base") from error
     return AdapterSource(location, FolderSource(found, options.trust_remote_code))
