@@ -1,0 +1,62 @@
+"""What the lines say is what is there: titles, readouts, answers to a search, and words for keys."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.pilot import Pilot
+
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown, until
+from tui.panes.table import TablePane
+from tui.widgets.table_grid import TableGrid
+
+TEXT = "the cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "w", "w")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        before = pane.grid.beyond
+        assert f"→ {before} more" in shown(pane.title_line)
+        for _ in range(3):
+            await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
+        await until(pilot, lambda: pane.grid.beyond < before)
+        await pilot.pause()
+        assert f"→ {pane.grid.beyond} more" in shown(pane.title_line)
+
+
+async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no match; heads have labels once a sentence is read" in screen_text(app)
+        await press(pilot, "escape", "i", *"cats", "enter")
+        ways = app.conductor.ways
+        assert ways is not None
+        await until(pilot, lambda: ways.is_labelled)
+        assert "induction" not in ways.labels.values()
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no head is called induction" in screen_text(app)
+        assert "once a sentence is read" not in screen_text(app)
+
+
+async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_note() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "7")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("label")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "label is empty: no pattern of the head is clear"
+        pane.grid.go_to_column("note")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "note is empty: there is nothing to note"
