@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
+from tui.drawing.readout import of_measure
 from tui.panes.table import TablePane
 from tui.widgets.table_grid import TableGrid
 
@@ -60,3 +62,42 @@ async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_not
         pane.grid.go_to_column("note")
         await pilot.pause()
         assert shown(pane.readout_line) == "note is empty: there is nothing to note"
+
+
+async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
+        await press(pilot, "T")
+        keys = app.key_line
+        assert "f One" in keys.render().plain  # both are shown, and turning would change nothing that is seen
+        assert "o Turn" not in keys.render().plain
+        await press(pilot, "f")
+        assert "o Turn f Both" in keys.render().plain
+        await press(pilot, "o", "f")
+        assert "f One" in keys.render().plain
+
+
+async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+        await press(pilot, "T")
+        line = app.key_line.render().plain
+        assert "o Turn" in line
+        assert "f Both" not in line
+        assert "f One" not in line
+
+
+async def test_another_measure_is_named_where_only_the_tree_shows_it() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "3", "m")
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.measure.name == "numerical_rank"
+        assert "the tree shows the numerical rank of QK and OV" in screen_text(app)
+        await press(pilot, "2", "m")
+        assert "the tree shows" not in screen_text(app)
+
+
+@pytest.mark.parametrize("width", range(9, 60))
+def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
+    line = of_measure("decoder L10H7", "29", "30.9", "4/32", "previous", width)
+    assert len(line) <= width
+    assert "L10H7" in line
+    assert "29" in line
