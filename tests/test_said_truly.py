@@ -10,6 +10,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.readout import of_measure
 from tui.panes.table import TablePane
+from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 TEXT = "the cat sat on the mat"
@@ -101,3 +102,11 @@ def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int
     assert len(line) <= width
     assert "L10H7" in line
     assert "29" in line
+
+
+def test_of_a_column_that_is_cut_no_number_is_shown_and_of_a_whole_one_all_are() -> None:
+    columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
+    for room, first, second in ((8, "0.123456", "       2"), (7, "      …", "      …"), (1, "…", "…")):
+        cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
+        assert cells == [first, second]
+    assert columns.cell(1, "", 3, ascii_only=False) == "   "
