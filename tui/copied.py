@@ -13,8 +13,10 @@ from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.plural import counted
 from engine.values.tables import Cell, Table
+from tui.copied_compared import numbers_of, rows_of
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
+from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
 from tui.panes.overview import OverviewPane
 from tui.panes.ranks import RanksPane
@@ -89,7 +91,7 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
     """
     if isinstance(pane, TablePane):
         if pane.grid.row is None:
-            raise EngineError(NOTHING)
+            raise _without_rows(pane)
         name = pane.grid.column
         return Copied(str(pane.grid.row[pane.grid.columns.index(name)]), name)
     if isinstance(pane, AttentionPane):
@@ -121,16 +123,20 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         head, block = pane.named
         query, key = block.place
         return Copied(repr(block.largest), f"largest weight of {head}: query {query}, key {key}")
+    if isinstance(pane, ComparePane):
+        numbers, says = numbers_of(pane)
+        return Copied(written([numbers], "the numbers"), says)
     raise EngineError(NOTHING)
 
 
-def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> Copied:
+def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
     """Give the row under a view's cursor, without the columns' names.
 
     Parameters
     ----------
     pane, conductor : the view, and what knows what it shows.
     attention : the whole map, where the view is of one: a row of it is a query's weights, one for each key.
+    several : the table of the view, where it shows pinned heads beside each other.
 
     Raises
     ------
@@ -138,7 +144,7 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
     """
     if isinstance(pane, TablePane):
         if pane.grid.place is None:
-            raise EngineError(NOTHING)
+            raise _without_rows(pane)
         line = pane.grid.order.index(pane.grid.place)
         return Copied(written([tuple(pane.table_on_screen())[line]], "the row"), f"line {line + 1} of {pane.view}")
     if isinstance(pane, TextPane):
@@ -148,6 +154,9 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None) -> 
             f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
             f"cursor, {key_of(pane.app, 'app.copy_view')} all of them"
         )
+    if isinstance(pane, ComparePane) and several is not None:
+        found, says = rows_of(pane, several)
+        return Copied(written(found, "the rows"), f"{says}: {counted(len(found), 'line')} of the table")
     if attention is not None and isinstance(pane, AttentionPane) and pane.cell is not None:
         query = pane.cell[0]
         weights = attention.weights[query].tolist()
@@ -193,18 +202,25 @@ def too_large(what: str) -> EngineError:
     )
 
 
+def _without_rows(pane: TablePane) -> EngineError:
+    """Say that a table has no rows, or is not there."""
+    return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
+
+
 def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
     """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
 
     Parameters
     ----------
     pane, conductor, attention : as for `row_of`.
-    several : the table of a view that shows several heads beside each other.
+    several : the table of a view that shows several heads beside each other, pinned or not.
 
     Raises
     ------
     EngineError : where there is none, or it is too large.
     """
+    if isinstance(pane, TablePane) and not pane.grid.order:
+        raise _without_rows(pane)
     table = several or conductor.table(attention)[0]
     text = written(chain([table.columns], table), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")

@@ -16,6 +16,7 @@ from tui.parts import Parts
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
+    from engine.values.tables import Table
     from tui.copied import Copied
 
 SHOWN = 48
@@ -96,7 +97,18 @@ class CopyActions(Parts):
         from tui.copied import row_of
 
         await self._chance()
-        return row_of(self.views.active, self.conductor, await self._map())
+        several = await self._compared()
+        return row_of(self.views.active, self.conductor, await self._map(), several)
+
+    async def _compared(self) -> Table | None:
+        """Wait for the table of pinned heads, where the active view is of them."""
+        from tui.copied_compared import refuse_long_difference
+        from tui.panes.compare import ComparePane
+
+        if not isinstance(self.views.active, ComparePane):
+            return None
+        refuse_long_difference(self.views.active)
+        return await self.conductor.table_of_several()
 
     async def _all(self) -> Copied:
         """Find the table, unless a glance says that it is too large."""

@@ -79,6 +79,7 @@ FIRST = {
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
+    "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},
     "export": {
         "select": "Write",
@@ -255,5 +256,8 @@ class KeyLine(Widget, can_focus=False):
 
 def _first(focused: Widget) -> dict[str, str]:
     """Give the keys of the view that has the focus, with their words, or of a screen on which nothing has it."""
-    names = (*(node.id for node in focused.ancestors), focused.name)
+    names = (
+        *(f"{node.id} -both" if node.has_class("-both") else node.id for node in focused.ancestors),
+        focused.name,
+    )
     return next((FIRST[name] for name in names if name in FIRST), {})

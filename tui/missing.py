@@ -26,12 +26,18 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
     'not defined across stacks'
     >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": ""})
     'it takes eigenvalues, which are worked out of the selected layer'
+    >>> why_empty("label", {"label": "", "induction": 0.1, "note": ""}), why_empty("note", {"note": ""})
+    ('no pattern of the head is clear', 'there is nothing to note')
     """
     measure = column.removesuffix(CHANCE)
     if is_growing:
         return "computing …"
+    if column == "note":
+        return "there is nothing to note"
     if note := str(row.get("note", "")):
         return note
+    if column == "label" and row.get("induction", "") != "":
+        return "no pattern of the head is clear"
     if column != measure and row.get(measure, "") != "":
         return "chance is not known for it"
     if row.get("stack") == "cross" and measure.startswith(("qk_", "ov_")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.mathematics.head_labels import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import NamedCommands
@@ -76,10 +77,17 @@ class Search:
             return f"the table of heads filters by conditions: {key_of(self._app, 'app.overview')} twice"
         if not found:
             self._go_to(self._from)
-            return "no match" if self._ways.labels else "no match; heads have labels once a sentence is read"
+            return self._no_match(text)
         place, _ = place_after(found, self._from, self._ways.outline, 1, or_here=True)
         self._go_to(found[place])
         return f"{place + 1} of {len(found)}"
+
+    def _no_match(self, text: str) -> str:
+        """Say that nothing is found, and of a label whether that is because no head is known to have it."""
+        if not self._ways.is_labelled:
+            return "no match; heads have labels once a sentence is read"
+        word = text.strip().lower()
+        return f"no head is called {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:
         """Go to a line, and close the layer again that was opened for the one before."""

@@ -73,6 +73,11 @@ class Ways:
         return self._weights.labels
 
     @property
+    def is_labelled(self) -> bool:
+        """Whether it is known what heads are called."""
+        return self._weights.is_labelled
+
+    @property
     def views(self) -> tuple[str, ...]:
         """The names of the views that one can go to by themselves, in the order of their keys."""
         tables = (

@@ -71,6 +71,7 @@ class Weights:
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
         self._labels: Mapping[Head, str] = {}
+        self.is_labelled = False
         self.other: OtherSpectra | None = None
         self.noticed: Callable[[Head], None] = lambda layer: None
 
@@ -156,7 +157,7 @@ class Weights:
 
     def learn_labels(self, labels: Mapping[Head, str]) -> None:
         """Keep what heads are called that clearly do one thing."""
-        self._labels = labels
+        self._labels, self.is_labelled = labels, True
         self._tree.refresh_notes()
         self._draw_spectra()
         self._draw_ranks()

@@ -106,12 +106,16 @@ class MapName:
 
     @property
     def layer_label(self) -> str:
-        """What the ``layer`` column of a table says: the number, or ``mean``."""
+        """What the ``layer`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        if self.is_rollout:
+            return "rollout"
         return "mean" if self.layer is None else str(self.layer)
 
     @property
     def head_label(self) -> str:
-        """What the ``head`` column of a table says: the number, or ``mean``."""
+        """What the ``head`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        if self.is_rollout:
+            return "rollout"
         return "mean" if self.head is None else str(self.head)
 
     def __str__(self) -> str:

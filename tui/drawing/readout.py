@@ -80,23 +80,25 @@ def of_block(
 
 
 def of_measure(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
-    """Give a head's value, what chance gives, its place among all heads and what it does; words give way to numbers.
+    """Give a head's value, what chance gives, its place among all heads and what it does; the last give way first.
 
     Examples
     --------
     >>> of_measure("L0H0", "29", "30", "3/32", "previous", 44)
     'L0H0 = 29  chance 30  place 3/32  previous'
-    >>> of_measure("L0H0", "29", "30", "3/32", "previous", 15)
-    '29 vs 30  3/32'
+    >>> of_measure("decoder L0H0", "29", "30", "3/32", "previous", 20)
+    'L0H0 29 vs 30  3/32'
     """
     named, beside, against = f"{name} = {value}", f"  chance {chance}" * bool(chance), f" vs {chance}" * bool(chance)
+    head = name.rpartition(" ")[2]
     lines = (
         f"{named}{beside}  place {place}  {label}",
         f"{named}{beside}  place {place}",
         f"{named}{beside}  {place}",
-        f"{value}{beside}  {place}",
-        f"{value}{against}  {place}",
-        f"{value}{against}",
+        f"{named}{against}  {place}",
+        f"{head} {value}{against}  {place}",
+        f"{head} {value}{against}",
+        f"{head} {value}",
     )
     return next((line for line in lines if cell_len(line) <= width), value)
 

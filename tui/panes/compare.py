@@ -113,6 +113,17 @@ class ComparePane(Pane):
         self.maps.show(maps)
         self._read_out_maps()
 
+    @property
+    def under_cursor(self) -> list[tuple[str, float]]:
+        """What each head has under the cursor, by its name; the difference of two by both their names."""
+        if self.side is not Side.SPECTRA:
+            names = self._names if self.side is Side.DIFFERENCE else [name.split(" ", 1)[-1] for name in self._names]
+            maps = zip(names, self.maps.heatmaps, strict=True) if names else ()
+            return [(name, each.value) for name, each in maps if each.pooled is not None]
+        curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
+        lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
+        return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         (self.graph if self.side is Side.SPECTRA else self.maps).toggle_scale()

@@ -168,6 +168,11 @@ class TablePane(FilteredPane):
         """Say how many rows there are by now."""
         self.say_counts()
 
+    @on(TableGrid.Turned)
+    def _turned(self) -> None:
+        """Count the columns that are farther to the right by now."""
+        self.refresh_title()
+
     @on(TableGrid.Moved)
     def read_out(self) -> None:
         """Explain the column under the cursor, and write its cell in full."""

@@ -14,22 +14,20 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from engine.values.attention import TokenKind
 from engine.values.errors import EngineError
 from engine.values.lines import MapLines
-from engine.values.tables import TEXT_COLUMNS, Cell, Table
+from engine.values.tables import Table
 from tui.drawing.cells import in_pairs
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import fit, harmless, in_ascii
+from tui.lines_table import Spellings, lines_table
 from tui.messages import CellMoved, TokenPointed
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.token_text import TokenText
-
-Spellings = tuple[tuple[TokenKind, str], ...]
 
 TOP = 5
 """Tokens that a line names at the most."""
@@ -74,6 +72,7 @@ class TextPane(Pane):
         self._spellings: tuple[Spellings, Spellings] = ((), ())
         self._is_of_keys = True
         self._wants_both: bool | None = None
+        self._shares = (False, True)
         self._ink = Ink.COLOUR
 
     def compose(self) -> ComposeResult:
@@ -158,6 +157,16 @@ class TextPane(Pane):
         ):
             for widget in widgets:
                 widget.display = bool(is_shown)
+        now = (bool(both), lines.is_of_one_text)
+        if now != self._shares:
+            self._shares = now
+            self.set_class(now[0], "-both")
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Turn only what is out of view, or to another cursor; two texts are shown both in any case."""
+        both, is_of_one = self._shares
+        return not (action == "other" and both and is_of_one) and not (action == "both" and not is_of_one)
 
     def on_show(self) -> None:
         """Catch up with what the map's cursor did meanwhile."""
@@ -285,15 +294,4 @@ class TextPane(Pane):
         lines = self.shown
         if lines is None:
             raise EngineError("the text view shows nothing yet; nothing was written")
-        place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
-        place = (*place, lines.query, lines.key)
-        queries = zip(lines.query_tokens, self._spellings[0], lines.column.tolist(), strict=True)
-        keys = zip(lines.key_tokens, self._spellings[1], lines.row.tolist(), strict=True)
-        rows: list[tuple[Cell, ...]] = []
-        if lines.is_of_one_text:
-            for at, ((token, (kind, _), weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
-                rows.append((*place, at, token, kind, as_key, weight))
-        else:
-            rows += [(*place, at, token, kind, weight, "") for at, (token, (kind, _), weight) in enumerate(keys)]
-            rows += [(*place, at, token, kind, "", weight) for at, (token, (kind, _), weight) in enumerate(queries)]
-        return Table("text", TEXT_COLUMNS, tuple(rows))
+        return lines_table(lines, self._spellings)

@@ -175,9 +175,9 @@ class Columns:
         return f"{shown}{down if sort[1] else up}"
 
     def cell(self, column: int, text: str, room: int, *, ascii_only: bool) -> str:
-        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it."""
+        """Write a cell into the room it has; of a cut column of numbers no digits, which would be read for it."""
         is_number = self.numeric[column]
-        if is_number and text[-1:].isdigit() and room < self.widths[column] and cell_len(text) > room:
+        if is_number and text[-1:].isdigit() and room < self.widths[column]:
             text = "~" if ascii_only else "…"
         if column < self.frozen and not is_number:  # what tells long names apart is at their end
             return fit_end(text, room, ascii_only=ascii_only)

@@ -32,6 +32,14 @@ class TableGrid(TableCanvas, can_focus=True):
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
 
+    class Turned(Message):
+        """Other columns are in view."""
+
+    def watch_scroll_x(self, old_value: float, new_value: float) -> None:
+        """Tell that other columns are in view, whoever has scrolled."""
+        super().watch_scroll_x(old_value, new_value)
+        self.post_message(self.Turned())
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor where the mouse is; on a column's name, sort by it."""
         offset = event.get_content_offset(self)

@@ -1,0 +1,81 @@
+"""What is copied says what it is of: a rollout is no mean, and of heads beside each other every one has its part."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.explorer import explorer, settle
+from tui.app import Explorer
+
+TEXT = "the cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+def copied(app: Explorer) -> list[list[str]]:
+    """Give the lines of what was copied last."""
+    return list(csv.reader(io.StringIO(app.clipboard), delimiter="\t"))
+
+
+async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "3", "a", "a", "a", "T", "Y")
+        assert copied(app)[0][:3] == ["decoder", "mean", "mean"]
+        await press(pilot, "a", "Y")
+        assert copied(app)[0][:3] == ["decoder", "rollout", "rollout"]
+        await press(pilot, "ctrl+y")
+        names, *rows = copied(app)
+        assert names[:3] == ["stack", "layer", "head"]
+        assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
+
+
+async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "ctrl+y")
+        names, *rows = copied(app)
+        at = [names.index(name) for name in ("matrix", "index", "singular_value")]
+        spectrum = [row for row in rows if [row[place] for place in at[:2]] == ["Q", "3"]]
+        assert len(spectrum) == 2
+        await press(pilot, "Y")
+        assert copied(app) == spectrum
+        await press(pilot, "y")
+        assert copied(app) == [[row[at[2]] for row in spectrum]]
+        await press(pilot, "C", "G", "ctrl+y")
+        names, *rows = copied(app)
+        at = [names.index(name) for name in ("query", "key", "weight")]
+        last = max(int(row[at[0]]) for row in rows)
+        weights = [row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"]]
+        assert [row[:3] for row in weights] == [["decoder", "0", "0"], ["decoder", "0", "1"]]
+        await press(pilot, "Y")
+        assert copied(app) == weights
+        await press(pilot, "y")
+        assert copied(app) == [[row[at[2]] for row in weights]]
+        await press(pilot, "C", "ctrl+y")
+        names, *rows = copied(app)
+        (line,) = (row for row in rows if [row[place] for place in at[:2]] == [str(last), "0"])
+        await press(pilot, "Y")
+        assert copied(app) == [line]
+        await press(pilot, "y")
+        ((difference,),) = copied(app)
+        assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
+
+
+async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "5")
+        app.copy_to_clipboard("before")
+        for key in ("y", "Y", "ctrl+y"):
+            app.clear_notifications()
+            await press(pilot, key)
+            assert [each.message for each in app._notifications] == [
+                "the composition table has no rows; nothing was copied"
+            ]
+        assert app.clipboard == "before"

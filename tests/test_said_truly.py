@@ -1,0 +1,112 @@
+"""What the lines say is what is there: titles, readouts, answers to a search, and words for keys."""
+
+from __future__ import annotations
+
+import pytest
+from textual import events
+from textual.pilot import Pilot
+
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown, until
+from tui.drawing.readout import of_measure
+from tui.panes.table import TablePane
+from tui.widgets.table_columns import Columns
+from tui.widgets.table_grid import TableGrid
+
+TEXT = "the cat sat on the mat"
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
+async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "w", "w")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        before = pane.grid.beyond
+        assert f"→ {before} more" in shown(pane.title_line)
+        for _ in range(3):
+            await pilot._post_mouse_events([events.MouseScrollRight], TableGrid, (20, 5))
+        await until(pilot, lambda: pane.grid.beyond < before)
+        await pilot.pause()
+        assert f"→ {pane.grid.beyond} more" in shown(pane.title_line)
+
+
+async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no match; heads have labels once a sentence is read" in screen_text(app)
+        await press(pilot, "escape", "i", *"cats", "enter")
+        ways = app.conductor.ways
+        assert ways is not None
+        await until(pilot, lambda: ways.is_labelled)
+        assert "induction" not in ways.labels.values()
+        await pilot.press("slash", *"induction")
+        await settle(pilot)
+        assert "no head is called induction" in screen_text(app)
+        assert "once a sentence is read" not in screen_text(app)
+
+
+async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_note() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "7")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("label")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "label is empty: no pattern of the head is clear"
+        pane.grid.go_to_column("note")
+        await pilot.pause()
+        assert shown(pane.readout_line) == "note is empty: there is nothing to note"
+
+
+async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=(100, 30)) as (app, pilot):
+        await press(pilot, "T")
+        keys = app.key_line
+        assert "f One" in keys.render().plain  # both are shown, and turning would change nothing that is seen
+        assert "o Turn" not in keys.render().plain
+        await press(pilot, "f")
+        assert "o Turn f Both" in keys.render().plain
+        await press(pilot, "o", "f")
+        assert "f One" in keys.render().plain
+
+
+async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), text=TEXT, head="cross.L1H3") as (app, pilot):
+        await press(pilot, "T")
+        line = app.key_line.render().plain
+        assert "o Turn" in line
+        assert "f Both" not in line
+        assert "f One" not in line
+
+
+async def test_another_measure_is_named_where_only_the_tree_shows_it() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "3", "m")
+        assert app.conductor.weights is not None
+        assert app.conductor.weights.measure.name == "numerical_rank"
+        assert "the tree shows the numerical rank of QK and OV" in screen_text(app)
+        await press(pilot, "2", "m")
+        assert "the tree shows" not in screen_text(app)
+
+
+@pytest.mark.parametrize("width", range(9, 60))
+def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
+    line = of_measure("decoder L10H7", "29", "30.9", "4/32", "previous", width)
+    assert len(line) <= width
+    assert "L10H7" in line
+    assert "29" in line
+
+
+def test_of_a_column_that_is_cut_no_number_is_shown_and_of_a_whole_one_all_are() -> None:
+    columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
+    for room, first, second in ((8, "0.123456", "       2"), (7, "      …", "      …"), (1, "…", "…")):
+        cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
+        assert cells == [first, second]
+    assert columns.cell(1, "", 3, ascii_only=False) == "   "

@@ -1,0 +1,31 @@
+"""The table of a row and a column of a map: what the coloured text shows, as it is written and copied."""
+
+from __future__ import annotations
+
+from engine.values.attention import TokenKind
+from engine.values.lines import MapLines
+from engine.values.tables import TEXT_COLUMNS, Cell, Table
+
+Spellings = tuple[tuple[TokenKind, str], ...]
+
+
+def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
+    """List a row for each token; of two texts, those of one after those of the other.
+
+    Parameters
+    ----------
+    lines : the row and the column.
+    spellings : what the tokens along the queries, and along the keys, stand for.
+    """
+    place: tuple[Cell, ...] = (lines.name.stack, lines.name.layer_label, lines.name.head_label)
+    place = (*place, lines.query, lines.key)
+    queries = zip(lines.query_tokens, spellings[0], lines.column.tolist(), strict=True)
+    keys = zip(lines.key_tokens, spellings[1], lines.row.tolist(), strict=True)
+    rows: list[tuple[Cell, ...]] = []
+    if lines.is_of_one_text:
+        for at, ((token, (kind, _), weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
+            rows.append((*place, at, token, kind, as_key, weight))
+    else:
+        rows += [(*place, at, token, kind, weight, "") for at, (token, (kind, _), weight) in enumerate(keys)]
+        rows += [(*place, at, token, kind, "", weight) for at, (token, (kind, _), weight) in enumerate(queries)]
+    return Table("text", TEXT_COLUMNS, tuple(rows))
