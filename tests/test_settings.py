@@ -83,7 +83,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
     assert isinstance(explore, ConfiguredCommand)
     _, settings = effective(explore)
     found = {each.setting.name: (each.value, each.origin) for each in settings}
-    assert found["theme"] == ('"textual-light"', f"{config_file()}, line 1")
+    assert found["theme"] == ('"light"', f"{config_file()}, line 1")
     assert found["energy"] == ("0.2", "ATTN_TUI_ENERGY")
     assert found["ascii"] == ("false", "ATTN_TUI_ASCII")
     assert found["cache"] == ("false", f"{config_file()}, line 5")

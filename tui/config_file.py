@@ -29,10 +29,11 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
     state = "" if config.text or config.path.exists() else "  (not there; attn-tui config --init writes it)"
     yield f"{'file':<12}{config.path}{state}"
     for each in settings:
-        yield f"{each.setting.name:<12}{each.value:<16}{each.origin}"
+        yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
     keys, _ = check_keys(config) if config.keys else ({}, ())
     for name, written in keys.items():
-        yield f"{'keys':<12}{name + ' = ' + ' '.join(map(readable, written.split(','))):<32}{config.place(name)}"
+        each_once = " ".join(map(readable, dict.fromkeys(written.split(","))))
+        yield f"{'keys':<12}{f'{name} = {each_once}':<30}  {config.place(name)}"
 
 
 def problems_of(config: Config) -> tuple[str, ...]:
