@@ -45,7 +45,8 @@ def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
     assert {name: found for name, found in uses.items() if len(found) > 1} == {}
 
 
-def test_the_example_sets_everything_as_it_is() -> None:
+def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     lines = commented().splitlines()
     said = "\n".join(line.removeprefix("# ") for line in lines if re.match(r"# [\w.]+ = |\[", line))
     config = configure(said)
@@ -56,7 +57,10 @@ def test_the_example_sets_everything_as_it_is() -> None:
     assert {name: tuple(each.split(",")) for name, each in keys.items()} == {
         name: bound.keys for name, bound in every_binding().items()
     }
+    assert config.values["threads"] == int(os.environ["OMP_NUM_THREADS"]), "as many as there are without it"
     for name, setting in SETTINGS.items():
+        if name == "threads":
+            continue
         assert setting.default == str(config.values[name]).lower().replace(" ", "") or setting.default[0] == '"'
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from engine.service.files import requested_file
+from engine.service.options import limit_threads
 from engine.values.errors import EngineError
 from tui.config_lines import by_line
 from tui.configured import Effective
@@ -44,7 +45,8 @@ def problems_of(config: Config) -> tuple[str, ...]:
 def commented() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
-    lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
+    defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
+    lines += [f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()]
     lines.append(_KEYS)
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")

@@ -27,6 +27,9 @@ MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
 WRITTEN_SO = "n, N, ?, f5, ctrl+n, shift+left, pagedown"
 """Examples of keys."""
 
+SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
+"""Keys for which terminals send another one."""
+
 TWICE = "gg"
 """What two quick presses of g come as."""
 
@@ -194,6 +197,10 @@ def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:
             problems.append(f"{config.place(name)}: {name}: {why}; it keeps {_list(known[name].keys)}")
         else:
             wanted[name] = keys
+            for key in keys:
+                if key in SENT_AS:
+                    said = f"terminals send {SENT_AS[key]} for {readable(key)}, which most likely never comes"
+                    problems.append(f"{config.place(name)}: {name}: {said}; give another")
     while clash := _first_clash(known, wanted):
         key, name, other = clash
         del wanted[name]
