@@ -57,6 +57,8 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
         assert "more" not in seen
         assert isinstance(app.screen, HelpScreen)
         assert app.screen._sections[-2].title == "in this list"
+        of_list = {key for keys, _ in app.screen._sections[-2].lines for key in keys.split()}
+        assert {"j", "↓", "k", "↑", "g", "home", "G", "end", "pgdn", "pgup"} <= of_list
         assert "Next view" not in dict(app.screen._sections[-2].lines).values(), "which goes nowhere from the list"
         await pilot.press("g", "g", "slash", *"zoom")
         await pilot.pause()

@@ -77,6 +77,12 @@ def test_examples() -> None:
         ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
         ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
         ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
+        ('[keys]\napp.zoom = "tab"\n', ", line 2", "tab is taken by app.next_view (Next view); it keeps z"),
+        ('[keys]\napp.zoom = "ctrl+i"\n', ", line 2", "terminals send tab for ctrl+i"),
+        ('[keys]\napp.zoom = ["z", "ctrl+["]\n', ", line 2", "terminals send escape for ctrl+"),
+        ('[keys]\nzoom = "Z"\n', ", line 2", "no binding is called zoom; there are app.zoom;"),
+        ('[keys]\napp.leave = "Esc"\n', ", line 2", "Esc is no key; write escape; it keeps"),
+        ('[keys]\napp.zoom = "Ctrl+F"\n', ", line 2", "Ctrl+F is no key; write ctrl+f; it keeps"),
         ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
         ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
         ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),
@@ -137,3 +143,15 @@ def test_every_mistake_is_said_once_the_terminal_is_back(
     monkeypatch.setattr(Explorer, "run", run)
     launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)
     assert capsys.readouterr().err == "attn-tui: c.toml, line 1: one\nattn-tui: c.toml, line 2: two\n"
+
+
+def test_a_file_that_begins_with_a_mark_of_its_encoding_is_read() -> None:
+    configure("\ufeffascii = true\n")
+    assert "ascii       true            " in call("config").stdout
+
+
+def test_what_is_shown_is_written_as_a_person_writes_it_and_does_not_run_together() -> None:
+    configure('theme = "dark"\n[keys]\napp.back = ["f2", "f2", "f3", "alt+left", "ctrl+shift+left", "f11"]\n')
+    said = call("config").stdout
+    assert f'theme       "dark"          {config_file()}, line 1\n' in said
+    assert f"app.back = f2 f3 alt+left ctrl+shift+left f11  {config_file()}, line 3\n" in said

@@ -14,6 +14,7 @@ from engine.models.locate import locate
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
+from tests.test_settings import call
 
 NAME = "somebody/tiny"
 
@@ -61,7 +62,6 @@ def test_what_can_be_no_model_is_refused(name: str, hub: FakeHub) -> None:
 
 def test_a_file_is_no_model(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
-    assert f"is a file of the model in {folder}; give that folder" in not_found(str(folder / "model.safetensors"))
     (folder / "config.json").unlink()
     assert "give the folder with its config.json" in not_found(str(folder / "model.safetensors"))
 
@@ -126,3 +126,15 @@ for each in cached_models(): print(each.name, each.model_type, each.layers, each
         "somebody/new gpt2 2 4 nothing",
         "somebody/old gpt2 2 4 nothing",
     ]
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_of_a_model_is_taken_for_its_folder_which_is_said(tiny_model: TinyModel, name: str) -> None:
+    folder = tiny_model("gpt2")
+    exported = call("export", f"'{folder / name}'", "ranks", "--head", "L0H0", "--matrix", "QK")
+    assert exported.stdout == call("export", str(folder), "ranks", "--head", "L0H0", "--matrix", "QK").stdout
+    assert exported.stderr == f"attn-tui: {folder / name} is of a model: opening {folder}/\n"
+
+
+def test_an_address_that_is_no_models_is_refused_saying_what_to_type() -> None:
+    assert "give its id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")

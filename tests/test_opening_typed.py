@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tui.meant
+from engine.models import naming
 from engine.models.locate import locate
 from engine.service.recent import remember
 from engine.values.found import FoundModel, Origin
@@ -20,9 +21,10 @@ from tui.app import Explorer
 
 
 def test_examples() -> None:
-    results = doctest.testmod(tui.meant)
-    assert results.attempted > 0
-    assert results.failed == 0
+    for module in (tui.meant, naming):
+        results = doctest.testmod(module)
+        assert results.attempted > 0
+        assert results.failed == 0
 
 
 async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
@@ -143,3 +145,41 @@ async def test_an_empty_cache_says_so_and_the_columns_stand_below_their_names(
         before = app.theme
         await type_keys(pilot, "ctrl+t")
         await until(pilot, lambda: app.theme != before)
+
+
+async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_that_model(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    hub.add("org/tiny", tiny_model("gpt2"))
+    cached = locate("org/tiny").directory
+    folder = tiny_model("gpt2")
+    copy = tmp_path / "hub" / "models--some--body"
+    (copy / "snapshots").mkdir(parents=True)
+    (copy / "snapshots" / "abc").symlink_to(cached)
+    pasted = {
+        f'"{folder}"': f"opens the folder {folder}", f"'{folder}/' ": f"opens the folder {folder}/",
+        f"file://{folder}": f"opens the folder {folder}", f"{folder}/config.json": "in its folder: Enter opens",
+        "https://huggingface.co/org/tiny": "Enter opens org/tiny", "hf.co/no/tiny/tree/main": "no/tiny is not on",
+        str(cached.parents[1]): "cache calls a model: Enter opens", "models--org--tiny": "Enter opens org/tiny",
+        str(copy): "cache calls a model: Enter opens", "https://huggingface.co/datasets/a/b": "no Hub id is written so",
+    }  # fmt: skip
+    async with opening_screen((200, 24)) as (app, pilot, screen):
+        for typed, said in pasted.items():
+            screen.field.value = typed
+            await until(pilot, lambda said=said: said in words(app))  # type: ignore[misc]
+        screen.field.value = f"'{folder}/config.json'"
+        await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+    assert Path(naming.meant_instead(str(copy))) == copy / "snapshots" / "abc"
+
+
+async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:
+    async with opening_screen() as (_, pilot, screen):
+        await type_keys(pilot, *"demo", "tab")
+        await until(pilot, lambda: screen.focused is screen.list)
+        await type_keys(pilot, "slash", *"/tmp")
+        await until(pilot, lambda: screen.field.value == "/tmp")
+        await type_keys(pilot, "ctrl+u", "~", "tab")
+        await until(pilot, lambda: screen.field.value == "~/")
+        assert screen.focused is screen.field

@@ -67,7 +67,9 @@ def test_paths_are_completed_to_folders_and_model_files(tmp_path: Path, monkeypa
     assert look_up("models/").completions == ("models/inner/", "models/whole.gguf")
     assert look_up("models/m").completions == ()
     assert look_up("models/model.safetensors").model == "models/"
-    assert look_up("models/whole.gguf").model == look_up("models/config.json").model == look_up("models").model == ""
+    assert look_up("models/whole.gguf").model == look_up("models").model == ""
+    assert look_up("models/config.json").model == "models/"
+    assert look_up("~").completions == ("~/",)
     monkeypatch.chdir(tmp_path / "models")
     assert look_up("model.safetensors").model == "./"
     described = look_up("model.safetensors", is_described=True)

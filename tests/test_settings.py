@@ -45,7 +45,8 @@ def test_every_binding_of_every_class_has_an_id_of_its_own() -> None:
     assert {name: found for name, found in uses.items() if len(found) > 1} == {}
 
 
-def test_the_example_sets_everything_as_it_is() -> None:
+def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     lines = commented().splitlines()
     said = "\n".join(line.removeprefix("# ") for line in lines if re.match(r"# [\w.]+ = |\[", line))
     config = configure(said)
@@ -56,7 +57,10 @@ def test_the_example_sets_everything_as_it_is() -> None:
     assert {name: tuple(each.split(",")) for name, each in keys.items()} == {
         name: bound.keys for name, bound in every_binding().items()
     }
+    assert config.values["threads"] == int(os.environ["OMP_NUM_THREADS"]), "as many as there are without it"
     for name, setting in SETTINGS.items():
+        if name == "threads":
+            continue
         assert setting.default == str(config.values[name]).lower().replace(" ", "") or setting.default[0] == '"'
 
 
@@ -83,7 +87,7 @@ def test_what_is_typed_comes_before_the_environment_and_that_before_the_file(mon
     assert isinstance(explore, ConfiguredCommand)
     _, settings = effective(explore)
     found = {each.setting.name: (each.value, each.origin) for each in settings}
-    assert found["theme"] == ('"textual-light"', f"{config_file()}, line 1")
+    assert found["theme"] == ('"light"', f"{config_file()}, line 1")
     assert found["energy"] == ("0.2", "ATTN_TUI_ENERGY")
     assert found["ascii"] == ("false", "ATTN_TUI_ASCII")
     assert found["cache"] == ("false", f"{config_file()}, line 5")

@@ -57,7 +57,7 @@ def test_a_folder_that_is_not_there() -> None:
 
 
 def test_a_file_in_place_of_a_folder(tiny_model: TinyModel) -> None:
-    assert "is a file" in refusal("export", tiny_model("gpt2") / "config.json", "ranks")
+    assert "is a file" in refusal("export", tiny_model("gpt2") / "tokenizer.json", "ranks")
 
 
 @pytest.mark.parametrize(("missing", "said"), [("config.json", "no config.json"), ("model.safetensors", "no weights")])

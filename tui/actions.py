@@ -56,6 +56,8 @@ class Actions(
             id="app.redraw",
             group=PROGRAM,
         ),
+        Binding("tab", "focus_next", "Next view", show=False, id="app.next_view", group=MOVING),
+        Binding("shift+tab", "focus_previous", "Previous view", show=False, id="app.previous_view", group=MOVING),
         Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
         Binding(
             "escape", "leave", "Stop work that goes on, or back to the tree", show=False, id="app.leave", group=MOVING

@@ -57,7 +57,8 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
         Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
         Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
-        Binding("slash,i", "field", "To the field", show=False, id="chooser.field"),
+        Binding("slash", "search", "Search anew", show=False, id="chooser.search"),
+        Binding("i", "field", "To the field", show=False, id="chooser.field"),
         Binding(
             "tab",
             "complete",
@@ -142,10 +143,10 @@ class ChooserScreen(Modal[Opened | None]):
         """Filter at once; find out what a path leads to."""
         event.stop()
         self._place, self._refused = None, ""
-        self.list.narrow(event.value)
+        self.list.narrow(self.field.typed)
         self._explain()
-        if event.value.strip():
-            begin(self, partial(self._look_up, event.value.strip()), "path")
+        if self.field.typed:
+            begin(self, partial(self._look_up, self.field.typed), "path")
 
     async def _look_up(self, text: str) -> None:
         """Learn what is at a path, while it is still the one that is typed."""
@@ -153,7 +154,7 @@ class ChooserScreen(Modal[Opened | None]):
             place = await asyncio.wrap_future(self._engine.choices.look_up(text))
         except EngineError:
             return
-        if self.field.value.strip() == text:
+        if self.field.typed == text:
             self._place = place
             if self._opening is None:
                 self.list.learn(place)
@@ -205,13 +206,18 @@ class ChooserScreen(Modal[Opened | None]):
         """Go to the field."""
         self.set_focus(self.field)
 
+    def action_search(self) -> None:
+        """Go to the field, where what is typed takes the place of what stands there."""
+        self.action_field()
+        self.field.offer_to_replace()
+
     def action_move(self, way: str) -> None:
         """Move the list's cursor, wherever the focus is."""
         getattr(self.list, f"action_{way}")()
 
     async def action_complete(self) -> None:
         """Complete the path or name that is typed; where nothing follows it, go to the list, or back."""
-        text = self.field.value.strip()
+        text = self.field.typed
         if self.focused is not self.field:
             self.set_focus(self.field)
         elif not text:
@@ -227,7 +233,7 @@ class ChooserScreen(Modal[Opened | None]):
             return
         names = self.list.names_begun(text)
         common = beginning((*place.completions, *names))
-        if self.field.value.strip() != text:
+        if self.field.typed != text:
             return
         if len(common) > len(text):
             self.field.value = common
@@ -236,7 +242,7 @@ class ChooserScreen(Modal[Opened | None]):
             self.set_focus(self.list)
 
     def action_open(self) -> None:
-        """Open what the list's cursor is on; for a file that is of a model in its folder, that."""
+        """Open what the list's cursor is on; for a path that is of a model elsewhere, that."""
         name = self.list.name_chosen
         if self.list.chosen is None and self._place is not None:
             name = self._place.model or name

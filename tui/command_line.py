@@ -181,10 +181,11 @@ def explore(
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
     from tui.charset import ascii_because
     from tui.launch import launch
+    from tui.model_named import model_named
     from tui.start import Start
 
     start = Start(
-        model, text, head, energy,
+        None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
     launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)

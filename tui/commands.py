@@ -99,8 +99,10 @@ def export(model: str, view: str, **arguments: Any) -> None:
     _say_what_is_wrong()
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
     from tui.export import run_export
+    from tui.model_named import model_named
     from tui.request import Request
 
+    model = model_named(model, options)
     run_export(model, Request(view=view, **arguments, asked=asked, vs=options.is_comparing), options)
 
 
@@ -119,9 +121,10 @@ def check(model: str, output: Path | None, **arguments: Any) -> None:
     """
     options = take_options(arguments)
     _say_what_is_wrong()
+    from tui.model_named import model_named
     from tui.proofs import run_check
 
-    run_check(model, output, options)
+    run_check(model_named(model, options), output, options)
 
 
 def _say_what_is_wrong() -> None:

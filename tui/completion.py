@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
+
+from engine.models.naming import CACHED, cached_id, hub_cache
 
 
 class Fish(FishComplete):
@@ -20,9 +21,6 @@ SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComple
 
 FIRST_WORD = "attn-tui.first_word"
 """Key of a context's `meta` that says whether nothing was typed before."""
-
-PREFIX = "models--"
-"""How the folders of the Hub's cache begin; the parts of the model's name follow, with ``--`` between them."""
 
 
 def complete_model(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -61,8 +59,5 @@ def complete_device(ctx: click.Context, parameter: click.Parameter, incomplete: 
 
 
 def _cached_models() -> list[str]:
-    """Name the models of the local Hub cache, found where the Hub's own library keeps them, without importing it."""
-    home = os.environ.get("HF_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
-    folders = Path(os.path.expandvars(os.path.expanduser(cache))).glob(f"{PREFIX}*/snapshots")
-    return sorted(each.parent.name.removeprefix(PREFIX).replace("--", "/") for each in folders)
+    """Name the models of the local Hub cache."""
+    return sorted(cached_id(each.parent.name) for each in hub_cache().glob(f"{CACHED}*/snapshots"))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from engine.service.files import requested_file
+from engine.service.options import limit_threads
 from engine.values.errors import EngineError
 from tui.config_lines import by_line
 from tui.configured import Effective
@@ -29,10 +30,11 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
     state = "" if config.text or config.path.exists() else "  (not there; attn-tui config --init writes it)"
     yield f"{'file':<12}{config.path}{state}"
     for each in settings:
-        yield f"{each.setting.name:<12}{each.value:<16}{each.origin}"
+        yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
     keys, _ = check_keys(config) if config.keys else ({}, ())
     for name, written in keys.items():
-        yield f"{'keys':<12}{name + ' = ' + ' '.join(map(readable, written.split(','))):<32}{config.place(name)}"
+        each_once = " ".join(map(readable, dict.fromkeys(written.split(","))))
+        yield f"{'keys':<12}{f'{name} = {each_once}':<30}  {config.place(name)}"
 
 
 def problems_of(config: Config) -> tuple[str, ...]:
@@ -43,7 +45,8 @@ def problems_of(config: Config) -> tuple[str, ...]:
 def commented() -> str:
     """Write a file in which every setting and every key stands as it is, commented out."""
     lines = [_HEAD]
-    lines += [f"# {f'{each.name} = {each.default}':<18} # {each.says}" for each in SETTINGS.values()]
+    defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
+    lines += [f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()]
     lines.append(_KEYS)
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")

@@ -110,7 +110,7 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
     """
     from tui.charset import ascii_because
     from tui.remembered import theme_file
-    from tui.themes import last_theme
+    from tui.themes import last_theme, short_theme
 
     context = command.make_context("attn-tui", [])
     config: Config = context.meta[_META]
@@ -126,9 +126,11 @@ def effective(command: ConfiguredCommand) -> tuple[Config, list[Effective]]:
             origin = "default"
         value = context.params[str(parameter.name)]
         if name == "theme" and origin == "default" and context.params["restore"] and (last := last_theme()):
-            value, origin = last, f"chosen with its key, {theme_file()}"
+            value, origin = short_theme(last), f"chosen with its key, {theme_file()}"
         elif name == "ascii" and origin == "default" and (because := ascii_because()):
             value, origin = True, because
+        elif name == "theme" and origin != "default":
+            value = short_theme(value)
         found.append(Effective(setting, setting.default if origin == "default" else _write(value), origin))
     return config, found
 

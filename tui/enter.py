@@ -41,7 +41,8 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequ
     """Say what Enter would do with what is typed."""
     shown = harmless(text)
     if place is not None and place.model:
-        return f"{shown} is of the model in its folder: {enter} opens {harmless(place.model)}"
+        is_in = "of the model in its folder" if place.kind == "file" else "how the Hub's cache calls a model"
+        return f"{shown} is {is_in}: {enter} opens {harmless(place.model)}"
     completions = _listed(place, tab)
     if place is not None and place.is_empty:
         return f"the folder {shown} holds no model" + (f"; {completions}" if completions else "")

@@ -24,9 +24,6 @@ from tui.key_groups import GROUPS
 from tui.key_names import key_of
 from tui.list_screen import ListScreen
 
-FOCUS = {"app.focus_next": "Next view", "app.focus_previous": "Previous view"}
-"""What the toolkit's own keys do that go from view to view."""
-
 HERE = "in this menu"
 """Title of the keys of what has come over the views."""
 
@@ -58,7 +55,7 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     found: dict[str, dict[str, tuple[list[str], str]]] = {}
     for each in in_declared_order(active):
         binding = each.binding
-        if binding.id is None and binding.action not in FOCUS:
+        if binding.id is None:
             continue  # the toolkit's own keys, beside which ours stand
         if each.node is app.screen and isinstance(each.node, ModalScreen):
             title = HERE
@@ -66,8 +63,7 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
             title = _title(binding)
         else:
             title = f"in the {each.node.name or each.node.id or 'view'}"
-        description = FOCUS.get(binding.action, binding.description)
-        keys, _ = found.setdefault(title, {}).setdefault(binding.action, ([], description))
+        keys, _ = found.setdefault(title, {}).setdefault(binding.action, ([], binding.description))
         keys.append(app.get_key_display(binding))
     order = [group.description for group in GROUPS]
     sections = [
@@ -79,9 +75,7 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
 
 def _title(binding: Binding) -> str:
     """Name the group of a key that works anywhere."""
-    if binding.group is not None:
-        return binding.group.description
-    return GROUPS[0].description if binding.action in FOCUS else "more"
+    return "more" if binding.group is None else binding.group.description
 
 
 def _place(title: str) -> int:
@@ -133,8 +127,8 @@ class HelpScreen(ListScreen):
 
     def on_mount(self) -> None:
         """List all keys, those of the list itself last, and then the marks."""
-        active = [each for each in self.active_bindings.values() if each.binding.action not in FOCUS]  # one thing alone
-        of_list = (line for each in describe_keys(self.app, active) for line in each.lines)
+        own = describe_keys(self.app, self.active_bindings.values())
+        of_list = (line for each in own for line in each.lines)
         self._sections += [Section("in this list", tuple(of_list)), self._marks]
         self._list("")
 

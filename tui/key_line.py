@@ -107,7 +107,7 @@ FIRST = {
     "list of models": {
         "chooser.open": "Open",
         "chooser.leave": "Leave",
-        "chooser.field": "Search",
+        "chooser.search": "Search",
         "chooser.help": "Keys",
         "models.down": "Next",
         "models.up": "Before",

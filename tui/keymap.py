@@ -24,6 +24,12 @@ from tui.settings import Config
 MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
 """What can stand before a key, with a plus sign."""
 
+WRITTEN_SO = "n, N, ?, f5, ctrl+n, shift+left, pagedown"
+"""Examples of keys."""
+
+SENT_AS = {"ctrl+i": "tab", "ctrl+m": "enter", "ctrl+left_square_bracket": "escape"}
+"""Keys for which terminals send another one."""
+
 TWICE = "gg"
 """What two quick presses of g come as."""
 
@@ -179,14 +185,22 @@ def check_keys(config: Config) -> tuple[dict[str, str], tuple[str, ...]]:
         keys = _keys(written)
         if name not in known:
             parts = sorted({f"{each.partition('.')[0]}.…" for each in known})
-            near = difflib.get_close_matches(name, known, 3, CLOSE) or parts
+            near = [each for each in known if each.partition(".")[2] == name.rpartition(".")[2]]
+            near = near or difflib.get_close_matches(name, known, 3, CLOSE) or parts
             there_are = f"there are {', '.join(near)}; {EXAMPLE} lists all"
             problems.append(f"{config.place(name)}: no binding is called {name}; {there_are}")
         elif unknown := [key for key in keys if not is_key(key)]:
-            why = f"{', '.join(unknown)} is no key; keys are written n, N, ?, f5, ctrl+n, shift+left, pagedown"
+            lower = [as_pressed(key.lower()) for key in unknown]
+            is_case = [key.lower() for key in unknown] != unknown and all(map(is_key, lower))
+            how = f"write {', '.join(lower)}" if is_case else f"keys are written {WRITTEN_SO}"
+            why = f"{', '.join(unknown)} is no key; {how}"
             problems.append(f"{config.place(name)}: {name}: {why}; it keeps {_list(known[name].keys)}")
         else:
             wanted[name] = keys
+            for key in keys:
+                if key in SENT_AS:
+                    said = f"terminals send {SENT_AS[key]} for {readable(key)}, which most likely never comes"
+                    problems.append(f"{config.place(name)}: {name}: {said}; give another")
     while clash := _first_clash(known, wanted):
         key, name, other = clash
         del wanted[name]

@@ -13,6 +13,10 @@ from tui.modal import Modal
 from tui.widgets.paging import lines_of
 
 
+class _Lines(VerticalScroll, inherit_bindings=False):
+    """Lines whose keys are the screen's alone, which has them all."""
+
+
 class ListScreen(Modal[None]):
     """Shows lines that can be scrolled; what they say is up to the screens made of it."""
 
@@ -36,7 +40,7 @@ class ListScreen(Modal[None]):
 
     def compose(self) -> ComposeResult:
         """Put the lines where they can be scrolled."""
-        with VerticalScroll(id="list"):
+        with _Lines(id="list"):
             yield self.body
 
     def action_down(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.models.naming import unwrapped
 from tui.field import Field
 
 
@@ -19,3 +20,8 @@ class ModelField(Field):
             id="chooser-field",
         )
         self.cursor_blink = False
+
+    @property
+    def typed(self) -> str:
+        """What is typed, without quotes or the address that it was pasted in."""
+        return unwrapped(self.value)

@@ -103,7 +103,7 @@ def read_config() -> Config:
     """Read the configuration file; what cannot be read is a problem, never an error."""
     path = config_file()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         is_named = FILE_VARIABLE in os.environ
         return Config(path, problems=(f"{path}, which {FILE_VARIABLE} names, is not there",) if is_named else ())

@@ -101,6 +101,17 @@ def find_theme(name: str) -> str:
     raise click.BadParameter(f"there is no theme '{name}'; choose one of dark, light, {', '.join((*OWN, *others))}")
 
 
+def short_theme(name: str) -> str:
+    """Give the name of a theme that a person writes.
+
+    Examples
+    --------
+    >>> short_theme("textual-dark"), short_theme("colour-blind"), short_theme("nord")
+    ('dark', 'colour-blind', 'nord')
+    """
+    return next((short for short in ("dark", "light") if SHORT[short] == name), name)
+
+
 def usual_theme(color_system: str | None, *, no_color: bool) -> str:
     """Choose the theme where nobody chose one: with few colours those of the terminal are the best there are."""
     return ANSI if no_color or color_system in (None, "standard") else "textual-dark"

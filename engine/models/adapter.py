@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
 from engine.models.folder import FolderSource
-from engine.models.locate import ADAPTER_CONFIG, Location, adapter_file
+from engine.models.locate import Location, adapter_file
 from engine.models.lora import Change, read_settings, taken_apart
+from engine.models.naming import ADAPTER_CONFIG
 from engine.models.outline import Anatomy, AttentionModule
 from engine.models.parameters import stored_parameters
 from engine.models.quantised import Decoded

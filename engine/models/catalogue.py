@@ -10,7 +10,8 @@ from huggingface_hub.errors import CacheNotFound
 
 from engine.models.checkpoint import missing_shards, weight_file
 from engine.models.configuration import settings_of
-from engine.models.locate import ADAPTER_CONFIG, adapter_file
+from engine.models.locate import adapter_file
+from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size

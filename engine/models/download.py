@@ -15,7 +15,8 @@ from typing import TypeVar
 from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 
 from engine.models.background import Background
-from engine.models.locate import ADAPTER_CONFIG, ADAPTER_FILES
+from engine.models.locate import ADAPTER_FILES
+from engine.models.naming import ADAPTER_CONFIG
 from engine.models.pace import Pace
 from engine.models.transfer import Transfer
 from engine.values.errors import EngineError

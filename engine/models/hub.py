@@ -21,7 +21,8 @@ from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-def
 from engine.models.background import Background
 from engine.models.checkpoint import missing_shards, weight_file
 from engine.models.download import Download, attended, full, needed, reason
-from engine.models.locate import ADAPTER_CONFIG, DEMO, adapter_file
+from engine.models.locate import DEMO, adapter_file
+from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 

@@ -8,27 +8,15 @@ from pathlib import Path
 
 from engine.demo import MODEL_DIRECTORY
 from engine.models.checkpoint import WEIGHT_FILES, weight_file
+from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 
 DEMO = "demo"
 """The name of the model that is shipped with the program."""
 
-
-ADAPTER_CONFIG = "adapter_config.json"
-"""What an adapter's folder has in the place of ``config.json``."""
-
 ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
 """What holds an adapter's weights, in the order of preference."""
-
-
-PARTS = (".safetensors", ".bin", ".pt")
-"""How files of weights end; beside a configuration they are parts of a model, which is opened by its folder."""
-
-
-def is_model(directory: Path) -> bool:
-    """Say whether a folder is one of a model, as far as its configuration tells."""
-    return any((directory / name).is_file() for name in ("config.json", ADAPTER_CONFIG))
 
 
 def adapter_file(directory: Path) -> Path | None:
@@ -100,13 +88,15 @@ def locate(
         if folder.is_dir():
             return _checked(name, folder.resolve(), str(folder.resolve()))
         if folder.is_file():
-            if folder.suffix in PARTS and is_model(folder.parent):
-                raise EngineError(f"{name} is a file of the model in {folder.parent}; give that folder")
             raise EngineError(
                 f"{name} is a file; give the folder with its config.json, or describe its heads: --layout FILE.toml"
             )
     except OSError as error:
         raise EngineError(f"{name} cannot be read: {error.strerror}; check the path") from error
+    if "://" in name:
+        raise EngineError(
+            f"{name} is no address of a model on the Hub; give its id, such as gpt2 (a branch: --revision), or a folder"
+        )
     if _is_path(name):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
     from engine.models.hub import find_in_cache, from_hub

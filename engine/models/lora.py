@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, Tensors
-from engine.models.locate import ADAPTER_CONFIG
+from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import itertools
 import os
 from pathlib import Path
 
-from engine.models.locate import PARTS, is_model
+from engine.models.naming import PARTS, is_model, meant_instead
 from engine.values.found import Place
 
 SUFFIXES = (".safetensors", ".gguf", ".pt")
@@ -30,15 +30,16 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
         path = Path(text).expanduser()
         kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
         is_empty = kind == "folder" and not is_model(path)
-        is_part = not is_described and kind == "file" and path.suffix in PARTS and is_model(path.parent)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
-    model = f"{text.rpartition('/')[0] or '.'}/" if is_part else ""
+    model = meant_instead(text, is_described=is_described)
     return Place(text, kind, _completions(text, is_described=is_described), model, is_empty)
 
 
 def _completions(text: str, *, is_described: bool) -> tuple[str, ...]:
     """List what a path may become; within a model's folder no part of the model, unless its heads are described."""
+    if text == "~":
+        return ("~/",)
     head, slash, tail = text.rpartition("/")
     folder = Path(head + slash).expanduser() if slash else Path()
     try:

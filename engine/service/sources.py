@@ -9,6 +9,7 @@ from typing import cast
 
 from engine.models.folder import FolderSource
 from engine.models.locate import adapter_file, locate
+from engine.models.naming import meant_instead, unwrapped
 from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError, Superseded
@@ -28,6 +29,8 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     ------
     EngineError : when there is no such model, or it cannot be taken apart into heads.
     """
+    name = unwrapped(name)
+    name = meant_instead(name, is_described=options.layout is not None) or name
     place = _place(name)
     if options.layout is not None:
         from engine.models.layout import LayoutSource

@@ -1,0 +1,18 @@
+"""Which model is meant by a word of the command line."""
+
+from __future__ import annotations
+
+import click
+
+from engine.models.naming import meant_instead, unwrapped
+from engine.service.options import EngineOptions
+from tui.drawing.text import harmless
+
+
+def model_named(typed: str, options: EngineOptions) -> str:
+    """Give the model's name, and say on standard error where another is opened than the path that was typed."""
+    name = unwrapped(typed)
+    instead = meant_instead(name, is_described=options.layout is not None)
+    if instead:
+        click.echo(f"attn-tui: {harmless(name)} is of a model: opening {harmless(instead)}", err=True)
+    return instead or name
