@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from engine.values.errors import EngineError
 
-
 OF_ONE = 1e-2
 """How far the sum of probabilities may be from one, in the 16 bits that they may have been worked out in."""
 
