@@ -53,7 +53,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
     async with explorer(tiny_model("llama"), text="the cat", head="L0H0") as (app, pilot):
         for keys, wanted in (
             ("A", "⏎ Large map / Search"),
-            ("T", "o Turn f Both ⏎ Largest"),
+            ("T", "f One ⏎ Largest"),
             ("P C", "C Maps, difference P Pin"),
             ("w", "⏎ Go in m Measure . Matrix / Find w Table"),
         ):

@@ -86,16 +86,6 @@ async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_
         assert "f One" not in line
 
 
-async def test_another_measure_is_named_where_only_the_tree_shows_it() -> None:
-    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
-        await press(pilot, "3", "m")
-        assert app.conductor.weights is not None
-        assert app.conductor.weights.measure.name == "numerical_rank"
-        assert "the tree shows the numerical rank of QK and OV" in screen_text(app)
-        await press(pilot, "2", "m")
-        assert "the tree shows" not in screen_text(app)
-
-
 @pytest.mark.parametrize("width", range(9, 60))
 def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
     line = of_measure("decoder L10H7", "29", "30.9", "4/32", "previous", width)

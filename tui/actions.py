@@ -209,12 +209,6 @@ class Actions(
     def action_measure(self, step: int) -> None:
         """Show another measure."""
         self.conductor.change_measure(step)
-        weights, is_named = (
-            self.conductor.weights,
-            self.conductor.overview.is_active or self.views.active.view == "ranks",
-        )
-        if weights is not None and not is_named:
-            self.key_line.say(f"the tree shows the {weights.measure.title} of QK and OV")
 
     def action_epsilon(self, step: int) -> None:
         """Change ε and measure again."""
