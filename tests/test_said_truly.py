@@ -100,3 +100,13 @@ def test_of_a_column_that_is_cut_no_number_is_shown_and_of_a_whole_one_all_are()
         cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
         assert cells == [first, second]
     assert columns.cell(1, "", 3, ascii_only=False) == "   "
+
+
+@pytest.mark.parametrize("column", ["condition_number", "head"])
+async def test_a_column_typed_alone_into_the_filter_of_the_ranks_is_explained(column: str) -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        await press(pilot, "2", "slash")
+        app.views.ranks.filter_input.value = column
+        await settle(pilot)
+        assert app.views.ranks.filter_input.value == column
+        assert app.views.ranks.explained(column)

@@ -184,7 +184,9 @@ class RanksPane(FilteredPane):
 
     def explained(self, column: str) -> str:
         """Say what a column holds."""
-        return next((f"{each.title}: {each.formula}" for each in MEASURES if each.name == column), PLACES[column])
+        if column in PLACES:
+            return PLACES[column]
+        return next(f"{each.title}: {each.formula}" for each in MEASURES if each.name == column)
 
     @on(TableGrid.Moved)
     def _moved(self) -> None:
