@@ -135,7 +135,9 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     if "QK" in frame.compared:
         batch |= _of_traces(traces(circuits.qk))
     for kind in SPECTRA if frame.eigenvalues else ():
-        batch |= of_eigenvalues(circuits, frame, kind)
+        squares = reversed_circuit(circuits, frame, kind)
+        if squares is not None:
+            batch |= of_eigenvalues(kind, eigenvalues(squares))
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -171,16 +173,22 @@ def _of_traces(found: Traces) -> dict[str, Tensor]:
     }
 
 
-def of_eigenvalues(circuits: Circuits, frame: Frame, kind: str) -> dict[str, Tensor]:
-    """List what follows from the eigenvalues of one of `SPECTRA`: nothing where they are not defined; (batch,) each."""
+def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor | None:
+    """Give small matrices (batch, k, k) with the eigenvalues of one of `SPECTRA`; None where they are not defined."""
     if kind == "QK" and "QK" in frame.compared:
-        of_qk = eigenvalues(circuits.qk.reversed_core())
-        return {"qk_positive_mass": positive_mass(of_qk), "qk_negative_mass": negative_mass(of_qk)}
+        return circuits.qk.reversed_core()
     if kind == "tokens" and frame.token_map is not None:
-        return {"ov_copying": copying(eigenvalues(circuits.ov.reversed_core(frame.token_map)))}
+        return circuits.ov.reversed_core(frame.token_map)
     if kind == "OV" and "OV" in frame.compared:
-        return {"ov_copying_residual": copying(eigenvalues(circuits.ov.reversed_core()))}
-    return {}
+        return circuits.ov.reversed_core()
+    return None
+
+
+def of_eigenvalues(kind: str, found: Tensor) -> dict[str, Tensor]:
+    """List what follows from the eigenvalues (batch, k) of one of `SPECTRA`: (batch,) each."""
+    if kind == "QK":
+        return {"qk_positive_mass": positive_mass(found), "qk_negative_mass": negative_mass(found)}
+    return {"ov_copying" if kind == "tokens" else "ov_copying_residual": copying(found)}
 
 
 def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:

@@ -9,6 +9,9 @@ M is solved a second time with a few times the rounding added on purpose, and wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -37,29 +40,45 @@ def eigenvalues(squares: Tensor) -> Tensor:
     numbers, or ends the process.
     """
     is_finite = squares.isfinite().flatten(1).all(1)
-    sound = squares[is_finite]
     found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
     if squares.shape[-1] < WIDE:
-        found[is_finite] = torch.linalg.eigvals(sound)
-    elif len(sound):
-        found[is_finite] = torch.stack([_of_wide(square) for square in sound])
+        found[is_finite] = torch.linalg.eigvals(squares[is_finite])
+        return found
+    return torch.stack([settled(square, [attempt() for attempt in attempts(square)]) for square in squares])
+
+
+def attempts(square: Tensor) -> tuple[Callable[[], Tensor], ...]:
+    """List what is to be solved of one matrix (k, k) for `settled`, each by itself: side by side they are done sooner.
+
+    Nothing is of a matrix of zeros, or of one that holds what is no finite number.
+    """
+    if not bool(square.isfinite().all()) or not bool(square.any()):
+        return ()
+    if len(square) < WIDE:
+        return (partial(torch.linalg.eigvals, square),)
+    single = (square / square.norm()).float()
+    return partial(torch.linalg.eigvals, single), partial(_pushed, single)
+
+
+def _pushed(single: Tensor) -> Tensor:
+    """Solve a matrix of the norm 1 with a few roundings added."""
+    push = torch.randn(single.shape, generator=torch.Generator().manual_seed(0)).to(single.device) / len(single)
+    found: Tensor = torch.linalg.eigvals(single + PUSHED * torch.finfo(single.dtype).eps * push)
     return found
 
 
-def _of_wide(square: Tensor) -> Tensor:
-    """Compute those of one matrix (k, k), in float32 if that does."""
-    size = float(square.norm())
-    if size == 0.0:
-        return torch.zeros(len(square), dtype=torch.complex128, device=square.device)
-    scaled = square / size
-    generator = torch.Generator().manual_seed(0)
-    push = torch.randn(scaled.shape, generator=generator).to(square.device) / len(square)  # of the norm 1, as M is
-    single: Tensor = torch.linalg.eigvals(scaled.float())
-    pushed = torch.linalg.eigvals(scaled.float() + PUSHED * torch.finfo(torch.float32).eps * push)
+def settled(square: Tensor, found: Sequence[Tensor]) -> Tensor:
+    """Choose the eigenvalues (k,) complex128 of a matrix from what its `attempts` gave, or solve it in float64."""
+    if not found:
+        nothing = 0.0 if bool(square.isfinite().all()) else torch.nan
+        return torch.full(square.shape[:1], nothing, dtype=torch.complex128, device=square.device)
+    if len(found) == 1:
+        return found[0]
+    single, pushed = found
     if float((_shares(single) - _shares(pushed)).abs().max()) < UNMOVED:
-        return single.to(torch.complex128) * size
-    double: Tensor = torch.linalg.eigvals(scaled)
-    return double * size
+        return single.to(torch.complex128) * float(square.norm())
+    double: Tensor = torch.linalg.eigvals(square)
+    return double
 
 
 def _shares(found: Tensor) -> Tensor:

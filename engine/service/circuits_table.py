@@ -7,14 +7,13 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from engine.mathematics.circuit_measures import (
     SPECTRA,
-    Circuits,
     Factors,
     Frame,
     Numbers,
@@ -23,8 +22,10 @@ from engine.mathematics.circuit_measures import (
     of_eigenvalues,
     of_heads,
     of_layer,
+    reversed_circuit,
 )
 from engine.mathematics.circuits import mass_chance
+from engine.mathematics.eigenvalues import attempts, settled
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
@@ -125,23 +126,38 @@ class CircuitsTable:
         self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
     ) -> list[Numbers]:
         """Measure heads a few at a time, or a layer as a whole, off the engine's own thread, which stays free."""
-        pieces: list[Callable[[], list[Numbers]]]
         if not frame.of_heads:
-            # Eigenvalues take longer than all else, and LAPACK finds them with one core: each by itself, side by side.
-            (layer,) = self._crew.run([partial(of_layer, factors)], breathe)
-            kinds = SPECTRA if frame.eigenvalues else ()
-            pieces = [partial(_layer_eigenvalues, layer, frame, kind) for kind in kinds]
-            pieces.append(partial(measure, layer, ranks, replace(frame, eigenvalues=False)))
-            found = self._crew.run(pieces, breathe)
-            return [{name: value for (row,) in found for name, value in row.items()}]
+            return [self._of_layer(factors, ranks, frame, breathe)]
         group = len(factors[0]) // len(factors[1])
-        pieces = []
+        pieces: list[Callable[[], list[Numbers]]] = []
         for start in range(0, len(factors[1]), SHARED_AT_ONCE):
             shared = slice(start, start + SHARED_AT_ONCE)
             own = slice(group * start, group * (start + SHARED_AT_ONCE))
             part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
             pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
         return [row for rows in self._crew.run(pieces, breathe) for row in rows]
+
+    def _of_layer(
+        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
+    ) -> Numbers:
+        """Measure a layer as a whole.
+
+        Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
+        """
+        (layer,) = self._crew.run([partial(of_layer, factors)], breathe)
+        kinds = SPECTRA if frame.eigenvalues else ()
+        made = self._crew.run([partial(reversed_circuit, layer, frame, kind) for kind in kinds], breathe)
+        squares = {kind: each[0] for kind, each in zip(kinds, made, strict=True) if each is not None}
+        problems = {kind: attempts(square) for kind, square in squares.items()}
+        pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
+        pieces.append(partial(measure, layer, ranks, replace(frame, eigenvalues=False)))
+        done: list[Any] = self._crew.run(pieces, breathe)
+        left, row = iter(done[:-1]), dict[str, float](done[-1][0])
+        settling = [partial(settled, square, [next(left) for _ in problems[kind]]) for kind, square in squares.items()]
+        found = self._crew.run(settling, breathe)
+        for kind, each in zip(squares, found, strict=True):
+            row |= {name: float(value) for name, value in of_eigenvalues(kind, each).items()}
+        return row
 
     def _of_chance(self, layer: LayerOutline, whole_layer: bool, frame: Frame, breathe: Breathe) -> Numbers:
         """Measure Gaussian heads of a layer's shapes, with the model's own embeddings; layers of one shape share it."""
@@ -228,11 +244,6 @@ def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, toleran
 def _measure_heads(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
     """Factor and measure some heads."""
     return measure(of_heads(factors), ranks, frame)
-
-
-def _layer_eigenvalues(layer: Circuits, frame: Frame, kind: str) -> list[Numbers]:
-    """Measure one spectrum of eigenvalues of a layer as a whole."""
-    return [{name: float(value) for name, value in of_eigenvalues(layer, frame, kind).items()}]
 
 
 def _compared(layer: LayerOutline) -> frozenset[str]:
