@@ -10,7 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import Factors, Frame, Numbers, measure, of_heads, of_layer
+from engine.mathematics.circuit_measures import (
+    SPECTRA,
+    Factors,
+    Frame,
+    Numbers,
+    measure,
+    of_heads,
+    of_layer,
+    spectra_of,
+)
 
 TOLERANCE = 1e-12
 BOTH = frozenset({"QK", "OV"})
@@ -50,7 +59,11 @@ def dense(factors: Factors, head: int | None) -> dict[str, Tensor]:
 
 
 def measured(
-    factors: Factors, head: int | None = 0, token_map: Tensor | None = None, eigenvalues: bool = True
+    factors: Factors,
+    head: int | None = 0,
+    token_map: Tensor | None = None,
+    eigenvalues: bool = True,
+    tolerance: float = 1e-9,
 ) -> Numbers:
     """Measure one head, or the layer as a whole, with ranks counted on dense matrices."""
     heads = range(len(factors[0])) if head is not None else [None]
@@ -58,7 +71,8 @@ def measured(
         matrix: np.array([dense_rank(dense(factors, each)[matrix]) for each in heads])
         for matrix in ("Q", "K", "V", "O", "QK", "OV")
     }
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), head is not None, eigenvalues, token_map)
+    solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
+    frame = Frame(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
     return measure(of_layer(factors) if head is None else of_heads(factors), ranks, frame)[head or 0]
 
 
@@ -169,6 +183,23 @@ def test_a_head_that_turns_what_it_reads_copies_nothing() -> None:
     found = with_ov(rows(axis(0), axis(1)), rows(axis(1), -axis(0)), torch.eye(6, dtype=torch.float64))
     assert found["ov_copying"] == pytest.approx(0.0, abs=1e-7)
     assert found["ov_copying_residual"] == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("head", [0, None])
+def test_shares_of_eigenvalues_that_are_mere_rounding_are_not_given(head: int | None) -> None:
+    """Bases are turned and stored in float32, so that no product is zero in all digits."""
+    d, r = 48, 12
+    turned = torch.linalg.qr(draw(1, 1, d, d, seed=3)[0][0])[0].float().double()
+    read, written, heard = turned[:r], turned[r : 2 * r], turned[2 * r :]
+    factors = read[None], written[None], read[None], written.T[None]
+    found = measured(factors, head, heard.T @ heard, tolerance=1.2e-7)
+    assert found["qk_image_in_kernel"] == found["ov_image_in_kernel"] == r
+    assert all(np.isnan(found[name]) for names in SPECTRA.values() for name in names)
+    tokens = turned.T @ turned
+    assert np.isnan(measured(factors, head, tokens, tolerance=1.2e-7)["ov_copying"])
+    copies = measured((read[None], read[None], read[None], read.T[None]), head, tokens, tolerance=1.2e-7)
+    assert copies["ov_copying"] == copies["ov_copying_residual"] == pytest.approx(1.0)
+    assert copies["qk_positive_mass"] == pytest.approx(1.0)
 
 
 def test_copying_is_of_tokens_where_the_unembedding_is_another_than_the_embedding() -> None:

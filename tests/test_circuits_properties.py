@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import Factors, Frame, exact_chance, measure, of_heads
+from engine.mathematics.circuit_measures import SPECTRA, Factors, Frame, exact_chance, measure, of_heads
 from engine.mathematics.circuits import MASS_NUMBERS, mass_chance
 from engine.mathematics.factored import product, thin
 from tests.test_circuits import (
@@ -65,7 +65,7 @@ def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
     full = {"Q": r, "K": r, "V": r, "O": r, "QK": r, "OV": r}
     ranks = {matrix: np.full(heads, rank) for matrix, rank in full.items()}
     token_map = draw(1, 1, d, d, seed=2)[0][0]
-    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, True, token_map))
+    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, tuple(SPECTRA), token_map))
     for name, exact in exact_chance(d, full).items():
         values = np.array([each[name] for each in drawn])
         error = values.std() / math.sqrt(heads)

@@ -75,7 +75,7 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
         (circuit_measures.of_heads((query, key, value, output)), len(query), True),
         (circuit_measures.of_layer((query, key, value, output)), 1, False),
     ):
-        frame = circuit_measures.Frame(frozenset(tolerance), tolerance, of_heads, eigenvalues=True)
+        frame = circuit_measures.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
         ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
         rows += circuit_measures.measure(made, ranks, frame)
     return [value for row in rows for value in row.values()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SPECTRA = ("QK", "OV", "tokens")
-"""Whose eigenvalues are measured: those of QK, of OV, and of OV from tokens to tokens."""
+SPECTRA = {
+    "QK": ("qk_positive_mass", "qk_negative_mass"),
+    "OV": ("ov_copying_residual",),
+    "tokens": ("ov_copying",),
+}
+"""What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 Numbers = dict[str, float]
@@ -106,14 +111,15 @@ class Frame:
     tolerance : by circuit, the cosine below which a direction counts as orthogonal.
     of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
         stacked projections.
-    eigenvalues : whether what comes of eigenvalues is measured; those of wide layers take longer than all else.
+    spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here (see `spectra_of`); it takes
+        long where layers are wide.
     token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
     """
 
     compared: frozenset[str]
     tolerance: Mapping[str, float]
     of_heads: bool
-    eigenvalues: bool
+    spectra: tuple[str, ...] = ()
     token_map: Tensor | None = None
 
 
@@ -134,10 +140,8 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     both = (("QK", "K", "Q"), ("OV", "V", "O"))
     if "QK" in frame.compared:
         batch |= _of_traces(traces(circuits.qk))
-    for kind in SPECTRA if frame.eigenvalues else ():
-        squares = reversed_circuit(circuits, frame, kind)
-        if squares is not None:
-            batch |= of_eigenvalues(kind, eigenvalues(squares))
+    for kind in frame.spectra:
+        batch |= of_eigenvalues(kind, eigenvalues(reversed_circuit(circuits, frame, kind)))
     rows: list[Numbers] = [
         {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
     ]
@@ -158,6 +162,7 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
                 row |= _of_angles(name, cosine)
                 if name == "QK":
                     row |= _floors(circuits.qk.of(slice(place, place + 1)), own[name], cosine, tolerance)
+        row |= shares_of_rounding(row)
     return rows
 
 
@@ -173,22 +178,41 @@ def _of_traces(found: Traces) -> dict[str, Tensor]:
     }
 
 
-def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor | None:
-    """Give small matrices (batch, k, k) with the eigenvalues of one of `SPECTRA`; None where they are not defined."""
-    if kind == "QK" and "QK" in frame.compared:
+def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
+    """List those of `SPECTRA` that are defined for circuits that lead to where they come from."""
+    return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
+
+
+def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
+    """Give small matrices (batch, k, k) with the eigenvalues of one of a frame's spectra.
+
+    Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
+    """
+    if kind == "QK":
         return circuits.qk.reversed_core()
+    small = circuits.ov.reversed_core(frame.token_map if kind == "tokens" else None)
     if kind == "tokens" and frame.token_map is not None:
-        return circuits.ov.reversed_core(frame.token_map)
-    if kind == "OV" and "OV" in frame.compared:
-        return circuits.ov.reversed_core()
-    return None
+        mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
+        heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
+        small = small * heard[:, None, None]
+    return small
 
 
 def of_eigenvalues(kind: str, found: Tensor) -> dict[str, Tensor]:
     """List what follows from the eigenvalues (batch, k) of one of `SPECTRA`: (batch,) each."""
     if kind == "QK":
-        return {"qk_positive_mass": positive_mass(found), "qk_negative_mass": negative_mass(found)}
-    return {"ov_copying" if kind == "tokens" else "ov_copying_residual": copying(found)}
+        return dict(zip(SPECTRA[kind], (positive_mass(found), negative_mass(found)), strict=True))
+    return dict.fromkeys(SPECTRA[kind], copying(found))
+
+
+def shares_of_rounding(row: Numbers) -> Numbers:
+    """Take back shares of eigenvalues that are mere rounding: M² = 0 where all of an image lies in the kernel."""
+    return {
+        name: math.nan
+        for circuit in ("QK", "OV")
+        for name in SPECTRA[circuit]
+        if name in row and row.get(f"{circuit.lower()}_image_in_kernel") == row[f"rank_{circuit.lower()}"]
+    }
 
 
 def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:

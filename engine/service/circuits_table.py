@@ -23,6 +23,8 @@ from engine.mathematics.circuit_measures import (
     of_heads,
     of_layer,
     reversed_circuit,
+    shares_of_rounding,
+    spectra_of,
 )
 from engine.mathematics.circuits import mass_chance
 from engine.mathematics.eigenvalues import attempts, settled
@@ -57,8 +59,8 @@ SHARED_AT_ONCE = 3
 QUICK = 1024
 """The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
 
-SIGNS = ("positive", "negative")
-"""Those of eigenvalues; chance does not tell them apart."""
+MASSES = SPECTRA["QK"]
+"""The shares that chance does not tell apart."""
 
 CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
 """Which widths a circuit leads between."""
@@ -112,8 +114,10 @@ class CircuitsTable:
         if query.distance is not None:
             ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
         tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
+        compared, token_map = _compared(layer), self._token_map(layer, breathe)
         has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
-        frame = Frame(_compared(layer), tolerance, not whole_layer, has_eigenvalues, self._token_map(layer, breathe))
+        solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
+        frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
         breathe()
         chosen = factors if whole_layer else _chosen(factors, numbers)
         measured = self._in_pieces(chosen, ranks, frame, breathe)
@@ -145,26 +149,24 @@ class CircuitsTable:
         Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
         """
         (layer,) = self._crew.run([partial(of_layer, factors)], breathe)
-        kinds = SPECTRA if frame.eigenvalues else ()
-        made = self._crew.run([partial(reversed_circuit, layer, frame, kind) for kind in kinds], breathe)
-        squares = {kind: each[0] for kind, each in zip(kinds, made, strict=True) if each is not None}
+        made = self._crew.run([partial(reversed_circuit, layer, frame, kind) for kind in frame.spectra], breathe)
+        squares = {kind: each[0] for kind, each in zip(frame.spectra, made, strict=True)}
         problems = {kind: attempts(square) for kind, square in squares.items()}
         pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
-        pieces.append(partial(measure, layer, ranks, replace(frame, eigenvalues=False)))
+        pieces.append(partial(measure, layer, ranks, replace(frame, spectra=())))
         done: list[Any] = self._crew.run(pieces, breathe)
         left, row = iter(done[:-1]), dict[str, float](done[-1][0])
         settling = [partial(settled, square, [next(left) for _ in problems[kind]]) for kind, square in squares.items()]
         found = self._crew.run(settling, breathe)
         for kind, each in zip(squares, found, strict=True):
-            row |= {name: float(value) for name, value in of_eigenvalues(kind, each).items()}
-        return row
+            row |= {name: float(value) for name, value in of_eigenvalues(kind, each[None]).items()}
+        return row | shares_of_rounding(row)
 
     def _of_chance(self, layer: LayerOutline, whole_layer: bool, frame: Frame, breathe: Breathe) -> Numbers:
-        """Measure Gaussian heads of a layer's shapes, with the model's own embeddings; layers of one shape share it."""
+        """Measure Gaussian heads of a layer's shapes; layers of one shape share it."""
         shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
         inner = layer.head_dim, layer.value_head_dim
-        tolerances, token_map = tuple(frame.tolerance.values()), id(frame.token_map)
-        key = (whole_layer, inner, *shapes.values(), tolerances, frame.compared, frame.eigenvalues, token_map)
+        key = (whole_layer, inner, *shapes.values(), *frame.tolerance.values(), frame.compared, frame.spectra)
         if key not in self._chance:
             breathe()
             ranks = {matrix: min(shape) for matrix, shape in shapes.items()}
@@ -174,16 +176,15 @@ class CircuitsTable:
             factors = _gaussian(layer, whole_layer)
             draws = 1 if whole_layer else BASELINE_DRAWS
             full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items()}
-            drawn = self._in_pieces(factors, full, frame, breathe)
+            solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
+            drawn = self._in_pieces(factors, full, replace(frame, spectra=solved, token_map=None), breathe)
             means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
             better = exact_chance(layer.d_model, ranks)
-            if "qk_positive_mass" in means:
-                mass = sum(means[f"qk_{sign}_mass"] for sign in SIGNS) / 2  # of large matrices one draw tells it
-                better |= dict.fromkeys(
-                    (f"qk_{sign}_mass" for sign in SIGNS),
-                    mass if whole_layer else mass_chance(layer.head_dim, layer.d_model),
-                )
-            self._chance[key] = means | {name: value for name, value in better.items() if name in means}
+            if "QK" in frame.spectra:  # of large matrices one draw tells it
+                mass = sum(means[name] for name in MASSES) / 2 if solved else mass_chance(layer.head_dim, layer.d_model)
+                better |= dict.fromkeys(MASSES, mass)
+            defined = means.keys() | {name for kind in frame.spectra for name in SPECTRA[kind]}
+            self._chance[key] = means | {name: value for name, value in better.items() if name in defined}
         return self._chance[key]
 
     def _token_map(self, layer: LayerOutline, breathe: Breathe) -> Tensor | None:
