@@ -164,8 +164,16 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         said = []
         for cell in ((0, 1), (1, 1), (2, 1), (2, 3)):
             app.heatmap.move_to(*cell)
-            said.append(app.heatmap.readout().split()[-1])
-        assert said == ["masked", "0.0000", "0.0000", "masked"], "a key that is seen may weigh nothing"
+            said.append(app.heatmap.readout().partition("  ")[2])
+        assert said == ["masked", "0.0000  chance 0.5000", "0.0000  chance 0.3333", "masked"], "0 where a key is seen"
+        app.heatmap.move_to(2, 2)
+        assert [app.heatmap.readout(width) for width in (62, 60, 50, 28, 20)] == [
+            'query 2 "c" → key 2 "c"  0.5000  chance 0.3333',
+            'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
+            'q 2 "c" → k 2 "c"  0.5000 vs 0.3333',
+            'q 2 "c" → k 2 "c"  0.5000',
+            "0.5000  2 → 2",
+        ]
     block = pool(causal, MapWindow(2, range(2), range(2))).at(0, 1)
     assert [of_block(block, "abcd", "abcd", width) for width in (60, 20)] == [
         "masked  queries 0–1, keys 2–3",

@@ -246,6 +246,8 @@ class PooledMap:
         is_zero = not largest and not any(pair or ())  # what the mask was not seen to hide is a number all the same
         is_masked = is_zero and self.visible is not None and self.visible.hides(queries, keys)
         chance = None if self.chances is None else float(self.chances[inside])
+        if chance is None and pair is None and self.visible is not None and self.name.layer is not None:
+            chance = self.visible.uniform(query, key)  # layers that a mean is over may see unlike keys
         return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked, chance)
 
 
@@ -261,7 +263,7 @@ class PooledBlock:
     mean : of its weights.
     pair : the two models' weights at that place, where these are differences.
     is_masked : whether the mask hides all its keys from all its queries.
-    chance : of the weight at that place, where it is of a rollout.
+    chance : of the weight at that place; None where it is not known, and of differences.
     """
 
     queries: range

@@ -12,6 +12,15 @@ from tui.drawing.text import fit, harmless, in_ascii
 _SHORTEST_TOKEN = 4
 """Cells that a token is left, if it has as many."""
 
+_EASY_TOKEN = 9
+"""Cells that nearly all tokens fit into: with fewer for each the line says chance more shortly, whatever they are."""
+
+_WORDS = (("query", "key"), ("q", "k"))
+"""What stands before the places of a query and its key."""
+
+Form = tuple[tuple[str, str], str, int]
+"""Those words, what is said of the two, and how many cells each token is to be left."""
+
 MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
 
@@ -19,13 +28,22 @@ MASKED = "masked"
 def of_weight(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Name query, key and weight; the tokens are cut until the line fits, but not to less than four cells.
+    """Name query, key, weight and chance; the tokens are cut until the line fits, but not to less than four cells.
 
-    Where it does not fit then either, the words become shorter, and at last the weight stands before bare numbers.
+    Where tokens would be cut soon the words become shorter, then chance is left out, and at last the weight stands
+    before bare numbers.
     """
     query, key = block.place
-    number = MASKED if block.is_masked else _beside_chance(block)
-    line = _of_cell(block, query_tokens, key_tokens, number, width, ascii_only)
+    number = MASKED if block.is_masked else _number(block.largest)
+    forms = [(words, number, _SHORTEST_TOKEN) for words in _WORDS]
+    if block.chance is not None and not block.is_masked:
+        chance = _number(block.chance)
+        forms = [
+            *((words, f"{number}  chance {chance}", _EASY_TOKEN) for words in _WORDS),
+            (_WORDS[-1], f"{number} vs {chance}", _SHORTEST_TOKEN),
+            forms[-1],
+        ]
+    line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
     return line if cell_len(line) <= width else f"{number}  {query} {_arrow(ascii_only)} {key}"
 
 
@@ -36,17 +54,18 @@ def of_difference(
     assert block.pair is not None
     one, other = (_number(each) for each in block.pair)
     numbers = MASKED if block.is_masked else f"{one} {_arrow(ascii_only)} {other}  {_signed(block.largest)}"
-    return _of_cell(block, query_tokens, key_tokens, numbers, width, ascii_only)
+    forms = [(words, numbers, _SHORTEST_TOKEN) for words in _WORDS]
+    return _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
 
 
 def of_block(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Give a block's largest weight, mean and sum, its queries and keys, and where the largest weight is.
+    """Give a block's largest weight, its chance, mean and sum, its queries and keys, and where the largest weight is.
 
     Of a block of differences it is the one of the largest size, with the weights of both maps at its place, and no sum.
-    Where that does not fit the words become shorter, all but the largest and then the mean too are left out, and the
-    tokens are cut.
+    Where that does not fit chance is left out, the words become shorter, all but the largest and then the mean too are
+    left out, and the tokens are cut.
     """
     query, key = block.place
     to, arrow = "-" if ascii_only else "–", _arrow(ascii_only)
@@ -55,16 +74,19 @@ def of_block(
     if block.is_masked:
         line = f"{MASKED}  queries {queries}, keys {keys}"
         return line if cell_len(line) <= width else f"{MASKED}  q {queries} k {keys}"
+    places = f"queries {queries}, keys {keys}"
     if block.pair is None:
         largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
-        most = f"max {_beside_chance(block)}  mean {mean}  sum {total}"
+        said = [f"max {largest}  mean {mean}  sum {total}"]
+        if block.chance is not None:
+            said.insert(0, f"max {largest}  chance {_number(block.chance)}  mean {mean}  sum {total}")
     else:
         one, other = (_number(each) for each in block.pair)
         largest, mean = _signed(block.largest), _signed(block.mean)
-        most = f"max {largest}  mean {mean}  {one} {arrow} {other}"
+        said = [f"max {largest}  mean {mean}  {one} {arrow} {other}"]
     line = ""
     for numbers, ranges in (
-        (most, f"queries {queries}, keys {keys}"),
+        *((each, places) for each in said),
         (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
         (f"max {largest}", f"q {queries} k {keys}"),
     ):
@@ -107,17 +129,18 @@ def _of_cell(
     block: PooledBlock,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
-    numbers: str,
+    forms: Sequence[Form],
     width: int,
     ascii_only: bool,
 ) -> str:
-    """Name query and key before what is said of them, in short words where long ones do not fit."""
+    """Name query and key before what is said of them, in the first form that leaves the tokens room, or in the last."""
     (query, key), arrow, line = block.place, _arrow(ascii_only), ""
-    for asking, reading in (("query", "key"), ("q", "k")):
+    tokens = query_tokens[query], key_tokens[key]
+    for (asking, reading), numbers, least in forms:
         room = width - cell_len(f'{asking} {query} "" {arrow} {reading} {key} ""  {numbers}')
-        asked, read = _cut(query_tokens[query], key_tokens[key], room, ascii_only)
+        asked, read = _cut(*tokens, room, ascii_only)
         line = f'{asking} {query} "{asked}" {arrow} {reading} {key} "{read}"  {numbers}'
-        if cell_len(line) <= width:
+        if cell_len(line) <= width and (least == _SHORTEST_TOKEN or room >= 2 * least):
             break
     return line
 
@@ -143,11 +166,6 @@ def _plain(token: str, ascii_only: bool) -> str:
 def _number(value: float) -> str:
     """Write a weight with four decimals, a small one with three digits and its power of ten."""
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
-
-
-def _beside_chance(block: PooledBlock) -> str:
-    """Write the largest weight, with what chance gives where that is known."""
-    return _number(block.largest) + ("" if block.chance is None else f"  chance {_number(block.chance)}")
 
 
 def _signed(value: float) -> str:
