@@ -71,6 +71,20 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
     assert all(token == text for token, text in plain.items())
 
 
+def test_a_last_norm_that_is_not_finite_is_in_the_way_of_the_tokens_behind_it_alone(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", with_head=True)
+    weights = load_file(folder / "model.safetensors")
+    weights["model.norm.weight"][0] = torch.nan
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    asked = "directions", "--head", "L1H2", "--first", "1"
+    plain, folded = exported(folder, *asked), exported(folder, *asked, "--fold-norm")
+    assert {row["note"] for row in plain} == {""}
+    notes = {(row["matrix"], row["side"]): row["note"] for row in folded}
+    assert notes.pop(("OV", "output")).startswith("model.norm.weight holds 1 NaN or infinite numbers of ")
+    assert len(notes) == 3
+    assert set(notes.values()) == {""}
+
+
 @pytest.mark.parametrize("model_type", ["gpt2", "llama", "gemma"])
 def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, model_type: str) -> None:
     folder = tiny_model(model_type, with_head=True, num_key_value_heads=4) if model_type != "gpt2" else tiny_model(

@@ -17,6 +17,7 @@ from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.service.assembly import COMPUTE_EPSILON
 from engine.service.positions import keys_at
 from engine.service.token_tables import TokenTable, TokenTables
+from engine.values.errors import NotFinite
 from engine.values.model import LayerOutline
 from engine.values.spectra import FloatArray
 from engine.values.tables import Cell
@@ -141,7 +142,10 @@ class DirectionsTable:
         table = self._tables.tokens(tokens, d)
         if tokens is None or table is None or not len(table.ids):
             return Side(name, None, note=self._tables.why_none(tokens))
-        factors = None if gain is None else read_gain(self._session.source.tensors, gain)
+        try:
+            factors = None if gain is None else read_gain(self._session.source.tensors, gain)
+        except NotFinite as error:  # of the norm after the last layer: it is in the way of these tokens alone
+            return Side(name, None, note=f"{error.what}; these tokens have answers without that norm")
         key = tokens, gain, top
         if key not in self._chance:
             self._chance[key] = chance_projections(table.rows, top, breathe, factors).tolist()
