@@ -17,7 +17,7 @@ from engine.mathematics.eigenvalues import WIDE, eigenvalues
 
 Matrix = NDArray[np.float64]
 
-SINGLE, DOUBLE = [torch.float32] * 2, [torch.float32, torch.float32, torch.float64]
+SINGLE, DOUBLE = [torch.float32] * 2, [torch.float32] * 2 + [torch.float64] * 2
 """In which precisions a matrix is solved where single precision does, and where it does not."""
 
 
@@ -102,6 +102,27 @@ def test_where_a_part_is_nilpotent_double_follows(precisions: list[torch.dtype])
     assert precisions == DOUBLE
 
 
+def beside_a_chain(steps: int, weight: float) -> Matrix:
+    """Make a matrix that copies in a part of a space, and is a chain in the rest, of which all eigenvalues are zero."""
+    basis, matrix = np.linalg.qr(gaussian(0))[0], np.eye(WIDE)
+    matrix[WIDE - steps :, WIDE - steps :] = weight * np.eye(steps, k=1)
+    turned: Matrix = basis @ matrix @ basis.T
+    return turned
+
+
+@pytest.mark.parametrize(("steps", "power"), [(40, 0), (200, 0), (500, 0), (40, 4), (200, 8), (500, 8), (500, 12)])
+def test_a_chain_is_noticed_and_of_what_rounding_makes_of_it_nothing_is_said(
+    steps: int, power: int, precisions: list[torch.dtype]
+) -> None:
+    assert np.isnan(shares_of(beside_a_chain(steps, 2.0**-power))).all()
+    assert precisions == DOUBLE
+
+
+@pytest.mark.parametrize(("steps", "power"), [(8, 4), (8, 8), (40, 12), (200, 12), (500, 16), (500, 20)])
+def test_a_chain_that_weighs_too_little_to_be_noticed_leaves_three_digits(steps: int, power: int) -> None:
+    assert shares_of(beside_a_chain(steps, 2.0**-power)) == pytest.approx([1.0, 1.0, 0.0], abs=1e-3)
+
+
 @pytest.mark.parametrize("steps", [20, 40])
 def test_where_long_cycles_spread_the_eigenvalues_double_follows(steps: int, precisions: list[torch.dtype]) -> None:
     matrix = 0.25 * np.eye(WIDE)
@@ -137,11 +158,19 @@ def test_a_circulant_matrix_has_its_fourier_transform(precisions: list[torch.dty
     assert precisions == SINGLE
 
 
+def test_of_a_small_chain_nothing_is_said_either() -> None:
+    basis = np.linalg.qr(gaussian(0)[:64, :64])[0]
+    chain, sound = basis @ np.eye(64, k=1) @ basis.T, basis @ np.diag(np.arange(1.0, 65)) @ basis.T
+    found = eigenvalues(torch.from_numpy(np.stack([sound, chain, 1e-30 * chain, 1e30 * sound])))
+    assert found[[1, 2]].isnan().all()
+    assert copying(found)[[0, 3]].tolist() == pytest.approx([1.0, 1.0])
+
+
 def test_small_ones_are_solved_together_in_double(precisions: list[torch.dtype]) -> None:
     batch = torch.from_numpy(gaussian(0)[:128].reshape(16, 64, 64))
     expected = np.linalg.eigvals(batch.numpy())
     assert np.allclose(np.sort_complex(eigenvalues(batch).numpy()), np.sort_complex(expected), rtol=0, atol=1e-9)
-    assert precisions == [torch.float64]
+    assert precisions == [torch.float64] * 2
 
 
 def test_each_of_a_batch_of_wide_ones_is_solved_by_itself(precisions: list[torch.dtype]) -> None:
