@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from engine.service import circuits_table
@@ -35,6 +36,35 @@ def of_head(model: Any, layer: int, head: str) -> dict[str, Tensor]:
     """Cut one head, or the whole layer, out of a model by hand."""
     dense = dense_matrices(model.base_model, layer)
     return {name: torch.from_numpy(dense[head, name]) for name in ("Q", "K", "V", "O", "QK", "OV")}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_of_products_that_are_zero_but_for_rounding_nothing_more_is_said(
+    tiny_copy: TinyModel, dtype: torch.dtype
+) -> None:
+    """Head 0's factors are orthogonal in the head, head 1's in the model; bases are turned, and rounded in storing."""
+    file = tiny_copy("llama", with_head=True, num_key_value_heads=4) / "model.safetensors"
+    tensors, r = load_file(file), 8
+    basis = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0), dtype=torch.float64))[0]
+    inner = torch.linalg.qr(torch.randn(r, r, generator=torch.Generator().manual_seed(1), dtype=torch.float64))[0]
+    layer = "model.layers.0.self_attn.{}_proj.weight"
+    zero = {"q": (inner[:, :4] @ basis[:4], basis[:r]), "k": (inner[:, 4:] @ basis[:4], basis[r : 2 * r])}
+    zero |= {"v": zero["q"], "o": zero["k"]}
+    for name, (of_first, of_second) in zero.items():
+        stored = tensors[layer.format(name)]
+        matrix = stored.T if name == "o" else stored
+        matrix[:r], matrix[r : 2 * r] = of_first, of_second
+    save_file({name: each.to(dtype).contiguous() for name, each in tensors.items()}, file, metadata={"format": "pt"})
+    first, second, *_ = exported(file.parent, "circuits", "--layer", "0")
+    for circuit, one, other in (("qk", "q", "k"), ("ov", "v", "o")):
+        assert [first[f"rank_{each}"] for each in (one, other, circuit)] == ["4", "4", "0"]
+        assert first[f"{circuit}_factors_lost"] == "4"
+        assert second[f"rank_{circuit}"] == second[f"{circuit}_image_in_kernel"] == "8"
+    shares = "qk_positive_mass", "qk_negative_mass", "ov_copying_residual"
+    assert {row[name] for row in (first, second) for name in shares} == {""}
+    ranks = {(row["head"], row["matrix"]): row for row in exported(file.parent, "ranks", "--layer", "0")}
+    assert [ranks["0", matrix]["numerical_rank"] for matrix in ("Q", "QK", "OV")] == ["4", "0", "0"]
+    assert ranks["0", "QK"]["numerical_rank_chance"] == ranks["2", "QK"]["numerical_rank_chance"] == "8.0"
 
 
 @pytest.mark.parametrize(("model_type", "settings"), FAMILIES)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.columns import OF_SPECTRA
-from engine.values.spectra import FloatArray
+from engine.values.spectra import FloatArray, Spectrum
 
 DEFAULT_EPSILON = 0.01
 """The share of the energy that `energy_rank` leaves out, unless the person says otherwise."""
@@ -51,6 +51,11 @@ def numerical_rank(sigma: FloatArray, tolerance: float | FloatArray) -> NDArray[
     threshold = sigma[..., :1] * np.asarray(tolerance)[..., None]
     counts: NDArray[np.int64] = np.count_nonzero(sigma > threshold, axis=-1)
     return counts
+
+
+def rank_of(spectrum: Spectrum) -> int:
+    """Count a matrix's numerical rank."""
+    return int(numerical_rank(spectrum.singular_values, spectrum.counted_above))
 
 
 def rank_tolerance(rows: int, cols: int, compute_epsilon: float, stored_epsilon: float) -> float:

@@ -42,7 +42,7 @@ def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> 
     """
     batches: dict[tuple[str, int, float], list[int]] = defaultdict(list)
     for place, spectrum in enumerate(spectra):
-        batches[spectrum.matrix, len(spectrum.singular_values), spectrum.tolerance].append(place)
+        batches[spectrum.matrix, len(spectrum.singular_values), spectrum.counted_above].append(place)
     rows: list[tuple[Cell, ...]] = [()] * len(spectra)
     for (_, _, tolerance), places in batches.items():
         sigma = np.stack([spectra[place].singular_values for place in places])

@@ -18,6 +18,16 @@ BASELINE_DRAWS = 8
 """Gaussian heads that the baseline of a head is taken from; a whole layer's averages itself over its many values."""
 
 
+def _is_rounding(product: FloatArray, factors: Sequence[FloatArray], stored_epsilon: float) -> bool:
+    """Say whether a product is no larger than what storing its factors has made of them.
+
+    Singular values of AB move by up to ``‖A‖₂ ‖B‖₂ eps(stored dtype)`` (Weyl). Those of a product that is zero but for
+    that are all of one size, so that none would be below a share of the largest.
+    """
+    largest: float = product.max(initial=0.0)
+    return bool(0 < largest <= stored_epsilon * np.prod([each.max(initial=0.0) for each in factors]))
+
+
 def assemble(
     layer: LayerOutline, numbers: Sequence[int], values: Mapping[str, FloatArray], epsilons: Mapping[str, float]
 ) -> SpectraGroup:
@@ -38,5 +48,7 @@ def assemble(
         tolerance = rank_tolerance(rows, cols, COMPUTE_EPSILON, stored)
         for row, number in enumerate(numbers):
             name = Head(layer.stack, layer.layer, number)
-            spectra[number][matrix] = Spectrum(name, matrix, rows, cols, values[matrix][row], tolerance)
+            own = {each: values[each][row] for each in (matrix, *matrix)}
+            is_rounding = len(matrix) > 1 and _is_rounding(own[matrix], [own[factor] for factor in matrix], stored)
+            spectra[number][matrix] = Spectrum(name, matrix, rows, cols, own[matrix], tolerance, is_rounding)
     return SpectraGroup(layer.name, whole_layer, spectra)

@@ -19,7 +19,7 @@ from engine.mathematics.changes import (
     random_apart,
     unrelated,
 )
-from engine.mathematics.measures import MEASURES, numerical_rank
+from engine.mathematics.measures import MEASURES, rank_of
 from engine.mathematics.tabulate import rank_rows
 from engine.service.assembly import BASELINE_DRAWS
 from engine.service.circuits_table import CircuitsTable
@@ -242,7 +242,7 @@ def _measured(
         for name in ("", "_chance"):
             row[f"change{name}"] = max(row[f"qk_distance{name}"], row[f"ov_distance{name}"])
     for matrix in first.projections:
-        ranks = ([_rank(each[matrix]) for each in spectra] for spectra in (before, now))
+        ranks = ([rank_of(each[matrix]) for each in spectra] for spectra in (before, now))
         found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))
         for row, each in zip(rows, found, strict=True):
             row |= {} if each is None else _of_angles(matrix, each)
@@ -256,11 +256,6 @@ def _norms(parts: _Parts, matrix: str) -> Tensor:
         return product_norm(left.double(), right.double())
     norms: Tensor = torch.linalg.matrix_norm(parts.projections[matrix].double())
     return norms
-
-
-def _rank(spectrum: Spectrum) -> int:
-    """Count the singular values above rounding noise."""
-    return int(numerical_rank(spectrum.singular_values, spectrum.tolerance))
 
 
 def _of_angles(matrix: str, angles: Apart) -> Numbers:

@@ -28,7 +28,7 @@ from engine.mathematics.circuit_measures import (
 )
 from engine.mathematics.circuits import mass_chance
 from engine.mathematics.eigenvalues import attempts, settled
-from engine.mathematics.measures import numerical_rank
+from engine.mathematics.measures import numerical_rank, rank_of
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
 from engine.service.assembly import BASELINE_DRAWS
@@ -107,10 +107,7 @@ class CircuitsTable:
         group = self._session.spectra(layer.name, whole_layer, breathe)
         numbers = [number for number in group.spectra if query.wants(number)]
         spectra = [group.spectra[number] for number in numbers]
-        ranks = {
-            matrix: np.array([numerical_rank(own[matrix].singular_values, own[matrix].tolerance) for own in spectra])
-            for matrix in MATRICES
-        }
+        ranks = {matrix: np.array([rank_of(own[matrix]) for own in spectra]) for matrix in MATRICES}
         if query.distance is not None:
             ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
         tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}

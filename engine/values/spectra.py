@@ -24,6 +24,7 @@ class Spectrum:
     rows, cols : the matrix's shape, as PyTorch stores it.
     singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
     tolerance : a singular value counts towards the numerical rank when it is above ``tolerance`` times the largest.
+    is_rounding : whether it is a product of which nothing is left but the rounding of its factors.
     """
 
     head: Head
@@ -32,6 +33,12 @@ class Spectrum:
     cols: int
     singular_values: FloatArray
     tolerance: float
+    is_rounding: bool = False
+
+    @property
+    def counted_above(self) -> float:
+        """The share of the largest singular value above which others count; of mere rounding not even that one does."""
+        return 1.0 if self.is_rounding else self.tolerance
 
 
 @dataclass(frozen=True, slots=True)
