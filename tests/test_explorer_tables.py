@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -17,6 +19,7 @@ from engine.values.view import Query
 from engine.values.views import CIRCUITS, VIEWS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled
+from tests.exporting import run
 from tui.app import Explorer
 from tui.panes.table import TablePane
 
@@ -125,6 +128,41 @@ async def test_one_key_writes_the_rows_as_they_are_sorted(
         read = list(csv.reader(stream))
     assert tuple(read[0]) == columns
     assert read[1:] == sorted_rows
+
+
+async def test_directions_have_a_key_that_folds_the_gains_of_norms_in(
+    tiny_copy: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = tiny_copy("llama", with_head=True)
+    tensors = load_file(model / "model.safetensors")
+    tensors |= {name: 1.0 + torch.rand(each.shape) for name, each in tensors.items() if each.ndim == 1}
+    save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    head = Head("decoder", 1, 2)
+    plain = asked(model, "directions", Query(layer=head.whole_layer, head=2))
+    folded = asked(model, "directions", Query(layer=head.whole_layer, head=2, fold_norm=True))
+    assert plain != folded
+    async with explorer(model, size=(160, 50), head="L1H2") as (app, pilot):
+        await pilot.press("4", "f", "6")
+        await settle(pilot)
+        assert rows(pane(app).shown) == plain
+        assert "f Fold norms" in screen_text(app)
+        await pilot.press("f")
+        await settle(pilot)
+        assert rows(pane(app).shown) == folded
+        assert titled(pane(app).title_line).startswith("directions L1H2  norms folded in")
+        for keys in (["E"], ["e", "w"]):
+            await pilot.press(*keys)
+            await settle(pilot)
+        await pilot.press("f")
+        await settle(pilot)
+        assert rows(pane(app).shown) == plain
+    of_head, of_all = (
+        tmp_path / f"{model.name}-L1H2-folded-directions.csv",
+        tmp_path / f"{model.name}-all-directions.csv",
+    )
+    for file, head_asked in ((of_head, ["--head", "L1H2"]), (of_all, [])):
+        assert file.read_bytes() == run(model, "directions", *head_asked, "--fold-norm").stdout_bytes
 
 
 async def test_what_a_place_has_no_table_of_is_said(tiny_model: TinyModel) -> None:

@@ -29,6 +29,7 @@ from tui.messages import (
     Advanced,
     CellMoved,
     DistanceChanged,
+    GainsFolded,
     GroupReady,
     HeadPicked,
     Noticed,
@@ -220,6 +221,12 @@ class Explorer(Actions):
         """Predict at another token."""
         if self.is_ready:
             self.conductor.step_position(event.step)
+
+    @on(GainsFolded)
+    def _gains_folded(self) -> None:
+        """Show directions with the gains of norms, or without."""
+        if self.is_ready:
+            self.conductor.fold_gains()
 
     @on(Input.Submitted)
     def _sentence_submitted(self, event: Input.Submitted) -> None:

@@ -110,6 +110,8 @@ class Asking:
             found["position"], found["key"] = self._views.attention.cell or (None, None)
         if "top" in view.options and view.scope is Scope.MODEL and view.top != DEFAULT_TOP:
             found["top"] = view.top
+        if "fold_norm" in view.options and self._tables.folds:
+            found["fold_norm"] = True
         return found | ({"norms": True} if "norms" in view.options else {})
 
     def command(self, view: str) -> str:

@@ -165,6 +165,11 @@ class Conductor:
         if self._model is not None:
             self._model.step_position(step)
 
+    def fold_gains(self) -> None:
+        """Show directions with the gains of norms, or without."""
+        if self._model is not None:
+            self._model.tables.fold()
+
     def stop(self) -> bool:
         """Stop a table that is being worked out head by head, or a file that is written; False where there is none."""
         return (self._model is not None and self._model.tables.stop()) or self.exporting.writing.stop()

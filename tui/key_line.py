@@ -78,6 +78,7 @@ FIRST = {
     },
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
+    "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},
     "text": {"text.other": "Turn", "text.both": "Both", "text.follow": "Largest"},
     "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},

@@ -101,6 +101,11 @@ class PositionMoved(Message):
 
 
 @dataclass
+class GainsFolded(Message):
+    """The gains of norms are to be folded into directions, or left out again."""
+
+
+@dataclass
 class HeadPicked(Message):
     """A person moved to a line of a table, or jumped from there: its head or layer wants to be selected."""
 

@@ -39,7 +39,7 @@ def shown_table(
     if isinstance(pane, TablePane):
         view = VIEWS[pane.view]
         distance = weights.distance if "distance" in view.options else None
-        subject = subject_of(None if view.scope is Scope.MODEL else selected, distance)
+        subject = subject_of(None if view.scope is Scope.MODEL else selected, distance) + "-folded" * pane.is_folded
         cell = views.attention.cell if isinstance(pane, CellPane) else None
         return pane.table_on_screen(), subject if cell is None else f"{subject}-q{cell[0]}-k{cell[1]}"
     if isinstance(pane, TextPane):

@@ -24,6 +24,7 @@ class TableChoice:
     selected : a head, a layer, or the model (None).
     text : the sentence, once there is one.
     distance : by how many tokens the key is before the query; None is without positions.
+    folds : whether the gains of norms are folded into directions.
     off : the heads that are switched off.
     asked : the token, and the position in the sentence.
     """
@@ -32,6 +33,7 @@ class TableChoice:
     selected: Head | None = None
     text: str | None = None
     distance: int | None = None
+    folds: bool = False
     off: Off = NOTHING_OFF
     asked: Query = field(default_factory=Query)
 
@@ -44,6 +46,8 @@ class TableChoice:
             where += f"  with {self.off}" if "off" in view.options else "  with all heads on"
         if "energy" in view.options:
             where += f"  ε {self.epsilon:g}"
+        if self.folds and "fold_norm" in view.options:
+            where += "  norms folded in"
         if view.scope is Scope.MODEL:
             return where.strip()
         if name is None:
@@ -62,7 +66,10 @@ class TableChoice:
         cell : the query and the key under the map's cursor.
         """
         name = self.selected
-        asked = Query(distance=self.distance if "distance" in view.options else None)
+        asked = Query(
+            distance=self.distance if "distance" in view.options else None,
+            fold_norm=self.folds and "fold_norm" in view.options,
+        )
         if "text" in view.options:
             given = ((name, getattr(self.asked, name)) for name in ("position", "token") if name in view.options)
             asked = replace(asked, text=self.text, top=view.top, **dict(given))

@@ -88,6 +88,16 @@ class Tables:
         self._chosen, self._is_announced = replace(self._chosen, distance=distance), is_announced
         self.draw()
 
+    @property
+    def folds(self) -> bool:
+        """Whether the gains of norms are folded into directions."""
+        return self._chosen.folds
+
+    def fold(self) -> None:
+        """Fold the gains of norms into directions, or leave them out again."""
+        self._chosen = replace(self._chosen, folds=not self.folds)
+        self.draw()
+
     def measure_again(self, epsilon: float) -> None:
         """Show ranks of another ε, where a table has them."""
         self._chosen = replace(self._chosen, epsilon=epsilon)
@@ -175,6 +185,7 @@ class Tables:
         else:
             is_growing = view.grows and key not in self._complete
             said = self._trouble.get(key) or (self._has_come if is_growing else "")
+            pane.is_folded = query.fold_norm
             pane.show("  ".join(filter(None, (title, said))), found, chosen.selected, is_growing=is_growing)
 
     async def _sweep(self, key: Key, pane: TablePane) -> None:

@@ -17,7 +17,7 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
-from tui.messages import HeadEntered, HeadPicked, PositionMoved, TokenPicked
+from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.filtered import FilteredPane
@@ -37,11 +37,13 @@ class TablePane(FilteredPane):
     Attributes
     ----------
     awaited_row : the row, as it came, that the cursor goes to when a table is drawn next; None leaves it.
+    is_folded : whether the table has the gains of norms folded in.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
         Binding("comma", "position(-1)", "Predict at the token before", show=False, id="table.token_before"),
+        Binding("f", "fold", "Fold the gains of the norms in, or leave them out", show=False, id="table.fold"),
     ]
 
     def __init__(self, view: View, *, ascii_only: bool) -> None:
@@ -55,6 +57,7 @@ class TablePane(FilteredPane):
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
         self.awaited_row: int | None = None
+        self.is_folded = False
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -221,11 +224,17 @@ class TablePane(FilteredPane):
         """Ask for what is predicted at another token."""
         self.post_message(PositionMoved(step))
 
+    def action_fold(self) -> None:
+        """Have the gains of norms folded in, or not."""
+        self.post_message(GainsFolded())
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have the keys of another token where a table is of one, and not where the cell of the map says which."""
+        """Have keys where a table has what they change: another token not where the cell of the map says which."""
         if action == "position":
             view = VIEWS[self.view]
             return "position" in view.options and view.scope is not Scope.CELL
+        if action == "fold":
+            return "fold_norm" in VIEWS[self.view].options
         return super().check_action(action, parameters)
 
 
