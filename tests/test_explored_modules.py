@@ -11,9 +11,11 @@ import tui
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
 from tests.test_adapters import LAYER, low_rank, write_adapter
+from tui.panes.table import TablePane
 
 
 async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,3 +55,34 @@ async def test_the_change_of_an_adapter_is_a_stack_of_the_tree(tiny_model: TinyM
         await pilot.press("c")
         await settle(pilot)
         assert "2 layers: 2 verified" in screen_text(app)
+
+
+async def test_what_a_change_has_not_is_not_said_to_come(tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+    async with explorer(folder, size=(160, 50), head="decoder-delta.L1H0") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6]
+        await pilot.press("w", "w")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("qk_positive_mass")
+        await settle(pilot)
+        assert "is empty: of a change of weights there are ranks alone" in shown(pane.readout_line)
+    rows = {(row["stack"], row["layer"], row["head"]): row["note"] for row in exported(folder, "heads")}
+    assert rows["decoder-delta", "1", "0"] == "of a change of weights there are ranks alone"
+    assert "change" not in rows["decoder", "1", "0"]
+
+
+def test_a_head_without_a_stack_is_one_of_the_adapted_model_and_not_of_the_change(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), low_rank(f"{LAYER}.q_proj", 32, 32))
+    for view in ("circuits", "ranks"):
+        assert exported(folder, view, "--head", "L1H1") == exported(folder, view, "--head", "decoder.L1H1")
+
+
+def test_a_model_that_is_no_adapter_has_no_base(tiny_model: TinyModel) -> None:
+    said = refusal(tiny_model("llama"), "changes", "--vs", "base")
+    assert "is no adapter, so that it has no base; name the other model by its id or folder" in said

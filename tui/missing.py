@@ -42,10 +42,11 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
         return "chance is not known for it"
     if row.get("stack") == "cross" and measure.startswith(("qk_", "ov_")):
         return "not defined across stacks"
-    if row.get("head") == "all" and measure in _OF_EIGENVALUES:
+    has_none = all(row.get(each, "") == "" for each in _OF_EIGENVALUES)
+    if row.get("head") == "all" and measure in _OF_EIGENVALUES and has_none:
         return "it takes eigenvalues, which are worked out of the selected layer"
     if measure == "ov_copying":
-        return "no unembedding is known of this stack, or all eigenvalues are zero"
+        return "no unembedding is known of this stack, or eigenvalues are zero, or rounding decides them"
     if measure in _OF_EIGENVALUES:
-        return "not defined, as all eigenvalues are zero"
+        return "not defined, as all eigenvalues are zero, or rounding decides them"
     return "not defined here"

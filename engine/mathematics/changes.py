@@ -59,12 +59,18 @@ def unrelated(first: Tensor, second: Tensor) -> Tensor:
     """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it.
 
     If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
+    Like the distance it is infinite where A alone is zero; NaN where both are.
 
     Parameters
     ----------
     first, second : (batch,) norms of A and of B.
+
+    Examples
+    --------
+    >>> unrelated(torch.tensor([3.0, 0.0, 0.0]), torch.tensor([4.0, 4.0, 0.0])).tolist()
+    [1.6666666269302368, inf, nan]
     """
-    return torch.where(first > 0, torch.hypot(first, second) / first, torch.nan)
+    return torch.hypot(first, second) / first
 
 
 def circuit_distance(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 
 from engine.mathematics.changes import (
@@ -240,7 +241,7 @@ def _measured(
         row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
         row |= {f"{matrix.lower()}_distance_chance": float(values[place]) for matrix, values in chances.items()}
         for name in ("", "_chance"):
-            row[f"change{name}"] = max(row[f"qk_distance{name}"], row[f"ov_distance{name}"])
+            row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
     for matrix in first.projections:
         ranks = ([rank_of(each[matrix]) for each in spectra] for spectra in (before, now))
         found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))

@@ -25,6 +25,10 @@ Rows = tuple[tuple[Cell, ...], ...]
 OfLayer = Callable[[LayerOutline, Query, "Breathe"], Iterator[tuple[Cell, ...]]]
 
 
+OF_CHANGES = "of a change of weights there are ranks alone"
+"""Why its heads have nothing else."""
+
+
 @dataclass(frozen=True)
 class Part:
     """What one table says of a layer's heads.
@@ -87,7 +91,10 @@ class HeadsTable:
         for part in asked:
             for done, layer in enumerate(layers, start=1):
                 key = _key(part, layer, query)
-                if key in self._known or (layer.is_change and part != "ranks"):
+                if key in self._known:
+                    continue
+                if layer.is_change and part != "ranks":
+                    missing[key] = Part(notes=dict.fromkeys(range(layer.heads), OF_CHANGES))
                     continue
                 breathe()
                 try:

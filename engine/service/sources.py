@@ -79,9 +79,10 @@ def find_other(name: str, source: Source, options: EngineOptions, report: Callab
 
     Raises
     ------
-    EngineError : as in `find_source`.
+    EngineError : as in `find_source`, and when the base is asked for of what is no adapter.
     """
-    base = getattr(source, "base", None)
-    if options.other == BASE and base is not None and not Path(BASE).exists():
-        return cast("Source", base)
+    if options.other == BASE and not Path(BASE).exists():
+        if (base := getattr(source, "base", None)) is not None:
+            return cast("Source", base)
+        raise EngineError(f"{name} is no adapter, so that it has no base; name the other model by its id or folder")
     return find_source(options.other or name, replace(options, revision=options.other_revision), report)

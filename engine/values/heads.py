@@ -64,7 +64,8 @@ def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
     Parameters
     ----------
     text : what the person typed.
-    stacks : the stacks it may be in; where there are several, the text must say which.
+    stacks : the stacks it may be in; where there are several, the text must say which, and what names none is not
+        meant of an adapter's change.
 
     Raises
     ------
@@ -74,11 +75,14 @@ def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
     --------
     >>> str(parse_head("5.1", ("decoder",)))
     'L5H1'
+    >>> parse_head("5.1", ("decoder", "decoder-delta")).stack
+    'decoder'
     """
     match = _HEAD_PATTERN.fullmatch(text.strip())
     if match is None:
         raise EngineError(f"'{text}' is no head; write it as L5H1 or 5.1 (layer 5, head 1, both from zero)")
-    stack = (match["stack"] or (stacks[0] if len(stacks) == 1 else "")).lower()
+    plain = [each for each in stacks if not each.endswith(DELTA)] or stacks
+    stack = (match["stack"] or (plain[0] if len(plain) == 1 else "")).lower()
     if not stack:
         raise EngineError(f"'{text}' could be in any of {', '.join(stacks)}; write it as {stacks[0]}.{text}")
     if stack not in stacks:

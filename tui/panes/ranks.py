@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from engine.mathematics.measures import MEASURES, Measure
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.messages import HeadPicked, RankMeasureWanted
 from tui.numbers import rough
@@ -113,7 +113,8 @@ class RanksPane(FilteredPane):
         self.narrow()
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
-        missing = NONE if selected in troubles else "…"
+        has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
+        missing = NONE if has_none or selected in troubles else "…"
         said = [rough(chance[matrix]) if matrix in chance else missing for matrix in MATRICES]
         numbers = "".join(f"{each:>{VALUE_WIDTH}}" for each in said)
         self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))

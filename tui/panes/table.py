@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from engine.values.columns import explain
+from engine.values.columns import CHANCE, explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.left_out import without
@@ -192,11 +192,16 @@ class TablePane(FilteredPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the cell in full, or why there is nothing in it."""
-        if cell == "" and (whole := self.grid.whole_row) is not None:
-            row = dict(zip(self.grid.all_columns, whole, strict=True))
+        """Say what stands below the table: what the column is, and the cell in full, or why there is nothing in it.
+
+        With a measure comes what chance gives for it, which may be farther to the right, or in the title.
+        """
+        row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
+        if cell == "" and row:
             return explanation, f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
-        return explanation, f"{column} {harmless(cell) if isinstance(cell, str) else repr(cell)}"
+        chance = row.get(f"{column}{CHANCE}", "")
+        beside = "" if isinstance(chance, str) else f"  chance {short(chance)}"
+        return explanation, f"{column} {harmless(cell) if isinstance(cell, str) else repr(cell)}{beside}"
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:
