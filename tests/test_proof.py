@@ -63,6 +63,14 @@ def test_right_cuts_are_verified_and_what_the_model_does_besides_is_named(
     assert 0 <= proof.scores.residual < 1e-5
 
 
+def test_an_encoder_of_sound_that_stands_alone_is_given_sound_and_of_one_that_takes_more_it_is_said(
+    tiny_model: TinyModel,
+) -> None:
+    assert proof_of(tiny_model("parakeet_encoder"), LAYER).output.holds
+    with pytest.raises(EngineError, match="the model does not run: .*input_features"):
+        proof_of(tiny_model("lasr_encoder"), LAYER)
+
+
 def _roll(name: str) -> Spoil:
     """Give every head the part of its neighbour."""
     return lambda weights: replace(weights, **{name: getattr(weights, name).roll(1, 0)})

@@ -61,11 +61,12 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
 
 def _shape_of_frames(config: Any) -> tuple[int, int] | None:
     """Say of what shape an encoder of sound reads frames; None where it reads none that are known."""
-    encoder: Any = getattr(config, "encoder_config", None)
-    if hasattr(config, "num_mel_bins"):  # as Whisper's
+    if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):  # as Whisper's
         return config.num_mel_bins, 2 * config.max_source_positions
-    if hasattr(encoder, "subsampling_factor"):  # as Parakeet's
-        return STATES * encoder.subsampling_factor, encoder.num_mel_bins
+    encoders: tuple[Any, Any] = getattr(config, "encoder_config", None), config
+    for encoder in encoders:
+        if hasattr(encoder, "subsampling_factor") and hasattr(encoder, "num_mel_bins"):  # as Parakeet's, or alone
+            return STATES * encoder.subsampling_factor, encoder.num_mel_bins
     return None
 
 
