@@ -33,7 +33,7 @@ from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
 from engine.service.assembly import BASELINE_DRAWS
 from engine.service.crew import Crew
-from engine.service.positions import keys_at
+from engine.service.positions import factors_at
 from engine.service.token_tables import TokenTables
 from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
@@ -94,11 +94,7 @@ class CircuitsTable:
 
     def _factors(self, layer: LayerOutline, query: Query) -> Factors:
         """Read what a layer's circuits are products of, keys turned where a distance is asked for."""
-        weights = self._session.layer_weights(layer.name)
-        factors = weights.query, weights.key, weights.value, weights.output
-        if query.distance is not None:
-            factors = (factors[0], keys_at(self._session, layer, weights.key, query.distance), *factors[2:])
-        return factors
+        return factors_at(self._session, layer, self._session.layer_weights(layer.name), query.distance)
 
     def _measured(
         self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe

@@ -15,7 +15,7 @@ from engine.mathematics.factored import Product
 from engine.mathematics.measures import rank_tolerance
 from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.service.assembly import COMPUTE_EPSILON
-from engine.service.positions import keys_at
+from engine.service.positions import factors_at
 from engine.service.token_tables import TokenTable, TokenTables
 from engine.values.errors import NotFinite
 from engine.values.model import LayerOutline
@@ -72,9 +72,7 @@ class DirectionsTable:
         numbers = [number for number in range(layer.heads) if query.wants(number)]
         baseline = self._session.baseline(layer.name, False, breathe)
         weights = self._session.layer_weights(layer.name)
-        own = weights.query, weights.key, weights.value, weights.output
-        if query.distance is not None:
-            own = (own[0], keys_at(self._session, layer, weights.key, query.distance), *own[2:])
+        own = factors_at(self._session, layer, weights, query.distance)
         if query.fold_norm:
             source = self._session.source
             before = read_gain(source.tensors, gain_before(self._session.outline, layer, source.tensors.entries))
