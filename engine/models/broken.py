@@ -40,3 +40,11 @@ def cause_of_nan(model: nn.Module, breathe: Callable[[], None]) -> str:
     if dtype in (torch.float16, torch.bfloat16):
         return f"its numbers leave the range of {str(dtype).removeprefix('torch.')}; --dtype float32 may do"
     return "its weights are numbers, and what it makes of them here is none"
+
+
+def why_no_numbers(model: nn.Module, module: nn.Module, breathe: Callable[[], None]) -> str:
+    """Say why an attention module returns NaN or infinite numbers: its own weights, else what it reads."""
+    if (broken := broken_parameter(model, module, breathe)) is not None:
+        return broken
+    cause = cause_of_nan(model, breathe)
+    return f"what it reads holds NaN or infinite numbers ({cause}); its spectra still work"

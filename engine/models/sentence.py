@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from engine.models.broken import broken_parameter, cause_of_nan
+from engine.models.broken import why_no_numbers
 from engine.models.calls import Call, for_weights, keeping_calls
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.heap import large_tensors_apart
@@ -34,7 +34,7 @@ from engine.models.room import need_room
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.tokens import first_line
-from engine.models.unusual_maps import NOT_NUMBERS, longest_in_full, probabilities, reason_without_map
+from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.witness import Observation, observe, two_rows
 from engine.values.attention import AT_ONCE, Sentence
 from engine.values.errors import EngineError
@@ -213,13 +213,9 @@ class Reader(MapReader):
         if found is not None and found.shape[3] == len(queries) + len(own):
             keys = (*queries, *own)  # one softmax over the decoder's own tokens and the encoder's
         if found is None or found.shape[2:] != (len(queries), len(keys)):
-            reason = reason_without_map(module, returned, heads, (len(queries), len(keys)))
-            said = f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show"
-            if reason == NOT_NUMBERS:
-                if (broken := broken_parameter(self.model, module, breathe)) is not None:
-                    raise EngineError(f"{said}: {broken}")
-                reason = f"what it reads holds NaN or infinite numbers ({cause_of_nan(self.model, breathe)})"
-            raise EngineError(f"{said}: {reason}; its spectra still work")
+            known = reason_without_map(module, returned, heads, (len(queries), len(keys)))
+            reason = f"{known}; its spectra still work" if known else why_no_numbers(self.model, module, breathe)
+            raise EngineError(f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show: {reason}")
         del returned
         gathering.begin((heads, len(queries), len(keys)))
         gathering.put(0, found[0])

@@ -14,9 +14,6 @@ from torch import Tensor, nn
 from engine.models.returned import dense_band, returned_probabilities
 from engine.values.plural import counted
 
-NOT_NUMBERS = "what it returns holds NaN or infinite numbers"
-"""Said of a module whose weights are broken, or those before it."""
-
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",
     "CpmAntAttention": "it attends to prompt tokens of its own too, which are no tokens of the sentence",
@@ -58,8 +55,11 @@ def probabilities(module: nn.Module, returned: Any, heads: int, tokens: int) -> 
     return None if found is None else returned_probabilities((found,), 1, heads)
 
 
-def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str:
-    """Say in a few words why what an attention module returned is no map of its heads over (queries, keys) tokens."""
+def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str | None:
+    """Say in a few words why what an attention module returned is no map of its heads over (queries, keys) tokens.
+
+    None where it holds NaN or infinite numbers, which is for `engine.models.broken` to say.
+    """
     known = REASONS.get(type(module).__name__)
     if known is not None:
         return known
@@ -72,7 +72,7 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
             f"it attends from {others[-1][2]} to {others[-1][3]} places, and the tokens are {pairs[0]} and {pairs[1]}"
         )
     if any(not bool(part.isfinite().all()) for part in parts if isinstance(part, Tensor)):
-        return NOT_NUMBERS
+        return None
     return "it does not return its probabilities"
 
 
