@@ -236,11 +236,10 @@ def main() -> None:
 def write_proven(rows: Iterable[Row]) -> None:
     """Write the engine's list of proven types."""
     names = sorted({row.model_type for row in rows if row.outcome == "proven"} | set(ARCHITECTURES))
-    listed = textwrap.fill(", ".join(f'"{name}"' for name in names) + ",", 116, break_on_hyphens=False)
-    head, tail = PROVEN.read_text(encoding="utf-8").split("frozenset({\n")[0], "})  # fmt: skip\n"
-    end = PROVEN.read_text(encoding="utf-8").partition(tail)[2]
-    body = textwrap.indent(listed, "    ")
-    PROVEN.write_text(f"{head}frozenset({{\n{body}\n{tail}{end}", encoding="utf-8")
+    listed = textwrap.indent(textwrap.fill(" ".join(names), 116, break_on_hyphens=False), "    ")
+    head, begin, rest = PROVEN.read_text(encoding="utf-8").partition('_NAMES = """\n')
+    end = rest[rest.index('"""') :]
+    PROVEN.write_text(f"{head}{begin}{listed}\n{end}", encoding="utf-8")
 
 
 if __name__ == "__main__":

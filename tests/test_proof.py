@@ -67,7 +67,7 @@ def test_an_encoder_of_sound_that_stands_alone_is_given_sound_and_of_one_that_ta
     tiny_model: TinyModel,
 ) -> None:
     assert proof_of(tiny_model("parakeet_encoder"), LAYER).output.holds
-    with pytest.raises(EngineError, match="the model does not run: .*input_features"):
+    with pytest.raises(EngineError, match=r"the model does not run: .*input_features"):
         proof_of(tiny_model("lasr_encoder"), LAYER)
 
 
