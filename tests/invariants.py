@@ -12,6 +12,7 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from tests.explorer import screen_text
 from tui.app import Explorer
 
 
@@ -46,6 +47,13 @@ def _in_focus(app: Explorer) -> Iterator[str]:
         yield f"{focused!r} has the focus and is not to be seen"
     if not app.views.active.region.area:
         yield f"{app.views.active!r} is active and not to be seen"
+
+
+def unanswered(app: Explorer, head: Head) -> Iterator[str]:
+    """Say what of a head is not shown: its name over its spectra, or a number read out of them."""
+    spectra = app.views.spectra
+    if str(head) not in spectra.title_line.shown.plain or " = " not in spectra.readout_line.shown.plain:
+        yield f"{head} is not shown:\n{screen_text(app)}"
 
 
 async def compare(app: Explorer, head: Head) -> None:

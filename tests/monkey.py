@@ -22,13 +22,14 @@ from textual.widgets import Input
 
 from engine.service.options import log_file
 from tests.explorer import PATIENCE, screen_text, settle
-from tests.invariants import compare, disagreements
+from tests.invariants import compare, disagreements, unanswered
 from tests.monkey_hands import (
     CHOOSING,
     FRAMES,
     LAST,
     LONGEST,
     LOOK,
+    LOOKS,
     OPENING,
     SENTENCES,
     SIZES,
@@ -56,9 +57,6 @@ EVERY = 120
 
 GLANCE = 40
 """After so many keys all that is on screen is compared with the whole painted at once."""
-
-LOOKS = 4
-"""How often in a row all is found at rest before it is: what was the last may have set off more."""
 
 
 class Monkey:
@@ -290,11 +288,8 @@ class Monkey:
             head = app.conductor.selected
         await self._rest(app, pilot)
         assert head is not None
-        if (
-            str(head) not in app.views.spectra.title_line.shown.plain
-            or " = " not in app.views.spectra.readout_line.shown.plain
-        ):
-            raise self._report(f"{head} is not shown:\n{screen_text(app)}")
+        for wrong in unanswered(app, head):
+            raise self._report(wrong)
         await self._type(app, "question_mark")
         await pilot.pause(0)
         if "anywhere" not in screen_text(app) and "Next" not in screen_text(app):

@@ -85,6 +85,9 @@ CHOOSING = ("a", "down", "tab", "slash", "left", "backspace", "pagedown")
 LOOK = 0.01
 """Seconds between two looks at whether something has come."""
 
+LOOKS = 4
+"""How often in a row all is found at rest before it is: what was the last may have set off more."""
+
 LAST = 50
 """How many of the last keys a report names."""
 

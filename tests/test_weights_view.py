@@ -28,7 +28,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled
 from tests.opening import no_hurry, open_folder
 from tui.app import Explorer
-from tui.export import run_export
+from tui.export_command import run_export
 from tui.panes.table import TablePane
 from tui.request import Request
 

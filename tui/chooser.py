@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -18,7 +17,6 @@ from textual.widgets import Input, OptionList, Static
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.found import FoundModel, Place
-from engine.values.model import ModelOutline
 from engine.values.progress import Progress
 from tui.beside import begin
 from tui.drawing.text import harmless
@@ -28,17 +26,9 @@ from tui.key_names import key_of
 from tui.messages import Advanced
 from tui.modal import Modal
 from tui.model_field import ModelField
+from tui.opened_model import Opened
 from tui.panes.line import Line
 from tui.status_line import describe
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A model that has been opened: its name as it was asked for, its engine and what is known of it."""
-
-    name: str
-    engine: Engine
-    outline: ModelOutline
 
 
 class ChooserScreen(Modal[Opened | None]):

@@ -98,7 +98,7 @@ def export(model: str, view: str, **arguments: Any) -> None:
         arguments["energy"] = None  # a default for the ranks, which says nothing about other tables
     _say_what_is_wrong()
     asked = {name: arguments.pop(name) for name in TABLE_OPTIONS}
-    from tui.export import run_export
+    from tui.export_command import run_export
     from tui.model_named import model_named
     from tui.request import Request
 

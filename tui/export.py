@@ -1,8 +1,7 @@
-"""``attn-tui export``: the explorer's tables without the explorer."""
+"""What an export gives: the rows or the arrays of one request on one open model."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,14 +13,11 @@ from engine.mathematics.chance import BesideChance
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
-from engine.service.files import write_npz
-from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, format_of, write_table
-from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError, NotFinite
 from engine.values.heads import Head, parse_head
-from engine.values.left_out import none_left, reasons
+from engine.values.left_out import none_left
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.off import Off
 from engine.values.progress import Progress
@@ -29,62 +25,10 @@ from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, View
 from engine.values.views import VIEWS
-from tui.headless import open_headless
-from tui.provenance import facts_of
 from tui.request import Request
 from tui.selection import Selection, select
-from tui.status_line import StatusLine
 
 Found = TypeVar("Found")
-
-
-def run_export(model: str, request: Request, options: EngineOptions) -> None:
-    """Open a model and write what is asked for.
-
-    Raises
-    ------
-    EngineError : when the request cannot be met.
-    click.UsageError : when its options contradict each other.
-    """
-    request = request.to_standard_output()
-    request.check()
-    if request.written_as in FORMATS:
-        check_format(request.written_as, request.output)
-    engine = Engine(options)
-    with StatusLine(sys.stderr) as status:
-        outline = open_headless(engine, model, status)
-        export = Export.begin(engine, outline, request, status.show)
-        engine.listen(status.say)  # before what takes long begins
-        if request.output is None:
-            _write_to_standard_output(export.table(), request.written_as)
-        elif request.written_as == "npz":
-            write_npz(export.arrays(), request.output)
-        else:
-            given = request.given() | ({"where": request.where} if request.where else {})
-            facts = facts_of(outline, options.revision, request.view, given)
-            write_table(export.table(), request.output, request.written_as, facts)
-    for notice in (*export.notices, *export.lacking, *reasons(export.left_out)):
-        click.echo(f"attn-tui: {notice}", err=True)
-    if request.output is not None:
-        named = "npz" if request.output.suffix == ".npz" else format_of(request.output)
-        said = "" if named == request.written_as else f" as {request.written_as}, which its ending does not say"
-        click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
-
-
-def _write_to_standard_output(table: Table, format: str) -> None:
-    """Write a table where it can be read on.
-
-    Raises
-    ------
-    EngineError : when there is no room for it.
-    """
-    try:
-        TEXT_WRITERS[format](table, sys.stdout)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise EngineError(f"standard output cannot be written: {error.strerror}; choose a file with -o") from error
 
 
 class Export:

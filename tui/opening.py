@@ -20,7 +20,7 @@ from tui.start import Start
 if TYPE_CHECKING:
     from engine.service.engine import Engine
     from engine.values.model import ModelOutline
-    from tui.chooser import Opened
+    from tui.opened_model import Opened
     from tui.views import Views
 
 

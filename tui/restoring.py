@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
@@ -24,7 +25,6 @@ from tui.remembered import (
     remember_export,
 )
 from tui.start import Start
-from tui.weights import EPSILON
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -87,7 +87,7 @@ class Restoring:
     @property
     def epsilon(self) -> float:
         """The ε to begin with."""
-        return self._start.epsilon or self._last.epsilon or self._start.epsilon_before or EPSILON
+        return self._start.epsilon or self._last.epsilon or self._start.epsilon_before or DEFAULT_EPSILON
 
     @property
     def text(self) -> str | None:

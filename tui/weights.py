@@ -26,9 +26,6 @@ from tui.tree import HeadTree
 from tui.turned import Turned
 from tui.views import Views
 
-EPSILON = 0.01
-"""The ε where nobody said another."""
-
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
 

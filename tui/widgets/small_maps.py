@@ -23,6 +23,7 @@ from tui.drawing.halves import Halves
 from tui.drawing.legend import legend
 from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.ramps import ramp
+from tui.drawing.small_lines import line_of_map
 from tui.drawing.text import centred, fit, in_ascii
 from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
 from tui.messages import RoomChanged
@@ -242,15 +243,10 @@ class SmallMaps(Scrolled, can_focus=True):
     @property
     def _colours(self) -> tuple[Color, ...]:
         """The colour of each level."""
-        if not self._has_colours:
+        if self.ink is not Ink.COLOUR:
             return ()
         background, colours = self.background_colors[1].rgb, str(self.app.console.color_system)
         return ramp(background, colours, palette_of(self.app.current_theme))
-
-    @property
-    def _has_colours(self) -> bool:
-        """Whether levels are told apart by colour."""
-        return self.ink is Ink.COLOUR
 
     def _sort(self) -> None:
         """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
@@ -295,15 +291,5 @@ class SmallMaps(Scrolled, can_focus=True):
 
     def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
         """Paint one line of a map."""
-        levels, per_line, width = self._levels.get(number), self._tiles.rows_per_line, self._tiles.width
-        if levels is None or line * per_line >= len(levels):
-            yield Segment(" " * width, blank)
-            return
-        below = (line + 1) * per_line - 1
-        upper = levels[line * per_line, :width]
-        lower = levels[below, :width] if below < len(levels) else np.zeros_like(upper)
-        larger = np.maximum(upper, lower)
-        is_sign = (larger == NOT_FINITE) | (not self._has_colours)  # which stands for both halves
-        upper, lower = (np.where(is_sign, larger, half) for half in (upper, lower))
-        yield from self._halves().cells(upper, lower)
-        yield Segment(" " * (width - len(upper)), blank)
+        levels, is_all_signs = self._levels.get(number), self.ink is not Ink.COLOUR
+        return line_of_map(levels, line, self._tiles, self._halves(), blank, is_all_signs)
