@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.service.files import claimed_path, unused_path, write_csv, write_npz
+from engine.service.files import claimed_path, unused_path, write_npz
+from engine.service.formats import write_table
 from engine.values.errors import EngineError
 from engine.values.tables import Cell, Table
 from tests.opening import ROOT
@@ -44,6 +45,11 @@ def interrupted(error: BaseException) -> Iterator[Sequence[Cell]]:
     for number in range(10_000):
         yield ("token", number, number / 7)
     raise error
+
+
+def write_csv(table: Table, path: Path) -> Path:
+    """Write a table as CSV and give the path."""
+    return write_table(table, path, "csv")
 
 
 def names(folder: Path) -> list[str]:
@@ -110,11 +116,11 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(folder: Path) -> None
 ENDLESS = """
 import itertools, signal, sys
 from pathlib import Path
-from engine.service.files import write_csv
+from engine.service.formats import write_table
 from engine.values.tables import Table
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rows = (("token", number, number / 7) for number in itertools.count())
-write_csv(Table("attention", ("token", "count", "weight"), rows), Path(sys.argv[1]))
+write_table(Table("attention", ("token", "count", "weight"), rows), Path(sys.argv[1]), "csv")
 """
 
 

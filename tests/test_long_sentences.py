@@ -198,10 +198,10 @@ def test_rows_are_counted_and_writing_can_be_given_up() -> None:
 
 def test_the_size_of_a_file_is_known_before_it_is_written(tmp_path: Path) -> None:
     from engine.mathematics.tabulate import attention_table
-    from engine.service.files import write_csv
+    from engine.service.formats import write_table
     from tests.heatmaps import attention
 
     for queries, keys in ((3, 5), (300, 200)):
         written = attention(queries, keys)
-        path = write_csv(attention_table([written]), tmp_path / "map.csv")
+        path = write_table(attention_table([written]), tmp_path / "map.csv", "csv")
         assert estimated_bytes(written) == pytest.approx(path.stat().st_size, rel=0.1, abs=100)

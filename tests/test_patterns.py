@@ -18,6 +18,7 @@ from engine.mathematics.patterns import (
     spread,
     uniform_spread,
     uniform_to,
+    uniform_to_none,
     visible_keys,
 )
 from engine.values.visible import Visible
@@ -100,6 +101,8 @@ def test_entropy_distance_and_what_a_sink_takes_by_hand() -> None:
     assert drained.entropy == pytest.approx(wide.entropy)
     assert drained.mean_distance == pytest.approx(wide.mean_distance)
     assert (wide.to_none.tolist(), drained.to_none.tolist()) == ([0.0], [0.75])
+    assert spread(np.float32(1 + 1e-6) * maps, visible).to_none.tolist() == [0.0]  # rows may be rounded up
+    assert uniform_to_none(visible) == pytest.approx((1 / 3 + 1 / 4 + 1 / 5) / 3)  # of two, three and four keys
     assert attention_to(0.25 * maps, keys_of_interest(4)["to_self"], visible) == pytest.approx([(0.5 + 0.5 + 1) / 12])
 
 

@@ -35,7 +35,7 @@ class Field(Input):
         """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
         return super().focusable and all(each.display for each in self.ancestors if isinstance(each, Widget))
 
-    async def action_copy(self) -> None:  # type: ignore[override]
+    async def action_copy(self) -> None:  # type: ignore[override]  # actions may be either, the toolkit's is not
         """Copy what the person has selected; where nothing is, leave."""
         if self.selected_text and self._offered is None:
             super().action_copy()

@@ -58,7 +58,7 @@ class Palette(CommandPalette):
         """Close once; the second of two quick Enters would close the screen below as well."""
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
-    def _gather_commands(self, search_value: str) -> None:  # type: ignore[override]
+    def _gather_commands(self, search_value: str) -> None:  # type: ignore[override]  # decorated, there
         """Look for nothing any more once it is closed, though something may have been typed before."""
         if self.is_current:
             super()._gather_commands(search_value)

@@ -107,18 +107,6 @@ def write_rows(table: Table, stream: TextIO) -> None:
     writer.writerows(rows)
 
 
-def write_csv(table: Table, path: Path) -> Path:
-    """Write a table to a CSV file and give its path.
-
-    Raises
-    ------
-    EngineError : when the file cannot be written.
-    """
-    with requested_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
-        write_rows(table, stream)
-    return path
-
-
 def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
     """Write named arrays to an uncompressed ``.npz``, one at a time, so that none has to wait for the others.
 

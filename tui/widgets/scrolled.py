@@ -26,7 +26,7 @@ class Scrolled(ScrollView):
         """Take the renderer of the scrollbars for these two bars only, as Textual documents it."""
         renderer = AsciiScrollBarRender if self.ascii_only else MergedScrollBarRender
         for bar in (self.vertical_scrollbar, self.horizontal_scrollbar):
-            bar.renderer = renderer  # type: ignore[misc]
+            bar.renderer = renderer  # type: ignore[misc]  # declared of the class, for all bars
 
     @property
     def ink(self) -> Ink:
