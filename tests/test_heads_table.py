@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from engine.mathematics.chance import BesideChance
 from engine.mathematics.tabulate import ranks_table
+from engine.service import pace
 from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.service.worked_out import WorkedOut
@@ -147,3 +150,16 @@ def test_the_command_line_filters_it() -> None:
     wanted = [row for row in whole if int(row["ov.energy_rank"]) < 40 and float(row["induction"]) > 0.5]
     assert kept == wanted
     assert 0 < len(kept) < len(whole) == 32
+
+
+def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, due = 0.0, list[bool]()
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now))
+    spread = pace.Pace()
+    for _ in range(24):
+        now += 0.1
+        due.append(spread.is_due())
+        if due[-1]:
+            now += 0.29 if sum(due) == 1 else 0.0  # what the first takes to be written and delivered
+            spread.delivered()
+    assert np.flatnonzero(due).tolist() == [2, 14, 17, 20, 23]  # after 0.25 s, after four times 0.29 s

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import unicodedata
 
@@ -12,7 +11,6 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.events import Paste
 
-import tui.line_filters
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from tests.explorer import screen_text, settle, type_keys
@@ -23,10 +21,6 @@ from tui.start import Start
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 """One picture of three people, which the toolkit takes for two cells, and terminals for two or for six."""
-
-
-def test_lines_are_what_the_examples_say() -> None:
-    assert doctest.testmod(tui.line_filters).failed == 0
 
 
 def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() -> None:

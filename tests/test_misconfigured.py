@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 import re
 
 import pytest
 
-import tui.config_lines
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions, log_file
 from tests.explorer import explorer, screen_text, until
@@ -30,12 +28,6 @@ LINES = (
     "line 5: app",
 )
 """What is said of them."""
-
-
-def test_examples() -> None:
-    results = doctest.testmod(tui.config_lines)
-    assert results.attempted > 0
-    assert results.failed == 0
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 
 import pytest
 
-import tui.meant
 from engine.models import naming
 from engine.models.locate import locate
 from engine.service.recent import remember
@@ -18,13 +16,6 @@ from tests.explorer import screen_text, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
-
-
-def test_examples() -> None:
-    for module in (tui.meant, naming):
-        results = doctest.testmod(module)
-        assert results.attempted > 0
-        assert results.failed == 0
 
 
 async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(

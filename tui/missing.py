@@ -24,6 +24,8 @@ def why_empty(column: str, row: Mapping[str, Cell], *, is_growing: bool = False)
     --------
     >>> why_empty("qk_symmetry", {"stack": "cross", "head": 0, "qk_symmetry": ""})
     'not defined across stacks'
+    >>> [why_empty("b_chance", {"stack": "decoder", "b": value, "b_chance": ""}) for value in (2.0, "")]
+    ['chance is not known for it', 'not defined here']
     >>> why_empty("ov_copying", {"stack": "decoder", "head": "all", "ov_copying": ""})
     'it takes eigenvalues, which are worked out of the selected layer'
     >>> why_empty("label", {"label": "", "induction": 0.1, "note": ""}), why_empty("note", {"note": ""})
