@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,11 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
 
 @pytest.mark.parametrize(
     ("shape", "says"),
-    [("13b", ""), ("70b", "8192×8192, which need 1.6 GB"), ("405b", "16384×16384, which need 6.4 GB")],
+    [
+        ("13b", ""),
+        ("70b", "8192×8192, which need 1.6 GB of memory, all six about 9 minutes on one core"),
+        ("405b", "16384×16384, which need 6.4 GB of memory, all six about 74 minutes on one core"),
+    ],
 )
 def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_command(
     shape: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -172,8 +177,10 @@ def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_comman
             kind(FIRST, True, no_hurry)
         said = one_line(caught.value)
         assert says in said
-        assert "minutes on one core; they are left out here" in said
+        assert "on one core; they are left out here" in said
         assert said.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
+    with pytest.raises(EngineError, match=r"spectrum --stack encoder --layer 0 --head all$"):
+        whole_layers.check_room(replace(outline, stack="encoder"), is_browsing=True)
     needed = whole_layers.needed_memory(outline)
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
     assert whole_layers.is_left_out(outline)

@@ -42,6 +42,7 @@ def test_every_command_option_and_key_is_in_the_manual() -> None:
                 assert re.search(rf"^[^\n]*{re.escape(option)}(?![\w-])", page, re.MULTILINE), option
     for view in VIEWS:
         assert f"\n{view} " in page
+    assert "\nattn-tui info [OPTIONS]\n" in page
     for binding in bindings():
         described = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in binding.description)
         assert described in page, binding.id

@@ -63,10 +63,8 @@ def _lines(group: click.Group) -> Iterator[str]:
     yield from (".SH NAME", r"attn\-tui \- explore the attention heads of transformer models in a terminal")
     yield from (".SH SYNOPSIS", ".nf", r"\fBattn\-tui\fR [\fIMODEL\fR] [\fIOPTIONS\fR]")
     for name, command in named.items():
-        words = " ".join(
-            rf"\fI{_text(word)}\fR" for word in command.collect_usage_pieces(context) if word != "[OPTIONS]"
-        )
-        yield rf"\fBattn\-tui {_text(name)}\fR {words} [\fIOPTIONS\fR]"
+        words = [rf"\fI{_text(word)}\fR" for word in command.collect_usage_pieces(context) if word != "[OPTIONS]"]
+        yield " ".join((rf"\fBattn\-tui {_text(name)}\fR", *words, r"[\fIOPTIONS\fR]"))
     yield from (".fi", ".SH DESCRIPTION", *_prose(group.help or ""))
     yield from (".SH OPTIONS", *_options(explorer), *_options(group))
     yield ".SH COMMANDS"
