@@ -37,6 +37,10 @@ def rows_of(pane: ComparePane, table: Table) -> tuple[list[Sequence[Cell]], str]
     ----------
     pane : the view.
     table : which it draws.
+
+    Raises
+    ------
+    EngineError : when no line of the table is of one place.
     """
     wanted: dict[str, Cell]
     if pane.side is Side.SPECTRA:

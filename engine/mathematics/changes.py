@@ -36,7 +36,7 @@ class Apart:
 
 
 def relative(distance: Tensor, size: Tensor) -> Tensor:
-    """Divide a distance by the size of A's part: 0 where both are zero, infinite where A's alone is."""
+    """Divide distances by the sizes of A's parts, (batch,) each: 0 where both are zero, infinite where A's alone is."""
     return torch.where(distance == 0, 0.0, distance / size)
 
 
@@ -154,7 +154,12 @@ def principal_angles(first: Tensor, second: Tensor) -> Tensor:
 
 
 def apart(first: Tensor, second: Tensor) -> list[Apart | None]:
-    """Summarise the principal angles of a batch of pairs, as `principal_angles`; None where one has no dimension."""
+    """Summarise the principal angles of a batch of pairs, as `principal_angles`; None where one has no dimension.
+
+    Parameters
+    ----------
+    first, second : (batch, d, k) and (batch, d, l), orthonormal columns.
+    """
     degrees = principal_angles(first, second)
     if not degrees.shape[1]:
         return [None] * len(degrees)

@@ -211,6 +211,10 @@ def rollout(means: Iterator[Weights]) -> Floats:
     Returns
     -------
     rollout : (queries, keys), rows sum to one.
+
+    Raises
+    ------
+    ValueError : when there is no layer.
     """
     followed: Floats | None = None
     for mean in means:

@@ -34,7 +34,7 @@ def cosines(first: Tensor, second: Tensor) -> Tensor:
 
 
 def angles(cosine: Tensor) -> Tensor:
-    """Turn cosines into degrees; angles below about a millionth of a degree cannot be told from zero."""
+    """Turn cosines (..., k) into degrees; angles below about a millionth of a degree cannot be told from zero."""
     return torch.rad2deg(torch.arccos(cosine))
 
 

@@ -56,7 +56,12 @@ class Change:
     scale: float
 
     def of(self, adapter: Tensors, weight: Tensor, is_transposed: bool) -> Tensor:
-        """Give the change of a weight, in its own shape and in float64."""
+        """Give the change of a weight, in its own shape and in float64.
+
+        Raises
+        ------
+        EngineError : when the weight has another shape than the change.
+        """
         kind = "embedding_" if self.is_embedding else ""
         down, up = (adapter.read(self.parts[f"{kind}{side}"]).double() for side in "AB")
         product: Tensor = self.scale * (up @ down)  # (out, in); of an embedding (d_model, vocabulary)
@@ -112,7 +117,12 @@ def read_settings(directory: Path) -> dict[str, Any]:
 def taken_apart(
     adapter: Checkpoint, settings: Mapping[str, Any], name: str
 ) -> tuple[tuple[Change, ...], dict[str, str]]:
-    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's."""
+    """Sort an adapter's tensors into changes of modules and tensors that stand in the place of the base model's.
+
+    Raises
+    ------
+    EngineError : when one is of another kind, a part is missing, settings contradict it, or nothing is changed.
+    """
     parts: dict[str, dict[str, str]] = {}
     replaced: dict[str, str] = {}
     for stored in adapter.entries:

@@ -75,7 +75,12 @@ def gptq(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
 
 
 def awq(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
-    """Read AWQ (Lin et al. 2023) as its kernels for matrix products keep it."""
+    """Read AWQ (Lin et al. 2023) as its kernels for matrix products keep it.
+
+    Raises
+    ------
+    EngineError : when it has other than 4 bits, or another form.
+    """
     bits = _bits(settings, "AWQ")
     version = str(settings.get("version", "gemm")).lower()
     if bits != 4 or version != "gemm":

@@ -50,6 +50,10 @@ class OpenModule:
         """Give a head's ``W_Q, W_K [head_dim, d_model]``, ``W_V [head_dim_v, d_model]``, ``W_O [d_model, head_dim_v]``.
 
         Biases ``b_Q`` to ``b_O`` stand beside them where the model has them; ``b_O`` is the whole layer's.
+
+        Raises
+        ------
+        EngineError : when the model has no such head.
         """
         name = self._named(head)
         if name.is_layer:
@@ -89,6 +93,10 @@ class OpenModule:
         ----------
         view : its name, such as ``circuits`` or ``weights``.
         query : which part of it; everything unless given.
+
+        Raises
+        ------
+        EngineError : when there is no such table, or it cannot be had of this model.
         """
         if view not in VIEWS:
             raise EngineError(f"there is no table '{view}'; there are {', '.join(VIEWS)}")
