@@ -262,7 +262,7 @@ class Overview:
             trouble = self._weights.knowledge.trouble(head.whole_layer)
         else:
             trouble = self._grown.get(part_of(self.measure), Grown(Query())).note(self.measure, self._places[head])
-        return Said(f"{stack}{head}", self._weights.label(head), self._chance(head, self._weights), trouble)
+        return Said(f"{stack}{head}", self._weights.labels.of(head), self._chance(head, self._weights), trouble)
 
     def _chance(self, head: Head, weights: Weights) -> float | None:
         """Give what chance makes of the measure for a head, where that is known."""

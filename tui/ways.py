@@ -70,12 +70,12 @@ class Ways:
     @property
     def labels(self) -> Mapping[Head, str]:
         """What heads are called that clearly do one thing."""
-        return self._weights.labels
+        return self._weights.labels.by_head
 
     @property
     def is_labelled(self) -> bool:
         """Whether it is known what heads are called."""
-        return self._weights.is_labelled
+        return self._weights.labels.is_known
 
     @property
     def views(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from engine.values.spectra import SpectraGroup
 from engine.values.tables import RANK_COLUMNS
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
+from tui.head_labels import HeadLabels
 from tui.knowledge import Knowledge
 from tui.measuring import Measuring
 from tui.numbers import short
@@ -28,9 +29,6 @@ from tui.views import Views
 
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
-
-SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
-"""Labels of heads as the tree writes them, which is narrow."""
 
 
 class Weights:
@@ -47,6 +45,7 @@ class Weights:
 
     Attributes
     ----------
+    labels : what heads are called that clearly do one thing.
     noticed : called with a layer of whose heads something has become known.
     """
 
@@ -67,8 +66,7 @@ class Weights:
         self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
-        self._labels: Mapping[Head, str] = {}
-        self.is_labelled = False
+        self.labels = HeadLabels()
         self.other: OtherSpectra | None = None
         self.noticed: Callable[[Head], None] = lambda layer: None
 
@@ -125,11 +123,6 @@ class Weights:
             self._draw_spectra()
 
     @property
-    def labels(self) -> Mapping[Head, str]:
-        """What heads are called that clearly do one thing, as far as that is known."""
-        return self._labels
-
-    @property
     def is_turning(self) -> bool:
         """Whether what is selected is still being worked out at the distance."""
         if self._selected is None or self.distance is None:
@@ -145,16 +138,11 @@ class Weights:
         rows = self.knowledge.rows_of(head, self.epsilon) if self._measuring.among([head], self.epsilon) else ()
         values = {row[3]: row[place] for row in rows}
         numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
-        return " ".join(filter(None, (*numbers, self.short_label(head))))
-
-    def short_label(self, head: Head) -> str:
-        """Say in short what a head is called that clearly does one thing; nothing of others."""
-        label = self._labels.get(head, "")
-        return SHORT_LABELS.get(label, label)
+        return " ".join(filter(None, (*numbers, self.labels.short(head))))
 
     def learn_labels(self, labels: Mapping[Head, str]) -> None:
         """Keep what heads are called that clearly do one thing."""
-        self._labels, self.is_labelled = labels, True
+        self.labels = HeadLabels(labels, is_known=True)
         self._tree.refresh_notes()
         self._draw_spectra()
         self._draw_ranks()
@@ -244,15 +232,7 @@ class Weights:
         stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
         kind = " whole layer" if name.is_layer else ""
-        return f"{stack}{name}{kind}{self._called(name)}{at_distance(self.distance, outline)}{marks}"
-
-    def label(self, name: Head) -> str:
-        """Give what a head is called that clearly does one thing."""
-        return self._labels.get(name, "")
-
-    def _called(self, name: Head) -> str:
-        """Give a head's label, to be put behind its name."""
-        return f" · {self._labels[name]}" if name in self._labels else ""
+        return f"{stack}{name}{kind}{self.labels.behind(name)}{at_distance(self.distance, outline)}{marks}"
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -279,8 +280,9 @@ class SmallMaps(Scrolled, can_focus=True):
             return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
         segments: list[Segment] = []
+        painted = partial(line_of_map, tiles=self._tiles, halves=self._halves(), blank=blank, ink=self.ink)
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
-            segments += self._label(number) if inner == 0 else self._line_of_map(number, inner - 1, blank)
+            segments += painted(self._levels.get(number), inner - 1) if inner else self._label(number)
             segments.append(Segment(" " * GAP, blank))
         return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
 
@@ -288,8 +290,3 @@ class SmallMaps(Scrolled, can_focus=True):
         """Write the name over a map."""
         style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
         yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self.ascii_only), style)
-
-    def _line_of_map(self, number: int, line: int, blank: Style) -> Iterator[Segment]:
-        """Paint one line of a map."""
-        levels, is_all_signs = self._levels.get(number), self.ink is not Ink.COLOUR
-        return line_of_map(levels, line, self._tiles, self._halves(), blank, is_all_signs)
