@@ -9,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.explorer import explorer, settle
+from tui import copied_compared
 from tui.app import Explorer
 
 TEXT = "the cat sat on the mat"
@@ -37,7 +38,7 @@ async def test_the_coloured_text_of_a_rollout_is_copied_as_one() -> None:
         assert {tuple(row[:3]) for row in rows} == {("decoder", "rollout", "rollout")}
 
 
-async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied() -> None:
+async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
         await press(pilot, "1", "P", "right_square_bracket", "C", "l", "l", "ctrl+y")
         names, *rows = copied(app)
@@ -66,6 +67,10 @@ async def test_of_pinned_heads_the_number_of_each_and_its_line_are_copied() -> N
         await press(pilot, "y")
         ((difference,),) = copied(app)
         assert float(difference) == pytest.approx(float(line[names.index("difference")]), abs=1e-6)
+        monkeypatch.setattr(copied_compared, "MOST_WEIGHTS", (last + 1) ** 2 - 1)
+        await press(pilot, "Y")
+        assert any("is not searched for a line; y copies" in str(each.message) for each in app._notifications)
+        assert copied(app) == [[difference]]
 
 
 async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:

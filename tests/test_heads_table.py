@@ -23,6 +23,7 @@ from engine.values.views import HEAD_PARTS, HEADS
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import no_hurry
+from tui.growing import PLACES, Grown
 
 TEXT = "the cat sat on the mat and the cat sat"
 EXAMPLE = "ov.energy_rank < 20 and induction > 0.5"
@@ -163,3 +164,11 @@ def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(mon
             now += 0.29 if sum(due) == 1 else 0.0  # what the first takes to be written and delivered
             spread.delivered()
     assert np.flatnonzero(due).tolist() == [2, 14, 17, 20, 23]  # after 0.25 s, after four times 0.29 s
+
+
+def test_a_note_says_of_a_measure_why_a_head_lacks_it_and_nothing_of_heads_that_have_it() -> None:
+    whole, lacking = (["there"] * len(HEADS.columns) for _ in range(2))
+    whole[-1], lacking[-1], lacking[PLACES["induction"]] = "of something else", "it has no map", ""
+    grown = Grown(Query(), (whole, lacking))
+    assert [grown.note("induction", only) for only in (None, 0, 1)] == ["it has no map", "", "it has no map"]
+    assert grown.note("entropy") == ""
