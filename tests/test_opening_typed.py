@@ -9,13 +9,14 @@ import pytest
 from engine.models import naming
 from engine.models.locate import locate
 from engine.service.recent import remember
-from engine.values.found import FoundModel, Origin
+from engine.values.found import FoundModel, Origin, Place
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, type_keys, until
 from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
+from tui.enter import enter_does
 
 
 async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
@@ -174,3 +175,9 @@ async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path(
         await type_keys(pilot, "ctrl+u", "~", "tab")
         await until(pilot, lambda: screen.field.value == "~/")
         assert screen.focused is screen.field
+
+
+def test_of_many_completions_the_first_are_named() -> None:
+    for count, more in ((8, ""), (9, "  …")):
+        place = Place("/x/", "", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
+        assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{more}"

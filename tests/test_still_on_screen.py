@@ -11,6 +11,7 @@ from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
+from engine.values.heads import Head
 from tests.explorer import explorer, settle, until
 from tests.monkey_hands import press
 from tui.app import Explorer
@@ -68,3 +69,9 @@ async def test_a_click_on_what_another_view_takes_the_place_of_leaves_the_focus(
         assert app.focused is app.views.overview.map
         await settle(pilot)
         assert app.focused is app.views.overview.map
+
+
+async def test_a_head_that_the_model_has_not_is_none_of_its_own() -> None:
+    async with explorer("demo", head="L0H0") as (app, _):
+        asked = [Head("decoder", 3, 7), Head("decoder", 3), Head("decoder", 3, 8), Head("decoder", 4, 0)]
+        assert [app.conductor.has(head) for head in asked] == [True, True, False, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from rich.color import Color
 from rich.console import RenderableType
@@ -62,6 +63,8 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
         legend = pane.legend_line.shown
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
+        named = pane._line("looks at", "abc", np.array([0.999, 0.0006, 0.0004], np.float32), 80, None)
+        assert named == 'looks at 0 "a" 0.999, 1 "b" 0.001; together 1.000', "and not what would be written as nothing"
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
