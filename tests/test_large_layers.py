@@ -210,6 +210,24 @@ async def test_what_the_explorer_leaves_out_is_computed_and_kept_by_the_command_
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
+async def test_beside_a_head_of_a_large_layer_the_layer_as_a_whole_is_left_to_the_sweep(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, spectra = list[str](), Engine.spectra
+
+    def noting(engine: Engine, layer: Head, whole_layer: bool, view: str = "", **more: Any) -> Any:
+        asked.append(view)
+        return spectra(engine, layer, whole_layer, view, **more)
+
+    monkeypatch.setattr(Engine, "spectra", noting)
+    async with explorer(tiny_model("llama"), size=(160, 50), head="L0H0") as (_, pilot):
+        assert set(asked) == {"spectra False"}
+        await pilot.press("h")
+        await settle(pilot)
+        assert set(asked) == {"spectra False", "spectra True"}
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
 async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, pilot):
         await pilot.press("right_square_bracket")
