@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ BESIDE = 10
 
 BETWEEN = "|"
 """What stands between tokens of one cell."""
+
+_BEFORE_BAR, _AT_END = re.compile(r"(\\*)\|"), re.compile(r"(\\+)\Z")
 
 
 @dataclass(frozen=True)
@@ -167,14 +170,17 @@ class ExplainTable:
 
 
 def joined(tokens: Sequence[str]) -> str:
-    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` or a backslash within them.
+    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` within them.
+
+    Backslashes right before a ``|`` are written twice; all others stand as they do in other tables.
 
     Examples
     --------
-    >>> print(joined(["a", "|", "\\"]))
-    a|\||\\
+    >>> print(joined([r"\x04", "|", "\\", "b"]))
+    \x04|\||\\|b
     """
-    return BETWEEN.join(token.replace("\\", r"\\").replace(BETWEEN, rf"\{BETWEEN}") for token in tokens)
+    inside = [_BEFORE_BAR.sub(r"\1\1\\|", token) for token in tokens]
+    return BETWEEN.join([*(_AT_END.sub(r"\1\1", token) for token in inside[:-1]), *inside[-1:]])
 
 
 def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
