@@ -292,7 +292,8 @@ async def test_a_state_folder_that_cannot_be_written_is_told_and_hinders_nothing
         assert app.conductor.selected == Head("decoder", 0, 1)
 
 
-def test_the_command_line_takes_short_names_and_lists_all() -> None:
+def test_the_command_line_names_themes_where_there_is_none_of_a_name() -> None:
     with Terminal(COMMAND, "demo", "--theme", "pink") as terminal:
         assert terminal.exit_code() == 2
-        assert "choose one of dark, light, colour-blind, colour-blind-light, ansi" in " ".join(terminal.text().split())
+        said = " ".join(terminal.text().split())
+        assert "there is no theme 'pink'; there are dark, light, colour-blind, colour-blind-light, ansi; " in said

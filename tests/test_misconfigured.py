@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.theme import BUILTIN_THEMES
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions, log_file
@@ -17,6 +18,7 @@ from tui.configured import ConfiguredCommand, effective
 from tui.help_screen import HelpScreen
 from tui.settings import config_file
 from tui.start import Start
+from tui.themes import OWN, SHORT
 
 MISTAKES = 'threads = "many"\nworse = 2\n[keys]\ntree.dwon = "n"\napp.export = "q"\n'
 """Of each kind some, on lines 1, 2, 4 and 5."""
@@ -56,7 +58,17 @@ LINES = (
         ("\nenergy = 7\n", ", line 2", "between 0 and 1, such as 0.01; it is not used"),
         ("ascii = 1\n", ", line 1", "ascii = 1: give true or false"),
         ("threads = true\n", ", line 1", "give a whole number"),
-        ('theme = "pink"\n', ", line 1", "there is no theme 'pink'; choose one of dark, light, colour-blind"),
+        ('theme = "pink"\n', ", line 1", "there is no theme 'pink'; there are dark, light, colour-blind"),
+        (
+            'theme = "drak"\n',
+            ", line 1",
+            "there is no theme 'drak'; there is dark; attn-tui config --example lists all",
+        ),
+        (
+            'theme = "Nord"\n',
+            ", line 1",
+            "there is no theme 'Nord'; there is nord; attn-tui config --example lists all",
+        ),
         ('device = "gpu"\n', ", line 1", "give auto, cpu, cuda, cuda:N or mps"),
         ('keys = "n"\n', ", line 1", "[keys]"),
         ("[keys]\ntree.down = 3\n", ", line 2", 'tree.down takes keys, such as "n"'),
@@ -93,6 +105,10 @@ def test_the_example_that_messages_name_is_printed_and_has_every_setting_and_key
     printed = call("config", "--example").stdout
     assert "# log_scale = true" in printed
     assert "# tree.down = " in printed
+    listed = re.search(r"^# Themes: ((?:[^\n]|\n# )*)\.$", printed, re.MULTILINE)
+    assert listed is not None
+    names = listed[1].replace("\n#", "").split(", ")
+    assert {SHORT.get(name, name) for name in names} == {*BUILTIN_THEMES, *OWN}
     assert not config_file().exists()
     assert call("config", "--example", "--init").exit_code == 2
     call("config", "--init")

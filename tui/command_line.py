@@ -152,7 +152,7 @@ def command() -> None:
     metavar="NAME",
     callback=check_theme,
     shell_complete=complete_theme,
-    help="dark, light, colour-blind, ansi; another word lists all.",
+    help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
 )
 @click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
 @click.option(

@@ -47,9 +47,9 @@ def complete_theme(ctx: click.Context, parameter: click.Parameter, incomplete: s
     """Offer the themes."""
     from textual.theme import BUILTIN_THEMES
 
-    from tui.themes import OWN
+    from tui.themes import every_theme
 
-    names = sorted({"dark", "light", *OWN, *BUILTIN_THEMES})
+    names = sorted({*every_theme(), *BUILTIN_THEMES})
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

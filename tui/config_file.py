@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from textwrap import fill
 
 from engine.service.files import requested_file
 from engine.service.options import limit_threads
@@ -12,11 +13,15 @@ from tui.config_lines import by_line
 from tui.configured import Effective
 from tui.keymap import check_keys, every_binding, readable
 from tui.settings import FILE_VARIABLE, SETTINGS, Config, config_file
+from tui.themes import every_theme
 
 _HEAD = """\
 # Settings of attn-tui. A line that begins with # says what holds without it; take the # away to change it.
 # What is typed comes first, then the environment (ATTN_TUI_THEME and so on), then this file.
 """
+
+WIDTH = 110
+"""Cells of a line of comments."""
 
 _KEYS = """
 [keys]
@@ -47,6 +52,7 @@ def commented() -> str:
     lines = [_HEAD]
     defaults = {name: each.default for name, each in SETTINGS.items()} | {"threads": str(limit_threads(None))}
     lines += [f"# {f'{name} = {defaults[name]}':<18} # {each.says}" for name, each in SETTINGS.items()]
+    lines.append(_themes())
     lines.append(_KEYS)
     for part, group in groupby(every_binding().values(), lambda bound: bound.id.partition(".")[0]):
         lines.append(f"# {'anywhere' if part == 'app' else part}")
@@ -55,6 +61,12 @@ def commented() -> str:
             lines.append(f"# {setting:<40} # {bound.description}")
         lines.append("")
     return "\n".join(lines)
+
+
+def _themes() -> str:
+    """Name every theme."""
+    names = f"Themes: {', '.join(every_theme())}."
+    return "\n" + fill(names, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
 
 
 def write_example(force: bool) -> str:

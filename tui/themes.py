@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import replace
 
 import click
 from textual.theme import BUILTIN_THEMES, Theme
 
+from tui.config_lines import EXAMPLE
 from tui.remembered import recall_theme
 
 ANSI = "ansi"
@@ -83,6 +85,9 @@ OWN = {
 SHORT = {"dark": "textual-dark", "light": "textual-light", "cb": "colour-blind", "color-blind": "colour-blind"}
 """Short names of themes."""
 
+LIGHT_AND_DARK = ("dark", "light")
+"""The short names that are shown in the place of the full ones."""
+
 ROUND = ("textual-dark", "textual-light", "colour-blind", "colour-blind-light", ANSI)
 """The themes that a key goes through."""
 
@@ -92,13 +97,19 @@ def find_theme(name: str) -> str:
 
     Raises
     ------
-    click.BadParameter : where there is none of that name, listing all.
+    click.BadParameter : where there is none of that name; it names those that are written most like it, or our own.
     """
     full = SHORT.get(name, name)
     if full in OWN or full in BUILTIN_THEMES:
         return full
-    others = sorted(BUILTIN_THEMES.keys() - set(SHORT.values()))
-    raise click.BadParameter(f"there is no theme '{name}'; choose one of dark, light, {', '.join((*OWN, *others))}")
+    near = difflib.get_close_matches(name.lower(), every_theme(), 3) or (*LIGHT_AND_DARK, *OWN)
+    there_are = f"there {'is' if len(near) == 1 else 'are'} {', '.join(near)}"
+    raise click.BadParameter(f"there is no theme '{name}'; {there_are}; {EXAMPLE} lists all")
+
+
+def every_theme() -> tuple[str, ...]:
+    """List the themes as a person writes them: our own first, then those of Textual."""
+    return (*LIGHT_AND_DARK, *OWN, *sorted(BUILTIN_THEMES.keys() - set(SHORT.values())))
 
 
 def short_theme(name: str) -> str:
@@ -109,7 +120,7 @@ def short_theme(name: str) -> str:
     >>> short_theme("textual-dark"), short_theme("colour-blind"), short_theme("nord")
     ('dark', 'colour-blind', 'nord')
     """
-    return next((short for short in ("dark", "light") if SHORT[short] == name), name)
+    return next((short for short in LIGHT_AND_DARK if SHORT[short] == name), name)
 
 
 def usual_theme(color_system: str | None, *, no_color: bool) -> str:
