@@ -66,6 +66,22 @@ async def test_the_end_of_a_files_name_is_seen_where_the_path_is_too_long(
         await until(pilot, lambda: bool(re.search(r"^ *…\S.*-spectrum.csv", screen_text(app), re.MULTILINE)))
 
 
+@pytest.mark.parametrize("size", [(20, 5), (39, 12), (40, 11)])
+async def test_nothing_is_drawn_over_what_says_that_the_terminal_is_too_small(size: tuple[int, int]) -> None:
+    async with explorer("demo", size=(40, 12)) as (app, pilot):
+        await pilot.press("i", "c", "a", "t")
+        await settle(pilot)
+        await pilot.resize_terminal(*size)
+        alone = ["attn-tui", "needs", "a", "terminal", "of", "40", "×", "12"]
+        await until(pilot, lambda: screen_text(app).split() == alone)
+        await pilot.press("s", "escape", "colon")
+        await pilot.pause()
+        assert screen_text(app).split() == alone
+        await pilot.press("escape")
+        await pilot.resize_terminal(40, 12)
+        await until(pilot, lambda: "needs a terminal" not in screen_text(app))
+
+
 @pytest.mark.parametrize("key", ["S", "ctrl+p", "B"])
 async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_the_views(key: str) -> None:
     async with explorer("demo", size=(40, 12)) as (app, pilot):
