@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tui.drawing.halves import Halves
 from tui.drawing.levels import NOT_FINITE, Ink, levels_of
 from tui.drawing.small_lines import line_of_map
 from tui.drawing.tiles import Tiles
+from tui.widgets.small_maps import SmallMaps
 
 
 @pytest.mark.parametrize(("model", "layer"), [("llama", "L1"), ("t5", "cross.L0")])
@@ -144,6 +146,17 @@ async def test_the_largest_weight_of_a_map_and_all_maps_are_copied_and_of_a_laye
         assert app.clipboard == "before"
 
 
+def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: SmallMaps) -> None:
+    """Look at the lines that are painted."""
+    lines = [maps.render_line(y).text for y in range(maps.size.height)]
+    names = [y for y, line in enumerate(lines) if re.match(r"H\d", line)]
+    assert maps.cursor is not None
+    (top,) = (y for y in names if re.search(rf"\bH{maps.cursor}\b", lines[y]))
+    assert top + maps._tiles.pitch[1] <= len(lines), "it is in view to its last line"
+    assert names[0] == 0, "no map is without its name"
+    assert names[-1] + 1 < len(lines), "and no name without its map"
+
+
 async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
         await press(pilot, "A")
@@ -152,6 +165,11 @@ async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_m
         assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
         await press(pilot, "l")
         assert shown(heads_of(app).title_line) == "heads layer 0 · 4 of 8 heads"
+        for keys in ("g g", "z", "l l l l l l l", "k k k"):
+            for key in keys.split():
+                await press(pilot, key)
+                assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps)
+        await press(pilot, "z")
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
         assert shown(heads_of(app).title_line) == "heads layer 0 · 8 heads"

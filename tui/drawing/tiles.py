@@ -48,6 +48,26 @@ class Tiles:
         """Columns and lines from one tile to the next."""
         return self.width + GAP, self.height + 1
 
+    def line_of(self, number: int, top: int, height: int) -> int:
+        """Say which line is to be the topmost of so many in view, now ``top``, so that a tile is seen whole if it can.
+
+        It is one on which a row of tiles begins, as no map is to be seen without its name.
+
+        Examples
+        --------
+        >>> tiles = Tiles(9, 2, 8, 3, 1, 1)
+        >>> [tiles.line_of(number, 0, 9) for number in range(9)], tiles.line_of(2, 8, 9)
+        ([0, 0, 0, 0, 4, 4, 8, 8, 12], 4)
+        """
+        _, down = self.pitch
+        row, first, count = number // self.columns, -(-top // down), max(height // down, 1)
+        return max(min(first, row), row - count + 1) * down
+
+    def scrolled_height(self, height: int) -> int:
+        """Count the lines of all tiles and below them, so that every line that `line_of` gives can be the topmost."""
+        lines = self.rows * self.pitch[1]
+        return lines if lines <= height else max(lines, self.line_of(self.count - 1, 0, height) + height)
+
     def origin(self, number: int) -> tuple[int, int]:
         """Give the column and the line of a tile's name."""
         across, down = self.pitch
@@ -97,7 +117,7 @@ def lay_out_tiles(count: int, queries: int, keys: int, width: int, height: int, 
             best = rank, tiles
     if best is not None:
         return best[1]
-    across, down = SCROLLED
+    across, down = SCROLLED[0], min(SCROLLED[1], max(height - 1, 1))
     columns = max((width + GAP) // (across + GAP), 1)
     return _tiles(count, columns, queries, keys, min(across, max(width, 1)), down, rows_per_line)
 

@@ -94,8 +94,7 @@ class SmallMaps(Scrolled, can_focus=True):
         is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, self.scale) and not self._message
         old = self._levels if is_same else {}
         self._tiles, self._names, self._maps, self._message = tiles, tuple(names), dict(maps), ""
-        across, down = tiles.pitch
-        self.virtual_size = Size(tiles.columns * across - GAP, tiles.rows * down)
+        self._measure()
         self._sort()
         if not is_same:
             self.refresh()
@@ -203,8 +202,8 @@ class SmallMaps(Scrolled, can_focus=True):
     def _reveal(self) -> None:
         """Scroll until the map under the cursor is in view."""
         if self.cursor is not None and self.cursor < self._tiles.count and self._maps:
-            x, y = self._tiles.origin(self.cursor)
-            self.scroll_to_region(Region(x, y, *self._tiles.pitch), animate=False, immediate=True)
+            top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
+            self.scroll_to(y=top, animate=False, immediate=True)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go to the head that the mouse points at."""
@@ -232,8 +231,15 @@ class SmallMaps(Scrolled, can_focus=True):
             self._sort()
             self.post_message(RoomChanged())
 
+    def _measure(self) -> None:
+        """Say how much there is to scroll."""
+        if self._maps:
+            width = self._tiles.columns * self._tiles.pitch[0] - GAP
+            self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
+
     def on_resize(self) -> None:
         """Have maps pooled for the new size."""
+        self._measure()
         self.post_message(RoomChanged())
 
     @property
@@ -279,6 +285,8 @@ class SmallMaps(Scrolled, can_focus=True):
             text = centred(self._message, width, height)[y]
             return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
         row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
+        if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
+            return Strip.blank(width, blank)
         segments: list[Segment] = []
         painted = partial(line_of_map, tiles=self._tiles, halves=self._halves(), blank=blank, ink=self.ink)
         for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
