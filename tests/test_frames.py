@@ -166,4 +166,6 @@ async def test_another_size_lays_the_views_out_once_before_what_that_changes_is(
         await pilot.resize_terminal(120, 40)
         await settle(pilot)
         assert laid_out == [(120, 40)]
-        assert app.tree_widget.region.height == 40 - 3  # without the lines of the model, the sentence and the keys
+        assert (
+            app.tree_widget.region.height == 40 - 4
+        )  # without the lines of the model, the measure, the sentence and the keys

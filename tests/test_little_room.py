@@ -38,7 +38,7 @@ async def test_on_a_narrow_terminal_the_tree_gives_way_and_the_footer_says_how_i
         await settle(pilot)
         tree = app.tree_widget
         assert tree.size.width <= 40 * 0.36
-        assert "L0" in screen_text(app).splitlines()[2][:14]
+        assert "L0" in screen_text(app).splitlines()[3][:14]
         assert "z All room" in screen_text(app).splitlines()[-1]
         await pilot.press("z")
         await pilot.pause()

@@ -6,9 +6,12 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from engine.values.heads import Head
+from engine.values.tables import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.readout import of_measure
+from tui.numbers import short
 from tui.panes.table import TablePane
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -84,6 +87,32 @@ async def test_the_texts_of_two_stacks_can_be_turned_to_and_are_both_shown(tiny_
         assert "o Turn" in line
         assert "f Both" not in line
         assert "f One" not in line
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 50)])
+async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view(size: tuple[int, int]) -> None:
+    async with explorer("demo", text=TEXT, head="L0H1", size=size) as (app, pilot):
+        weights = app.conductor.weights
+        assert weights is not None
+        rows = weights.knowledge.rows_of(Head("decoder", 0, 1), weights.epsilon)
+        for key, title, column in (
+            ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
+            ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),
+            ("w", "effective rank", "effective_rank"), ("m", "effective rank", "effective_rank"),
+        ):  # fmt: skip
+            await press(pilot, key)
+            assert screen_text(app).splitlines()[1][1:].startswith(title[:12])
+            place = RANK_COLUMNS.index(column)
+            numbers = [short(float(row[place])) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
+            assert f"H1 {' '.join(numbers)}"[: 5 if size[0] == 40 else None] in screen_text(app)
+
+
+async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> None:
+    async with explorer("demo", text=TEXT, head="L0H1") as (app, pilot):
+        await press(pilot, "3", "z")
+        assert "energy rank" not in screen_text(app)
+        await press(pilot, "t")
+        assert screen_text(app).splitlines()[1].startswith(" energy rank QK OV ")
 
 
 @pytest.mark.parametrize("width", range(9, 60))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widgets import Input, Label, Static, Tree
 
@@ -105,7 +105,8 @@ class Explorer(Actions):
         with Horizontal(id="top"):
             yield self.model_line
             yield self.progress_line
-        with Horizontal(id="body"):
+        with Horizontal(id="body"), Vertical(id="side"):
+            yield self.tree_widget.title_line
             yield self.tree_widget
         with Horizontal(id="sentence"):
             yield Label("sentence")

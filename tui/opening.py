@@ -54,6 +54,7 @@ class ModelActions(Parts):
         """Put the model away that was chosen, and go back to where it was."""
         await self._put_away(self.start)
         self.tree_widget.clear()
+        self.tree_widget.title_line.name_measure("")
         self.model_line.show("")
         self.choose_model(is_first=True, trouble=why)
 

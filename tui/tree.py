@@ -13,6 +13,7 @@ from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.facts import short_name
+from tui.tree_title import TreeTitle
 from tui.widgets.paging import lines_of, paging
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class HeadTree(Tree["Head | None"]):
     off : the heads that are switched off, which are struck through.
     found : the layers and heads that a search has found, which are underlined.
     pinned : the heads that are pinned to be compared, which have a star.
+    title_line : what stands over it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -53,6 +55,7 @@ class HeadTree(Tree["Head | None"]):
         self.off: frozenset[Head] = frozenset()
         self.found: frozenset[Head] = frozenset()
         self.pinned: frozenset[Head] = frozenset()
+        self.title_line = TreeTitle()
         self.guide_depth = 2
         self.auto_expand = False
 

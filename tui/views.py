@@ -160,9 +160,8 @@ class Views(Container):
         is_zoomed = not self.has_class("-zoomed")
         if is_zoomed and self.screen.focused is not None and self not in self.screen.focused.ancestors:
             self.active.focus_view()  # before the tree goes, which else would take the keys with it
-        tree = self.screen.query_one("#tree")
         if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
-            self._restyle(tree)
+            self._restyle(*self.screen.query("#side, #tree"))
             self.screen.refresh_bindings()  # which says what the key does next
 
     def choose_scale(self, scale: Scale) -> None:

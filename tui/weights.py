@@ -62,7 +62,7 @@ class Weights:
         self._measuring = Measuring(self.knowledge, run, self._draw_measured)
         self._turned = Turned(engine, self.knowledge, run, self._draw_turned)
         self._selected: Head | None = None
-        self._measure = MEASURES[0]
+        self._name_measure(MEASURES[0])
         self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
         self._memory: MemoryReport | None = None
         self.distance: int | None = None
@@ -82,7 +82,12 @@ class Weights:
 
     def choose_measure(self, name: str) -> None:
         """Have the ranks begin with a measure, if there is one of that name."""
-        self._measure = next((each for each in MEASURES if each.name == name), self._measure)
+        self._name_measure(next((each for each in MEASURES if each.name == name), self._measure))
+
+    def _name_measure(self, measure: Measure) -> None:
+        """Take a measure, and name it over the tree."""
+        self._measure = measure
+        self._tree.title_line.name_measure(measure.title)
 
     def select(self, name: Head | None, with_neighbours: bool) -> None:
         """Show a head, a whole layer, or the model (None), and ask for what is not known of it.
@@ -265,7 +270,7 @@ class Weights:
 
     def show_measure(self, measure: Measure) -> None:
         """Show a measure."""
-        self._measure = measure
+        self._name_measure(measure)
         self._draw_ranks()
         self._tree.refresh_notes()
 
