@@ -155,18 +155,23 @@ class Tables:
         title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not chosen.text:
             message, is_waiting = no_sentence(pane.app)
+            pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         query = chosen.query(view, attention.cell)
         if query is None:
             message, is_waiting = no_place(view, chosen.selected, attention)
+            pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         if query.distance is not None and self._is_announced:
+            pane.grid.expect(None)
             pane.show_waiting(title)
             return
         key = (pane.view, query)
         found = self._known.get(key)
+        if found is None:
+            pane.grid.expect(key)
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
             self._run(partial(self._follow, key, pane), f"growing {view.name}")

@@ -73,7 +73,7 @@ class TablePane(FilteredPane):
 
     def show(self, title: str, table: Table, selected: Head | None, *, is_growing: bool = False) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one."""
-        has_grown = self.is_growing and not is_growing
+        has_grown, grows_on = self.is_growing and not is_growing, self.is_growing and self.shown is not None
         self.is_waiting, self.is_growing = False, is_growing
         is_new = table is not self.shown
         if is_new:
@@ -94,11 +94,13 @@ class TablePane(FilteredPane):
                 self.grid.show_message(VIEWS[self.view].empty)
         self._set_title(" ".join(filter(None, (title, without(table.left_out), *table.lacking))) + self._said)
         has_moved, self._selected = selected != self._selected, selected
-        follows = has_moved and not is_new if self._begins_at_top else has_moved or is_new
-        if selected is not None and "head" in self._places and "head" in table.columns and follows:
-            place = (selected.stack, selected.layer, selected.label)
-            self.grid.go_to(next((n for n, row in enumerate(table) if tuple(row[:3]) == place), None))
-        self.grid.go_to(self.awaited_row)
+        follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
+        place = self.awaited_row
+        if place is None and selected is not None and "head" in self._places and "head" in table.columns and follows:
+            name = (selected.stack, selected.layer, selected.label)
+            place = next((n for n, row in enumerate(table) if tuple(row[:3]) == name), None)
+        self.grid.go_to(place)
+        self.grid.catch_up(is_placed=place is not None)
         self.awaited_row = None
         self.read_out()
         if has_grown:
@@ -109,7 +111,7 @@ class TablePane(FilteredPane):
         self.is_waiting = is_waiting
         self.shown = None
         self._set_title(title)
-        self.grid.show_message(message)
+        self.grid.show_message(message, is_waiting=is_waiting)
         self.explanation_line.show("")
         self.readout_line.show("")
 

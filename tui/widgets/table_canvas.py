@@ -166,10 +166,15 @@ class TableCanvas(Scrolled, can_focus=False):
 
     def _use(self, made: Arrangement) -> None:
         """Show a table as it has been arranged, with the cursor on the row that waits for it, or where it was."""
-        if made.columns.names != self._drawn:
-            self._drawn = made.columns.names
-            self.cursor = (0, min(made.wanted.frozen, max(len(self._drawn) - 1, 0)))
-            self.scroll_to(0, 0, animate=False, immediate=True)
+        names, before = made.columns.names, self._drawn
+        if names != before:
+            self._drawn = names
+            row, column = self.cursor
+            if before and before[column] in names:  # a column more or less, as where all rows agreed so far
+                self.cursor = (row, names.index(before[column]))
+            else:
+                self.cursor = (0, min(made.wanted.frozen, max(len(names) - 1, 0)))
+                self.scroll_to(0, 0, animate=False, immediate=True)
         self.cursor = (min(self.cursor[0], max(len(made.order) - 1, 0)), self.cursor[1])
         self._lay_out()
         if self._arranger.is_done:

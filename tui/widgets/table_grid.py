@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
+from tui.widgets.table_arrangement import Arrangement
 from tui.widgets.table_canvas import TableCanvas
 
 
@@ -28,6 +31,11 @@ class TableGrid(TableCanvas, can_focus=True):
         Binding("o", "sort", "Sort by this column: down, up, as it was", show=False, id="table.sort"),
         Binding("enter", "choose", "Go to this row's head", show=False, id="table.choose"),
     ]
+
+    def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, name=name)
+        self._kept = KeptMoves()
+        self._late: list[Move] = []
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
@@ -76,21 +84,72 @@ class TableGrid(TableCanvas, can_focus=True):
         event.prevent_default()
         self.scroll_to(self._columns.turned(self.scroll_offset.x, step), None, animate=False, immediate=True)
 
+    def expect(self, rows: object) -> None:
+        """Keep moves for rows that are being worked out; None where it is not known yet which."""
+        self._kept.expect(rows, self.cursor[1], self.columns, is_empty=not self.order)
+
+    def catch_up(self, *, is_placed: bool) -> None:
+        """Make the moves again that were made while these rows were worked out.
+
+        Parameters
+        ----------
+        is_placed : whether the cursor has been put on a row of these; else it is where it was moved to meanwhile.
+        """
+        moves = self._kept.take()
+        if is_placed or self._kept.has_been_empty:
+            self._late = moves
+            self._make_late_moves()
+
+    def show_message(self, message: str, *, is_waiting: bool = False) -> None:
+        """Say why there are no rows, or none yet."""
+        super().show_message(message)
+        self._kept.has_been_empty = True
+        if not is_waiting:
+            self._kept.take()
+
+    def _use(self, made: Arrangement) -> None:
+        """Show a table as it has been arranged."""
+        super()._use(made)
+        self._make_late_moves()
+
+    def _make_late_moves(self) -> None:
+        """Make moves on rows that have come, once they are arranged, from the column that the cursor was on before."""
+        if self._late and self.order and self.is_arranged:
+            moves, self._late = self._late, []
+            column, columns = self._kept.begun
+            if columns == self.columns:
+                self.put(self.cursor[0], column)
+            for move in moves:
+                move()
+
+    def on_blur(self) -> None:
+        """Leave the rows that come alone once something else is looked at."""
+        self._kept.forget()
+
+    def _move(self, move: Move) -> None:
+        """Move, and again on the rows that are expected."""
+        self._kept.add(move)
+        move()
+
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
-        self.put(self.cursor[0] + rows, self.cursor[1] + columns)
+        self._move(lambda: self.put(self.cursor[0] + rows, self.cursor[1] + columns))
 
     def action_page(self, pages: float) -> None:
         """Move by as many rows as are in view."""
-        self.put(self.cursor[0] + lines_of(pages, self.rows_in_view), self.cursor[1])
+        self._move(lambda: self.put(self.cursor[0] + lines_of(pages, self.rows_in_view), self.cursor[1]))
 
     def action_row_edge(self, last: bool) -> None:
         """Move to the first or the last row."""
-        self.put(len(self.order) - 1 if last else 0, self.cursor[1])
+        self._move(lambda: self.put(len(self.order) - 1 if last else 0, self.cursor[1]))
 
     def action_column_edge(self, last: bool) -> None:
         """Move to the first column that scrolls, or to the last."""
-        self.put(self.cursor[0], len(self.columns) - 1 if last else self.frozen)
+        self._move(lambda: self.put(self.cursor[0], len(self.columns) - 1 if last else self.frozen))
+
+    def go_to_column(self, name: str) -> None:
+        """Put the cursor on a column, if it is shown, or once it is."""
+        self._move(partial(super().go_to_column, name))
 
     def action_sort(self) -> None:
         """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came.
@@ -99,6 +158,8 @@ class TableGrid(TableCanvas, can_focus=True):
         """
         if self.row is not None:
             self.sort_by(self.column)
+        else:
+            self._kept.add(self.action_sort)
 
     def action_choose(self) -> None:
         """Say which row a person wants to go to."""

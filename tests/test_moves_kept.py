@@ -1,0 +1,90 @@
+"""What is typed into a table while its rows are worked out is done once they are there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+from textual.pilot import Pilot
+
+from engine.service.thread import Urgency
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, until
+from tui.app import Explorer
+from tui.panes.table import TablePane
+
+TEXT = "the cat sat on the mat"
+
+
+async def typed_while_waiting(
+    app: Explorer, pilot: Pilot[None], first: Sequence[str], then: Sequence[str], *, is_blank: bool
+) -> TablePane:
+    """Press keys of which the first ask for a table, and let the engine answer after all of them."""
+    free = threading.Event()
+    app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+    await pilot.press(*first)
+    if is_blank:
+        await until(pilot, lambda: "computing …" in screen_text(app))
+    await pilot.press(*then)
+    await pilot.pause()
+    free.set()
+    await settle(pilot)
+    pane = app.views.active
+    assert isinstance(pane, TablePane)
+    return pane
+
+
+@pytest.mark.parametrize(
+    ("view", "keys", "row", "column"),
+    [
+        ("4", ["j"], "2", "qk_symmetry"),  # from the row of the selected head
+        ("4", ["G"], "all", "qk_symmetry"),
+        ("4", ["l", "l", "k"], "0", "ov_copying"),
+        ("4", ["slash", *"ov_copying", "enter"], "1", "ov_copying"),
+        ("4", ["slash", *"head = 3", "enter"], "3", "qk_symmetry"),
+        ("7", ["pagedown"], "3", "label"),
+    ],
+)
+async def test_keys_move_the_cursor_in_the_rows_that_come(
+    tiny_model: TinyModel, view: str, keys: list[str], row: str, column: str
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H1") as (app, pilot):
+        grid = (await typed_while_waiting(app, pilot, [view], keys, is_blank=True)).grid
+        assert grid.whole_row is not None
+        assert (str(grid.whole_row[2]), grid.column) == (row, column)
+
+
+async def test_moves_in_the_rows_of_the_layer_before_are_made_once_in_those_of_the_next(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await typed_while_waiting(app, pilot, ["}"], ["j", "l"], is_blank=False)
+        assert pane.grid.whole_row is not None
+        assert pane.grid.whole_row[1:3] == (1, "1")
+        assert pane.grid.column == "qk_symmetry_chance"
+        await pilot.press("j")
+        await settle(pilot)
+        assert pane.grid.whole_row[1:3] == (1, "2"), "and what is moved later moves no further"
+
+
+async def test_a_sort_is_kept_and_moves_are_forgotten_where_another_view_is_looked_at(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L1H1") as (app, pilot):
+        pane = await typed_while_waiting(app, pilot, ["4"], ["l", "o", "t", "4"], is_blank=True)
+        assert pane.grid.whole_row is not None
+        assert pane.grid.whole_row[1:3] == (1, "1")
+        assert pane.grid._shown.wanted.sort is None
+        await pilot.press("5")
+        await settle(pilot)
+        other = await typed_while_waiting(app, pilot, ["6"], ["j", "end", "o"], is_blank=True)
+        assert other.grid._shown.wanted.sort == (other.grid.columns[-1], True)
+        assert other.grid.cursor[0] == 0, "a sort goes to the first row"
+
+
+async def test_a_table_that_grows_keeps_the_cursor_where_it_has_been_moved(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT, head="L1H1") as (app, pilot):
+        pane = await typed_while_waiting(app, pilot, ["9"], ["j", "j", "l"], is_blank=True)
+        assert pane.grid.cursor[0] == 2
+        assert pane.grid.column == pane.grid.columns[pane.grid.frozen + 1]

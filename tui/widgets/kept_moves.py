@@ -1,0 +1,48 @@
+"""Moves that are made in a table while its rows are worked out, and made again where those have come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Move = Callable[[], None]
+
+
+class KeptMoves:
+    """Remembers moves from the moment that other rows are expected.
+
+    Attributes
+    ----------
+    is_expecting : whether rows are to come.
+    begun : the column that the cursor was on then, and the names of all columns.
+    has_been_empty : whether there were no rows for a moment since, on which a move could have been made.
+    """
+
+    def __init__(self) -> None:
+        self.is_expecting = False
+        self.begun: tuple[int, tuple[str, ...]] = (0, ())
+        self.has_been_empty = False
+        self._rows: object = None
+        self._moves: list[Move] = []
+
+    def expect(self, rows: object, column: int, columns: tuple[str, ...], *, is_empty: bool) -> None:
+        """Begin to remember, unless it is for the same rows; of rows that are None it is not known yet which come."""
+        if self.is_expecting and (rows is None or self._rows in (None, rows)):
+            self._rows = self._rows if rows is None else rows
+            return
+        self.is_expecting, self._rows, self._moves = True, rows, []
+        self.begun, self.has_been_empty = (column, columns), is_empty
+
+    def add(self, move: Move) -> None:
+        """Remember a move, where rows are expected."""
+        if self.is_expecting:
+            self._moves.append(move)
+
+    def forget(self) -> None:
+        """Make nothing of what has been remembered, such as after a look at something else."""
+        self._moves = []
+
+    def take(self) -> list[Move]:
+        """Give what has been remembered; nothing is expected any more."""
+        self.is_expecting, moves = False, self._moves
+        self._moves = []
+        return moves
