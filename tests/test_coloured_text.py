@@ -71,7 +71,8 @@ async def test_row_and_column_are_the_maps_and_both_cursors_move_together(tiny_m
             pane = pane_of(app)
             expected = levels_of(lines.row, "linear", lines.largest, pane._ink.levels)
             assert pane.keys._levels.tolist() == expected.tolist()
-            assert f"{query} " in shown(pane.keys_line)
+            assert shown(pane.readout_line).startswith(f"token {query} of ")
+            assert not shown(pane.keys_line).startswith(str(query)), "it is said once"
             assert f"{lines.row.max():.3f}" in shown(pane.keys_line)
         await press(pilot, "3", "j", "j", "j")  # the map's own cursor
         assert app.views.attention.heatmap.cursor[0] == 4

@@ -190,8 +190,8 @@ class TextPane(Pane):
             (self.keys_line, verbs[0], lines.query_tokens, lines.query, lines.key_tokens, lines.row),
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
-            is_named = width >= NARROW and not lines.is_of_one_text  # else it is named below, and under the cursor
-            begin = f"{at} {self._quoted(tokens[at])} {verb}" if is_named else f"{at} {verb}"
+            number = "" if lines.is_of_one_text else f"{at} "  # which is said below, and changes with every move
+            begin = f"{number}{self._quoted(tokens[at])} {verb}" if number and width >= NARROW else f"{number}{verb}"
             line.show(self._line(begin, others, weights, width, at if lines.is_of_one_text else None))
         query = lines.is_of_one_text or not self._is_of_keys
         at, tokens, spelling = (
