@@ -68,13 +68,14 @@ class ModelActions(Parts):
         """Put the present model away, and begin with another."""
         start = self._start_with(opened)
         view, is_zoomed = self.views.active.view, self.views.has_class("-zoomed")
-        is_in_tree = self.tree_widget.has_focus
+        is_in_tree = self.screen_stack[0].focused is self.tree_widget
         await self._put_away(start, opened.engine)
         self.views.set_class(is_zoomed, "-zoomed")
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
         self.conductor.open(opening)
         self._return_to(view, self.views, is_in_tree)
+        self.fill_focus()
         self.refresh_bindings()
         await self._remember(opened)
 
