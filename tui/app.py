@@ -183,7 +183,7 @@ class Explorer(Actions):
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "suspend_process")
+        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""
@@ -243,7 +243,8 @@ class Explorer(Actions):
     @on(TokenPointed)
     def _token_pointed(self, event: TokenPointed) -> None:
         """Move the map's cursor to a token of the text."""
-        self.conductor.coloured.point(event.query, event.key)
+        if self.is_ready:
+            self.conductor.coloured.point(event.query, event.key)
 
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:
