@@ -21,9 +21,10 @@ from textual.geometry import Size
 from textual.notifications import Notify, SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import Input
 from textual.widgets._toast import ToastRack
+from textual.worker import WorkerFailed
 
 from engine.service.log import note
 from tui.key_line import KeyLine
@@ -242,6 +243,12 @@ class Frame(App[None]):
         if self.is_all and is_told is not None and not is_told.is_set():
             driver._disable_mouse_support()
             is_told.set()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if not (self._exit and isinstance(cause, MountError)):
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""
