@@ -8,8 +8,10 @@ import pytest
 from textual.message import Message
 
 from engine.values.heads import Head
+from tests.choosing import opening_screen
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, type_keys, until
+from tests.invariants import disagreements
 from tests.test_switching import open_outline
 from tui.chooser import ChooserScreen
 from tui.help_screen import HelpScreen
@@ -54,4 +56,31 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
         await until(pilot, lambda: app.is_ready)
         await settle(pilot)
         assert open_outline(app).model_type == "gpt2"
+    assert app.unforeseen is None
+
+
+async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny_model: TinyModel) -> None:
+    """The first model was chosen here, and is walked in already."""
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = str(tiny_model("llama"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        await type_keys(pilot, "z", "g", "L", "1")
+        assert app.prompt.input.has_focus
+        app.refuse_pair("they differ")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        assert not app.prompt.display
+        again = app.screen
+        assert isinstance(again, ChooserScreen)
+        again.field.value = str(tiny_model("gpt2"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert not app.tree_widget.display
+        assert not list(disagreements(app))
+        await type_keys(pilot, "t")
+        assert app.tree_widget.has_focus, "one key shows it again"
     assert app.unforeseen is None
