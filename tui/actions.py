@@ -124,7 +124,8 @@ class Actions(
         left_out = frozenset() if self.engine.is_comparing else of_two
         active = (each for each in self.screen.active_bindings.values() if each.binding.action not in left_out)
         sections = describe_keys(self, active)
-        self.push_screen(HelpScreen(sections, self.conductor.marks, self.misconfigured))
+        marks = self.conductor.marks if self.is_ready else ()  # while another model takes the place of the present one
+        self.push_screen(HelpScreen(sections, marks, self.misconfigured))
 
     def action_check(self) -> None:
         """Prove the heads against the model's own numbers."""

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,6 +19,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
 from tui.actions import Actions
@@ -127,11 +128,14 @@ class Explorer(Actions):
         self.call_after_refresh(self._begin)
 
     def watch_app_focus(self, is_looked_at: bool) -> None:
-        """Give the keys to the active view where what had them has gone while another window was looked at."""
-        if is_looked_at and self.is_ready and self.focused is None and len(self.screen_stack) == 1:
-            self.views.active.focus_view()
-            if self.focused is None:
-                self.action_tree()
+        """Have somebody get the focus where who had it has gone while another window was looked at."""
+        if is_looked_at and self.is_ready:
+            self.fill_focus()
+
+    def choose_focus(self, chain: Sequence[Widget]) -> Widget | None:
+        """Have the active view get the focus where nobody has it; while there are no views, the tree."""
+        in_view = (each for each in chain if self.is_ready and self.views.active in each.ancestors)
+        return next(in_view, self.tree_widget if self.tree_widget in chain else None)
 
     def _hang_up(self, name: signal.Signals) -> None:
         """Leave as ``q`` does; where the terminal is gone and nothing can be drawn any more, all the same."""
@@ -180,7 +184,7 @@ class Explorer(Actions):
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "suspend_process")
+        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
 
     def _note(self, head: Head) -> str:
         """Give what the tree says beside a head."""
@@ -240,7 +244,8 @@ class Explorer(Actions):
     @on(TokenPointed)
     def _token_pointed(self, event: TokenPointed) -> None:
         """Move the map's cursor to a token of the text."""
-        self.conductor.coloured.point(event.query, event.key)
+        if self.is_ready:
+            self.conductor.coloured.point(event.query, event.key)
 
     @on(DistanceChanged)
     def _distance_changed(self, event: DistanceChanged) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 from rich.console import RenderableType
@@ -20,9 +21,10 @@ from textual.geometry import Size
 from textual.notifications import Notify, SeverityLevel
 from textual.reactive import Reactive
 from textual.screen import Screen
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import Input
 from textual.widgets._toast import ToastRack
+from textual.worker import WorkerFailed
 
 from engine.service.log import note
 from tui.key_line import KeyLine
@@ -56,10 +58,22 @@ class MainScreen(WholeFrames[object]):
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
         """Move the focus, but not to what another view has taken the place of and is on screen still.
 
-        The mouse can meet it there until all is laid out anew; then it would go, and leave the focus to nobody.
+        The mouse can meet it there until all is laid out anew; then it would go, and leave the focus to nobody. Where
+        nobody is to have it, or who has it has gone, as when the terminal becomes smaller, the application says who
+        has it instead; only another window takes it from all.
         """
-        if widget is None or is_displayed(widget):
-            super().set_focus(widget, scroll_visible, from_app_focus)
+        if widget is not None and not is_displayed(widget):
+            if self.focused is not None and is_displayed(self.focused):
+                return
+            widget = None
+        if widget is None and self.app.app_focus:
+            widget = cast(Frame, self.app).choose_focus(self.focus_chain)
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def _update_auto_focus(self) -> None:
+        """Fill the focus when the screen is there, or there again; the toolkit takes the first, displayed or not."""
+        if self.focused is None:
+            self.set_focus(None)
 
     def _screen_resized(self, size: Size) -> None:
         """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
@@ -141,6 +155,13 @@ class Frame(App[None]):
         """Make the screen."""
         return MainScreen(id="_default")
 
+    def choose_focus(self, chain: Sequence[Widget]) -> Widget | None:
+        """Say which of the widgets that can have the focus gets it, where nobody has; none of a bare application's."""
+
+    def fill_focus(self) -> None:
+        """Have somebody get the focus of the main screen, where nobody has it."""
+        self.screen_stack[0]._update_auto_focus()
+
     def get_key_display(self, binding: Binding) -> str:
         """Write a key as the line of keys and the help show it; in ASCII by its name where that is a sign."""
         if not self.is_ascii_only or binding.key_display:
@@ -161,16 +182,22 @@ class Frame(App[None]):
         self._painted.forget()
 
     async def on_event(self, event: events.Event) -> None:
-        """Take no notice of a mouse button over what has gone and is on screen still; the toolkit fails over it."""
-        if not isinstance(event, events.MouseDown | events.MouseMove) or not self._has_gone(event.x, event.y):
+        """Take no notice of a mouse button over what has gone and is on screen still; the toolkit fails over it.
+
+        Nor of one beyond the screen, as where the terminal was larger a moment ago; the focus would go to nobody.
+        """
+        if not isinstance(event, events.MouseDown | events.MouseMove | events.MouseUp) or self._meets(event):
             await super().on_event(event)
 
-    def _has_gone(self, x: int, y: int) -> bool:
-        """Say whether what is on screen at a place has been taken away."""
+    def _meets(self, event: events.MouseEvent) -> bool:
+        """Say whether the mouse is over something that is there still, or moves away, or lets go of what it holds."""
         try:
-            return self.screen.get_widget_at(x, y)[0].parent is None
-        except (NoWidget, ScreenStackError):
-            return False
+            is_there = self.screen.get_widget_at(event.x, event.y)[0].parent is not None
+            return is_there or isinstance(event, events.MouseUp)
+        except NoWidget:
+            return self.mouse_captured is not None or isinstance(event, events.MouseMove)
+        except ScreenStackError:
+            return True
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from what is on the terminal."""
@@ -216,6 +243,12 @@ class Frame(App[None]):
         if self.is_all and is_told is not None and not is_told.is_set():
             driver._disable_mouse_support()
             is_told.set()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if not (self._exit and isinstance(cause, MountError)):
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         """Leave after an error that nobody foresaw; the traceback does not go over the person's terminal."""

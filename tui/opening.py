@@ -68,14 +68,14 @@ class ModelActions(Parts):
     async def _change_to(self, opened: Opened) -> None:
         """Put the present model away, and begin with another."""
         start = self._start_with(opened)
-        view, is_zoomed = self.views.active.view, self.views.has_class("-zoomed")
-        is_in_tree = self.tree_widget.has_focus
+        view = self.views.active.view
+        is_in_tree = self.screen_stack[0].focused is self.tree_widget
         await self._put_away(start, opened.engine)
-        self.views.set_class(is_zoomed, "-zoomed")
         opening: Future[ModelOutline] = Future()
         opening.set_result(opened.outline)
         self.conductor.open(opening)
         self._return_to(view, self.views, is_in_tree)
+        self.fill_focus()
         self.refresh_bindings()
         await self._remember(opened)
 
@@ -89,11 +89,14 @@ class ModelActions(Parts):
         self.engine.close()
         self.engine = engine or self.engine
         self.tree_widget.off = frozenset()
+        self.prompt.close()
         self.screen_stack[0].set_focus(self.tree_widget)
         self.sentence_input.show_read("", None)
+        is_zoomed = self.views.has_class("-zoomed")
         with self.batch_update():
             await self.views.remove()
             await self.make_views(start)
+        self.views.set_class(is_zoomed, "-zoomed")  # as the screen is
 
     def _return_to(self, view: str, views: Views, is_in_tree: bool) -> None:
         """Look at the view that was looked at before, where the model has it."""

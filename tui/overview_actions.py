@@ -52,9 +52,9 @@ class OverviewActions(Parts):
     @on(MeasureWanted)
     def _measure_wanted(self, event: MeasureWanted) -> None:
         """Show the measure that was named, or that of another group."""
-        if event.measure:
+        if self.is_ready and event.measure:
             self.conductor.overview.show_measure(event.measure)
-        else:
+        elif self.is_ready:
             self.conductor.overview.change_group(event.groups)
 
     @on(RankMeasureWanted)
@@ -62,12 +62,14 @@ class OverviewActions(Parts):
         """Show the measure that was named in the ranks view."""
         from engine.mathematics.measures import MEASURES  # which imports NumPy, and the first frame waits for no import
 
-        if self.conductor.weights is not None:
+        if self.is_ready and self.conductor.weights is not None:
             self.conductor.weights.show_measure(next(each for each in MEASURES if each.name == event.measure))
 
     @on(HeadEntered)
     def _head_entered(self, event: HeadEntered) -> None:
-        """Go into a head, from a place that counts as visited."""
+        """Go into a head, from a place that counts as visited, unless it is of a model that has been put away."""
+        if not self.is_ready or not self.conductor.has(event.head):
+            return
         if self.conductor.ways is not None:
             self.conductor.ways.leave(is_jump=True)
         self.conductor.overview.enter(event.head)

@@ -196,11 +196,8 @@ class Prompt(Horizontal):
         """Let the keys go where they went before; the line stays until its answer has been taken."""
         self._has_given_back = True
         before = self._before
-        if before is not None and before.focusable and is_displayed(before):
-            self.screen.set_focus(before)
-        else:
-            self.screen.set_focus(None)
-            self.screen.focus_next()
+        can_have_them = before is not None and before.focusable and is_displayed(before)
+        self.screen.set_focus(before if can_have_them else None)
 
     def close(self) -> None:
         """Put the line away."""

@@ -1,0 +1,86 @@
+"""While one model takes the place of another there are no views: keys, and what the old ones have said, end nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.message import Message
+
+from engine.values.heads import Head
+from tests.choosing import opening_screen
+from tests.conftest import TinyModel
+from tests.explorer import explorer, settle, type_keys, until
+from tests.invariants import disagreements
+from tests.test_switching import open_outline
+from tui.chooser import ChooserScreen
+from tui.help_screen import HelpScreen
+from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
+from tui.start import Start
+
+SAID: tuple[Message, ...] = (
+    HeadEntered(Head("decoder", 0, 1)),
+    MeasureWanted("effective_rank_Q"),
+    MeasureWanted(groups=1),
+    RankMeasureWanted("stable_rank"),
+    TokenPointed(0, 0),
+)
+"""What views say that a person works in."""
+
+
+async def test_keys_and_what_the_old_views_have_said_end_nothing(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        make_views, may_go_on = app.make_views, asyncio.Event()
+
+        async def late(start: Start) -> None:
+            await may_go_on.wait()
+            await make_views(start)
+
+        monkeypatch.setattr(app, "make_views", late)
+        await type_keys(pilot, "B")
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        screen.field.value = str(tiny_model("gpt2"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: not app.is_ready)
+        for message in SAID:
+            app.post_message(message)
+        await type_keys(pilot, "j", "2", "enter", "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        await type_keys(pilot, "escape")
+        assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready)
+        await settle(pilot)
+        assert open_outline(app).model_type == "gpt2"
+    assert app.unforeseen is None
+
+
+async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny_model: TinyModel) -> None:
+    """The first model was chosen here, and is walked in already."""
+    async with opening_screen() as (app, pilot, screen):
+        screen.field.value = str(tiny_model("llama"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        await type_keys(pilot, "z", "g", "L", "1")
+        assert app.prompt.input.has_focus
+        app.refuse_pair("they differ")
+        await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        assert not app.prompt.display
+        again = app.screen
+        assert isinstance(again, ChooserScreen)
+        again.field.value = str(tiny_model("gpt2"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter")
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert not app.tree_widget.display
+        assert not list(disagreements(app))
+        await type_keys(pilot, "t")
+        assert app.tree_widget.has_focus, "one key shows it again"
+    assert app.unforeseen is None

@@ -1,0 +1,51 @@
+"""The program is left while something is about to be shown: that is too late, and no error."""
+
+from __future__ import annotations
+
+import asyncio
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.views import CIRCUITS
+from tests.explorer import PATIENCE, explorer
+from tui.app import Explorer
+from tui.beside import begin
+from tui.start import Start
+
+
+class LeftAtOnce(Explorer):
+    """Is left just before it makes its views."""
+
+    async def _begin(self) -> None:
+        self.exit()
+        await super()._begin()
+
+
+async def test_leaving_before_there_are_views_is_no_error() -> None:
+    app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test():
+        assert app._task is not None
+        await asyncio.wait({app._task}, timeout=PATIENCE)
+    app.engine.stop()
+    assert app.unforeseen is None
+    assert app.return_code == 0
+
+
+async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() -> None:
+    async with explorer("demo") as (app, _):
+
+        async def show() -> None:
+            app.exit()
+            app.conductor.show_view(CIRCUITS.name)
+
+        begin(app, show, "view")
+    assert app.unforeseen is None
+    assert app.return_code == 0
+
+
+async def test_any_other_error_ends_the_program_then_too() -> None:
+    app = LeftAtOnce(Engine(EngineOptions()), Start("demo"))
+    app._exit = True
+    app._handle_exception(error := KeyError("gone"))
+    assert app.unforeseen is error
+    app.engine.stop()
