@@ -169,7 +169,7 @@ def test_without_colour_and_in_ascii_neither_is_sent_and_where_one_is_still_show
     with Terminal(COMMAND, *arguments, environment={"NO_COLOR": "1"}) as terminal:
         terminal.wait_for("s1 =")
         terminal.send("3")
-        terminal.wait_for("query 0")
+        terminal.wait_for("q 0 ")
         terminal.send("jljy")
         terminal.wait_for("copied")
         terminal.send("i")
