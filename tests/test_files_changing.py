@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from engine.models.checkpoint import Checkpoint
+from engine.models.copied_tensor import copied, offsets
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
 from engine.service.session import Session
@@ -18,7 +20,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, one_line
 from tests.test_checkpoint import as_bin, stored_weights
-from tests.test_large_layers import session
+from tests.test_large_layers import assert_same, session
 
 SAID = " has been written again since the model was opened; open it again"
 FIRST, OTHER = Head("decoder", 0, 0), Head("decoder", 0, 3)
@@ -72,6 +74,51 @@ def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: st
         "sentence": lambda: opened.read("the dog sat", no_hurry),
     }
     assert refused(again[work]).endswith("model.safetensors" + SAID)
+
+
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_was_opened(
+    whole_layer: bool, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_copy("llama")
+    layer, expected = FIRST.whole_layer, session(folder)
+    group = expected.spectra(layer, whole_layer, no_hurry)
+    opened = session(folder)
+    compute: Callable[..., Any] = opened._layers._singular_values
+
+    def cutting(*arguments: Any) -> Any:
+        cut_short(folder / "model.safetensors")
+        return compute(*arguments)
+
+    monkeypatch.setattr(opened._layers, "_singular_values", cutting)
+    assert_same(opened.spectra(layer, whole_layer, no_hurry), group)
+
+
+def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
+    checkpoint = Checkpoint(folder)
+    begins = offsets(folder / "model.safetensors")[name]
+    with (folder / "model.safetensors").open("r+b") as stream:
+        stream.truncate(begins + 10)
+    assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
+    with pytest.raises(OSError, match="bytes too early"):
+        copied(folder / "model.safetensors", begins, checkpoint.entries[name])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])
+def test_what_is_copied_is_what_the_library_gives(dtype: torch.dtype, tmp_path: Path) -> None:
+    tensors = {
+        "b": torch.randn(3, 5).to(dtype),
+        "a": torch.ones((), dtype=dtype),
+        "none": torch.ones(0, 4, dtype=dtype),
+    }
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    checkpoint = Checkpoint(tmp_path)
+    for name, expected in tensors.items():
+        found = checkpoint.read(name)
+        assert found.dtype == dtype
+        assert found.shape == expected.shape
+        assert torch.equal(found.float(), expected.float())
 
 
 def test_an_old_file_that_was_written_over_is_not_looked_at_either(tiny_copy: TinyModel) -> None:

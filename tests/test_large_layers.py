@@ -151,41 +151,67 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
 
 
 @pytest.mark.parametrize(
-    ("shape", "says"),
+    ("shape", "left_out", "says", "takes"),
     [
-        ("13b", ""),
-        ("70b", "8192×8192, which need 1.6 GB of memory, all six about 9 minutes on one core"),
-        ("405b", "16384×16384, which need 6.4 GB of memory, all six about 74 minutes on one core"),
+        ("13b", "", "", ""),
+        ("70b", "QO", "8192×8192, which need 1.6 GB", "all six about 9 minutes on one core"),
+        ("405b", "QO", "16384×16384, which need 6.4 GB", "all six about 74 minutes on one core"),
     ],
 )
-def test_layers_as_a_whole_that_take_more_than_browsing_may_are_left_to_a_command(
-    shape: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a_command(
+    shape: str, left_out: str, says: str, takes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whole_layers, "free_memory", lambda: None)
-    opened = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=()), is_browsing=True)
-    outline = opened.outline.layers[0]
+    outline = session(write_checkpoint(tmp_path / shape, SHAPES[shape], filled=())).outline.layers[0]
+    assert not whole_layers.is_left_out(outline)
+    asked = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    assert asked.fitting == MATRICES
+    assert asked.notice.endswith(takes)
+    assert bool(asked.notice) == bool(says)
+    room = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    assert [matrix for matrix in MATRICES if matrix not in room.fitting] == list(left_out)
+    assert not room.notice
+    if not says:
+        assert not room.lacking
+        return
+    assert room.lacking.startswith(f"Q and O of L0 as a whole are up to {says}")
+    assert "minutes on one core; they are left out here" in room.lacking
+    assert room.lacking.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
+    of_encoder = whole_layers.room_for(replace(outline, stack="encoder"), MATRICES, is_browsing=True)
+    assert of_encoder.lacking.endswith("spectrum --stack encoder --layer 0 --head all")
+    needed = whole_layers.needed_memory(outline, "Q")
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
+    assert whole_layers.room_for(outline, MATRICES, is_browsing=True).lacking
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
+    rich = whole_layers.room_for(outline, MATRICES, is_browsing=True)
+    assert says in rich.notice, "where there is plenty they are computed"
+    assert not rich.lacking
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: needed - 1)
+    poor = whole_layers.room_for(outline, MATRICES, is_browsing=False)
+    assert poor.fitting == ("K", "V", "QK", "OV")
+    assert poor.lacking.startswith(f"Q and O of L0 as a whole are up to {says} of memory, and ")
+    assert poor.lacking.endswith(" are free: left out")
+
+
+def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    opened = session(tiny_model("llama"))
     engine = Engine(EngineOptions(is_browsing=True))
     engine._session = opened
-    assert engine._urgency(FIRST, True) == (Urgency.SELECTED if says else Urgency.LARGE), "a refusal waits for nothing"
+    assert engine._urgency(FIRST, True) == Urgency.LARGE
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+    assert engine._urgency(FIRST, True) == Urgency.SELECTED, "a refusal waits for nothing"
     engine.stop()
-    assert whole_layers.check_room(outline, is_browsing=False).endswith("minutes on one core" if says else "")
-    if not says:
-        assert whole_layers.check_room(outline, is_browsing=True) == ""
-        return
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
     for kind in (opened.spectra, opened.baseline):
         with pytest.raises(EngineError) as caught:
             kind(FIRST, True, no_hurry)
         said = one_line(caught.value)
-        assert says in said
-        assert "on one core; they are left out here" in said
-        assert said.endswith("attn-tui export MODEL spectrum --layer 0 --head all")
-    with pytest.raises(EngineError, match=r"spectrum --stack encoder --layer 0 --head all$"):
-        whole_layers.check_room(replace(outline, stack="encoder"), is_browsing=True)
-    needed = whole_layers.needed_memory(outline)
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 19 * needed)
-    assert whole_layers.is_left_out(outline)
-    monkeypatch.setattr(whole_layers, "free_memory", lambda: 21 * needed)
-    assert says in whole_layers.check_room(outline, is_browsing=True), "where there is plenty they are computed"
+        assert said.startswith("L0 as a whole has matrices of ")
+        assert said.endswith("its heads have their spectra one by one")
 
 
 @pytest.mark.usefixtures("every_layer_is_large")

@@ -169,10 +169,15 @@ class Export:
         def of_layer(layer: LayerOutline) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
             for whole_layer in (False, True) if head is None else (head < 0,):
                 group = self._engine.spectra(layer.name, whole_layer, distance=distance).result()
+                if lacks := group.lacks(self._request.matrix):
+                    if head is not None and self._request.matrix:
+                        raise EngineError(lacks)  # it was asked for by name
+                    self.lacking[lacks] = None
                 baseline = self._engine.baseline(layer.name, whole_layer).result()
                 own, theirs = BesideChance(self._heads(group), baseline, self._request.matrix), list[Spectrum]()
                 if self._request.vs:
                     other = self._engine.other_spectra(layer.name, whole_layer, distance=distance).result()
+                    group, other = group.complete(), other.complete()
                     theirs = BesideChance(self._heads(other), None, self._request.matrix).listed()
                 yield own, theirs
 

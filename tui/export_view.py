@@ -60,6 +60,8 @@ def table_on_screen(
     if spectra is None:
         raise nothing
     theirs = {} if other is None else other.of(selected, distance)
+    if theirs and theirs.keys() != spectra.keys():
+        raise EngineError(f"some matrices of {selected} are left out of one of the models; nothing was written")
     own, subject = BesideChance([spectra], knowledge.baseline(selected)), subject_of(selected, distance)
     return spectra_of_two_table([(own, list(theirs.values()))]) if theirs else spectrum_table([own]), subject
 

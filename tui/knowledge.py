@@ -8,7 +8,7 @@ from engine.mathematics.chance import BesideChance, chance_measure
 from engine.mathematics.measures import Measure
 from engine.mathematics.tabulate import rank_row_beside_chance, rank_rows
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.spectra import Baseline, SpectraGroup, Spectrum
 from engine.values.tables import Cell
@@ -66,7 +66,7 @@ class Knowledge:
         """Keep a baseline for every layer of the same shape."""
         for each in self.outline.layers:
             if not each.is_change and all(
-                each.shape(matrix, whole_layer) == layer.shape(matrix, whole_layer) for matrix in baseline.draws
+                each.shape(matrix, whole_layer) == layer.shape(matrix, whole_layer) for matrix in MATRICES
             ):
                 self._baselines[each.name, whole_layer] = baseline
 
@@ -108,9 +108,19 @@ class Knowledge:
         return str(group) if isinstance(group, EngineError) else ""
 
     def troubles(self, names: Iterable[Head]) -> dict[Head, str]:
-        """Say of those heads and layers that will have no spectra why that is."""
+        """Say of those heads and layers that will have no spectra, or not all, why that is."""
         groups = {name: self._groups.get((name.whole_layer, name.is_layer)) for name in names}
-        return {name: str(group) for name, group in groups.items() if isinstance(group, EngineError)}
+        said = {
+            name: str(group) if isinstance(group, EngineError) else group.lacking
+            for name, group in groups.items()
+            if group is not None
+        }
+        return {name: why for name, why in said.items() if why}
+
+    def lacking(self, name: Head) -> str:
+        """Say why some of the spectra of a layer as a whole are left out; nothing where all are there, or none."""
+        group = self._groups.get((name.whole_layer, name.is_layer))
+        return group.lacking if isinstance(group, SpectraGroup) else ""
 
     def baseline(self, name: Head) -> Baseline | None:
         """Give the baseline of a head, or of a whole layer."""
@@ -156,6 +166,7 @@ class Knowledge:
             for group in groups.values()
             if isinstance(group, SpectraGroup)
             for each in group.spectra.values()
+            if "QK" in each
         ]
         of_circuit = {row[:4]: row for row in rank_rows(turned, epsilon)}
         return [of_circuit.get(row[:4], row) for row in plain if row[3] != "QK" or row[:4] in of_circuit]

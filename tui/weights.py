@@ -229,7 +229,7 @@ class Weights:
                 self.other.ask(name, self.distance)
                 why_not = self.other.why_not(name, self.distance)
                 other = Beside(why_not or self.other.name, self.other.of(name, self.distance))
-            pane.show(title, spectra, knowledge.baseline(name), self.epsilon, other)
+            pane.show(title, spectra, knowledge.baseline(name), self.epsilon, other, knowledge.lacking(name))
 
     def _title(self, name: Head) -> str:
         """Name what is selected, with the distance and the marks of what changes its circuit."""

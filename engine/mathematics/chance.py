@@ -13,7 +13,9 @@ def chance_scale(matrix: str, spectra: Mapping[str, Spectrum]) -> float:
     """Multiply the Frobenius norms of the factors that form a head's matrix (``QK`` is formed by Q and K)."""
     scale = 1.0
     for factor in matrix:
-        scale *= float(frobenius_norm(spectra[factor].singular_values))
+        own = spectra.get(factor)
+        norm = spectra[matrix].norms[factor] if own is None else float(frobenius_norm(own.singular_values))
+        scale *= norm
     return scale
 
 
@@ -31,6 +33,7 @@ def chance_measure(
         matrix: _mean(measure, epsilon, baseline.draws[matrix], spectra[matrix].tolerance)
         * (chance_scale(matrix, spectra) if measure.is_norm else 1.0)
         for matrix in baseline.draws
+        if matrix in spectra
     }
 
 
@@ -45,7 +48,7 @@ class BesideChance:
 
     Attributes
     ----------
-    heads : all six spectra of each, by matrix: the norms of the factors scale the chance of a product.
+    heads : all spectra of each, by matrix: the norms of the factors scale the chance of a product.
     baseline : what chance gives; None where there is none, as for changes of weights.
     matrix : the only one that is listed; None for all.
     """
@@ -62,7 +65,8 @@ class BesideChance:
         """Give the curve of chance of each, as `chance_curve` does."""
         baseline = self.baseline
         return [
-            None if baseline is None else chance_curve(matrix, spectra, baseline) for spectra, matrix in self._places()
+            None if baseline is None or matrix not in baseline.draws else chance_curve(matrix, spectra, baseline)
+            for spectra, matrix in self._places()
         ]
 
     def measured(self, epsilon: float) -> list[tuple[float, ...] | None]:
@@ -73,14 +77,16 @@ class BesideChance:
         baseline = self.baseline
         if baseline is None:
             return [None for _ in self._places()]
+        draws = baseline.draws
         means: dict[tuple[str, float], list[float]] = {}
         rows: list[tuple[float, ...] | None] = []
         for spectra, matrix in self._places():
+            if matrix not in draws:
+                rows.append(None)
+                continue
             tolerance = spectra[matrix].tolerance
             if (matrix, tolerance) not in means:
-                means[matrix, tolerance] = [
-                    _mean(measure, epsilon, baseline.draws[matrix], tolerance) for measure in MEASURES
-                ]
+                means[matrix, tolerance] = [_mean(measure, epsilon, draws[matrix], tolerance) for measure in MEASURES]
             scale = chance_scale(matrix, spectra)
             rows.append(
                 tuple(

@@ -129,7 +129,7 @@ def missing_shards(weights: Path) -> tuple[Path, ...]:
 class Checkpoint:
     """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
-    Opening reads the headers alone, without torch; `read` gives one tensor, memory-mapped.
+    Opening reads the headers alone, without torch; `read` gives one tensor: a large one memory-mapped, others copied.
 
     Attributes
     ----------
@@ -151,6 +151,7 @@ class Checkpoint:
         self.opened = OpenedFiles(self.files)
         self._pickled: dict[Path, Mapping[str, Tensor]] = {}
         self._places: dict[str, Path] = {}
+        self._begins: dict[Path, Mapping[str, int]] = {}
         self.entries: dict[str, TensorEntry] = {}
         for file in self.files:
             found = _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
@@ -174,9 +175,8 @@ class Checkpoint:
             self.opened.check_mapped()
             return self._load_bin(file)[name]
         try:
-            with safe_open(file, framework="pt") as handle:
-                tensor: Tensor = handle.get_tensor(name)
-        except (SafetensorError, OSError) as error:
+            tensor = self._read_safetensors(file, name)
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what is mapped by now stays what it is
@@ -186,6 +186,19 @@ class Checkpoint:
         """Go through one tensor; the file is mapped anew for each part, so that no more than one stays in memory."""
         for first in range(0, self.entries[name].parameters, PART):
             yield self.read(name).reshape(-1)[first : first + PART]
+
+    def _read_safetensors(self, file: Path, name: str) -> Tensor:
+        """Copy a tensor, or map a large one."""
+        from engine.models.copied_tensor import copied, may_be_copied, offsets
+
+        entry = self.entries[name]
+        if not may_be_copied(entry):
+            with safe_open(file, framework="pt") as handle:
+                mapped: Tensor = handle.get_tensor(name)
+                return mapped
+        if file not in self._begins:
+            self._begins[file] = offsets(file)
+        return copied(file, self._begins[file][name], entry)
 
     def _load_bin(self, file: Path) -> Mapping[str, Tensor]:
         """Map an old PyTorch file into memory; ``weights_only`` executes nothing that is in it."""

@@ -12,10 +12,17 @@ from torch import Tensor, nn
 
 from engine.models.returned import four_dimensional, is_distribution
 from engine.models.room import need_room
+from engine.models.zeros import zeros_without_memory
 from engine.values.errors import EngineError
 
-BLOCK_BYTES = 4_000_000
+BLOCK_BYTES = 2_000_000
 """Of the scores of one block of queries: few enough to stay near the processor, and enough to keep it busy."""
+
+FEWEST_QUERIES = 16
+"""Of a block of a sentence so long that it has more scores: with fewer, most of the time goes into beginning."""
+
+MOST_QUERIES = 64
+"""Whose weights are written together, from the first key that any of them sees to the last."""
 
 TRIED_TOKENS = 24
 """Of a sentence, with which an eager function is tried in blocks and at once."""
@@ -32,6 +39,9 @@ class Unsuitable(Exception):
 class Gathering:
     """One float32 array (heads, queries, keys), into which the blocks of a layer go; those of further layers are added.
 
+    What a mask hides, half of the weights where queries look back only, is zero and is never written: it takes no
+    memory.
+
     Parameters
     ----------
     buffer : an array that nobody looks at any more, to be used again where it has the right shape.
@@ -39,6 +49,7 @@ class Gathering:
 
     def __init__(self, buffer: NDArray[np.float32] | None = None) -> None:
         self._array = buffer
+        self._is_zero = False  # what has not been written since
         self._layers = 0
         self._stand_in: Tensor | None = None
         self._expected: tuple[int, int, int] | None = None
@@ -51,23 +62,35 @@ class Gathering:
         ------
         EngineError : when there is no room for it, or it has another shape than the layers before.
         """
+        self._is_zero = False
         if self._array is None or self._array.shape != shape:
             if self._layers:
                 raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
             self._array = None  # before there is another one
             need_room(*shape)
-            self._array = np.empty(shape, dtype=np.float32)
+            self._array, self._is_zero = zeros_without_memory(shape), True
         self._layers += 1
 
     def put(self, first: int, block: Tensor) -> None:
         """Take in a block (heads, some queries, keys) that begins with the query ``first``."""
         assert self._array is not None, "a layer begins before its blocks come"
         self._is_valid = self._is_valid and is_distribution(block)
-        place = torch.from_numpy(self._array)[:, first : first + block.shape[1]]
-        if self._layers == 1:
-            place.copy_(block)
+        array = torch.from_numpy(self._array)
+        for number, part in enumerate(block.split(MOST_QUERIES, 1)):
+            start = first + number * MOST_QUERIES
+            self._put(start, part, array[:, start : start + part.shape[1]])
+
+    def _put(self, first: int, block: Tensor, place: Tensor) -> None:
+        """Write some queries' weights, or add them, from the first key that any of them gives some to to the last."""
+        seen = _seen_keys(block)
+        if self._layers > 1:
+            place[..., seen] += block[..., seen].to(place)
         else:
-            place += block.to(place)
+            if not self._is_zero:
+                for hidden in (place[..., : seen.start], place[..., seen.stop :]):
+                    if bool(hidden.any()):  # it is read, which takes no memory where it was never written
+                        hidden.zero_()
+            place[..., seen].copy_(block[..., seen])
 
     def expect(self, shape: tuple[int, int, int]) -> None:
         """Say what `attend` is to make next."""
@@ -88,8 +111,10 @@ class Gathering:
             raise Unsuitable
         self._stand_in = query.new_zeros(()).expand(1, *shape)
         self.begin(shape)
-        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
-        in_blocks(eager, module, (query, key, value[..., :1], mask), settings, breathe, self.put)
+        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only. What
+        # lies apart in memory would be laid together for every block anew.
+        states = (query, key.contiguous(), value[..., :1].contiguous(), mask)
+        in_blocks(eager, module, states, settings, breathe, self.put)
         return value.new_zeros(1, queries, heads, value.shape[-1]), self._stand_in
 
     def is_done(self, returned: Any) -> bool:
@@ -116,8 +141,15 @@ class Gathering:
         """Give the mean over the layers that were gathered."""
         assert self._array is not None, "nothing was gathered"
         if self._layers > 1:
-            self._array /= np.float32(self._layers)
+            for some in torch.from_numpy(self._array).split(MOST_QUERIES, 1):
+                some[..., _seen_keys(some)] /= self._layers
         return self._array
+
+
+def _seen_keys(weights: Tensor) -> slice:
+    """Find the keys from the first to the last that gets any of some weights (heads, some queries, keys)."""
+    seen = weights.amax((0, 1)).nonzero()  # none is below zero, and NaN is not zero
+    return slice(int(seen[0]), int(seen[-1]) + 1) if len(seen) else slice(0, 0)
 
 
 def in_blocks(
@@ -147,7 +179,7 @@ def in_blocks(
     """
     query, key, value, mask = states
     queries = query.shape[2]
-    size = max(BLOCK_BYTES // (query.shape[1] * key.shape[2] * query.element_size()), 1)
+    size = max(BLOCK_BYTES // (query.shape[1] * key.shape[2] * query.element_size()), FEWEST_QUERIES)
     if size < queries and not _goes_by_queries(eager, module, states, settings):
         size = queries
     attended: Tensor | None = None

@@ -9,7 +9,7 @@ import numpy as np
 from engine.mathematics.measures import rank_tolerance
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
-from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
+from engine.values.spectra import NORMS, FloatArray, SpectraGroup, Spectrum
 
 COMPUTE_EPSILON = float(np.finfo(np.float64).eps)
 """All singular values are computed in float64."""
@@ -29,7 +29,11 @@ def _is_rounding(product: FloatArray, factors: Sequence[FloatArray], stored_epsi
 
 
 def assemble(
-    layer: LayerOutline, numbers: Sequence[int], values: Mapping[str, FloatArray], epsilons: Mapping[str, float]
+    layer: LayerOutline,
+    numbers: Sequence[int],
+    values: Mapping[str, FloatArray],
+    epsilons: Mapping[str, float],
+    lacking: str = "",
 ) -> SpectraGroup:
     """Name the singular values of a layer.
 
@@ -37,18 +41,22 @@ def assemble(
     ----------
     layer : whose they are.
     numbers : the heads whose they are; -1 alone for the whole layer's.
-    values : by matrix, (heads, structural rank).
+    values : by matrix, (heads, structural rank); those that are left out are not there, but the norms of factors.
     epsilons : by projection, the relative spacing of its stored dtype; a circuit has the coarser one of its factors.
+    lacking : why some are left out.
     """
     whole_layer = list(numbers) == [-1]
     spectra: dict[int, dict[str, Spectrum]] = {number: {} for number in numbers}
-    for matrix in MATRICES:
+    norms = {factor: float(values[norm][0, 0]) for factor, norm in NORMS.items() if norm in values}
+    for matrix in (matrix for matrix in MATRICES if matrix in values):
         rows, cols = layer.shape(matrix, whole_layer)
         stored = max(epsilons[factor] for factor in matrix)
         tolerance = rank_tolerance(rows, cols, COMPUTE_EPSILON, stored)
+        own_norms = {factor: norm for factor, norm in norms.items() if factor in matrix}
         for row, number in enumerate(numbers):
             name = Head(layer.stack, layer.layer, number)
-            own = {each: values[each][row] for each in (matrix, *matrix)}
-            is_rounding = len(matrix) > 1 and _is_rounding(own[matrix], [own[factor] for factor in matrix], stored)
-            spectra[number][matrix] = Spectrum(name, matrix, rows, cols, own[matrix], tolerance, is_rounding)
-    return SpectraGroup(layer.name, whole_layer, spectra)
+            own = values[matrix][row]
+            factors = [values[each][row] if each in values else values[NORMS[each]][row, 1:] for each in matrix]
+            is_rounding = len(matrix) > 1 and _is_rounding(own, factors, stored)
+            spectra[number][matrix] = Spectrum(name, matrix, rows, cols, own, tolerance, is_rounding, own_norms)
+    return SpectraGroup(layer.name, whole_layer, spectra, lacking)

@@ -102,8 +102,8 @@ class ChangesTable:
         self, models: TwoModels, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
-        first = self._session.spectra(layer.name, whole_layer, breathe).spectra
-        groups = [first, models.spectra(layer.name, whole_layer, None, breathe).spectra]
+        first = self._session.spectra(layer.name, whole_layer, breathe).complete().spectra
+        groups = [first, models.spectra(layer.name, whole_layer, None, breathe).complete().spectra]
         numbers = [number for number in groups[0] if query.wants(number)]
         before, now = ([group[number] for number in numbers] for group in groups)
         weights = [each.layer_weights(layer.name) for each in (self._session, models.other)]

@@ -100,7 +100,7 @@ class CircuitsTable:
         self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
-        group = self._session.spectra(layer.name, whole_layer, breathe)
+        group = self._session.spectra(layer.name, whole_layer, breathe).complete()
         numbers = [number for number in group.spectra if query.wants(number)]
         spectra = [group.spectra[number] for number in numbers]
         ranks = {matrix: np.array([rank_of(own[matrix]) for own in spectra]) for matrix in MATRICES}

@@ -1,4 +1,4 @@
-"""A model's singular values: from the cache on disk where they are there whole, and else computed and kept there."""
+"""A model's singular values: from the cache on disk where they are there, and else computed and kept there."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from engine.service.cache import SpectraCache
 from engine.service.loading import torch_import
 from engine.service.options import cache_directory
 from engine.values.heads import MATRICES
-from engine.values.spectra import FloatArray
+from engine.values.spectra import NORMS, FloatArray
 
 
 class KeptSpectra:
-    """Arrays of every matrix by the name of their file.
+    """Arrays of matrices by the name of their file.
 
     Parameters
     ----------
@@ -27,17 +27,31 @@ class KeptSpectra:
         """Whether anything of the model is on disk."""
         return self._cache is not None and self._cache.is_there
 
-    def load(self, file: str, rows: int) -> dict[str, FloatArray] | None:
-        """Take arrays from disk, or None where they are not there whole, with so many rows each."""
-        values = self._cache.load(file) if self._cache is not None else None
-        if values is None or values.keys() != set(MATRICES) or {len(each) for each in values.values()} != {rows}:
-            return None
+    def load(self, file: str, rows: int) -> dict[str, FloatArray]:
+        """Take arrays from disk, with so many rows each; none where something else is there."""
+        values = None if self._cache is None else self._cache.load(file)
+        if (
+            values is None
+            or values.keys() - {*MATRICES, *NORMS.values()}
+            or {len(each) for each in values.values()} != {rows}
+        ):
+            return {}
         return values
+
+    def load_all(self, file: str, rows: int) -> dict[str, FloatArray] | None:
+        """Take the arrays of all six matrices from disk, or None where they are not there whole."""
+        values = self.load(file, rows)
+        return values if values.keys() == set(MATRICES) else None
+
+    def save(self, file: str, values: dict[str, FloatArray]) -> None:
+        """Keep arrays on disk."""
+        if self._cache is not None:
+            self._cache.save(file, values)
 
     def get(
         self, file: str, rows: int, compute: Callable[[], dict[str, FloatArray]], breathe: Callable[[], None]
     ) -> dict[str, FloatArray]:
-        """Take arrays from disk, or compute them, with torch, and keep them there.
+        """Take the arrays of all six matrices from disk, or compute them, with torch, and keep them there.
 
         Parameters
         ----------
@@ -46,10 +60,9 @@ class KeptSpectra:
         compute : gives them.
         breathe : called while torch is still being imported; it may raise to give up.
         """
-        values = self.load(file, rows)
+        values = self.load_all(file, rows)
         if values is None:
             torch_import.wait(breathe)
             values = compute()
-            if self._cache is not None:
-                self._cache.save(file, values)
+            self.save(file, values)
         return values

@@ -19,15 +19,17 @@ from engine.models.checkpoint import Checkpoint
 from engine.models.opened_files import OpenedFiles
 from engine.models.source import Source
 from engine.service.loading import collector_at_rest
-from engine.service.whole_layers import check_room
 from engine.values.heads import MATRICES, Head
 from engine.values.model import BATCH, LayerOutline
-from engine.values.spectra import FloatArray
+from engine.values.spectra import NORMS, FloatArray
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.heads import LayerWeights, StoredLayer
+
+POWER_STEPS = 6
+"""That tell a large matrix's spectral norm to a few hundredths, enough to know rounding by its size."""
 
 Breathe = Callable[[], None]
 Factors = tuple["Tensor", "Tensor", "Tensor", "Tensor"]
@@ -42,18 +44,11 @@ class Layers:
     ----------
     source : of the weights.
     singular_values : computes those of factors (query, key, value, output): which matrices, whether of the whole layer.
-    notify : told in a sentence what the first layer as a whole takes, before it is begun, where that is much.
-    is_browsing : whether such layers are refused instead.
     """
 
-    def __init__(
-        self, source: Source, singular_values: SingularValues, notify: Callable[[str], None], is_browsing: bool
-    ) -> None:
+    def __init__(self, source: Source, singular_values: SingularValues) -> None:
         self._source = source
         self._singular_values = singular_values
-        self._notify = notify
-        self._is_browsing = is_browsing
-        self._has_told = False
         self._held: tuple[Head, StoredLayer] | None = None
         self._opened = OpenedFiles(source.files)
         self._heads: dict[Head, Values] = {}
@@ -94,30 +89,37 @@ class Layers:
             name = Head(layer.stack, layer.layer, number)
             self._heads[name] = {matrix: rows[row : row + 1] for matrix, rows in values.items()}
 
-    def whole(self, layer: LayerOutline, breathe: Breathe) -> Values:
-        """Compute the singular values of a layer's matrices as a whole, (1, rank) by matrix."""
-
-        def compute(matrices: tuple[str, ...]) -> Values:
-            weights = self._open(layer.name).cut(matrices=set("".join(matrices)))
-            return self._of_weights(weights, matrices, True, breathe)
-
-        return self._in_steps(layer, "weights", compute)
-
-    def chance(self, layer: LayerOutline, whole_layer: bool, draws: int, breathe: Breathe) -> Values:
-        """Simulate: Gaussian factors, each of Frobenius norm one, through the same functions as the weights.
+    def whole(self, layer: LayerOutline, matrices: tuple[str, ...], breathe: Breathe) -> Values:
+        """Compute the singular values of matrices of a layer as a whole.
 
         Returns
         -------
-        (draws, rank) of single heads by matrix, or (1, rank) of the whole layer.
+        (1, rank) by matrix, and the norms, (1, 2), of circuits' factors that are not among them.
         """
-        if whole_layer:
-            from engine.service.gaussian import gaussian_layer
 
-            def compute(matrices: tuple[str, ...]) -> Values:
-                factors = gaussian_layer(layer, matrices)
-                return self._singular_values(factors, matrices, True, breathe)
+        def compute(some: tuple[str, ...]) -> Values:
+            weights = self._open(layer.name).cut(matrices=set("".join(some)))
+            norms = {NORMS[each]: _norms(weights, each) for each in "".join(some) if each not in matrices}
+            return self._of_weights(weights, some, True, breathe) | norms
 
-            return self._in_steps(layer, "chance", compute)
+        return self._in_steps(layer, "weights", matrices, compute)
+
+    def chance_of_whole(self, layer: LayerOutline, matrices: tuple[str, ...], breathe: Breathe) -> Values:
+        """Simulate a layer as a whole: Gaussian factors, each of norm one, through the same functions as the weights.
+
+        Returns
+        -------
+        (1, rank) by matrix.
+        """
+        from engine.service.gaussian import gaussian_layer
+
+        def compute(some: tuple[str, ...]) -> Values:
+            return self._singular_values(gaussian_layer(layer, some), some, True, breathe)
+
+        return self._in_steps(layer, "chance", matrices, compute)
+
+    def chance(self, layer: LayerOutline, draws: int, breathe: Breathe) -> Values:
+        """Simulate single heads, likewise: (draws, rank) by matrix."""
         import torch
 
         from engine.service.gaussian import factor_shapes, gaussian_heads
@@ -132,25 +134,19 @@ class Layers:
             found.append(self._singular_values(factors, MATRICES, False, breathe))
         return {matrix: np.concatenate([values[matrix] for values in found]) for matrix in MATRICES}
 
-    def _in_steps(self, layer: LayerOutline, kind: str, compute: Callable[[tuple[str, ...]], Values]) -> Values:
-        """Compute a whole layer's matrices, those of a large one each by itself; they are kept until all are there."""
+    def _in_steps(
+        self, layer: LayerOutline, kind: str, matrices: tuple[str, ...], compute: Callable[[tuple[str, ...]], Values]
+    ) -> Values:
+        """Compute matrices of a layer as a whole, those of a large one each by itself; they are kept."""
         if not layer.is_large:
-            return compute(MATRICES)
-        key = (kind, layer.name)
-        for matrix in MATRICES:
-            if key not in self._complete and (*key, matrix) not in self._matrices:
-                self._tell(check_room(layer, self._is_browsing))
-                self._matrices[*key, matrix] = compute((matrix,))
-        found = [self._matrices.pop((*key, matrix), {}) for matrix in MATRICES]
-        if key not in self._complete:
-            self._complete[key] = {matrix: rows for values in found for matrix, rows in values.items()}
-        return self._complete[key]
-
-    def _tell(self, notice: str) -> None:
-        """Say once what a layer as a whole takes; others of the model take the same."""
-        if notice and not self._has_told:
-            self._has_told = True
-            self._notify(notice)
+            return compute(matrices)
+        found: Values = {}
+        for matrix in matrices:
+            key = (kind, layer.name, matrix)
+            if key not in self._matrices:  # more urgent work in between may have been the same
+                self._matrices[key] = compute((matrix,))
+            found |= self._matrices[key]
+        return found
 
     def _of_weights(
         self, weights: LayerWeights, matrices: tuple[str, ...], whole_layer: bool, breathe: Breathe
@@ -188,6 +184,29 @@ class Layers:
             from engine.models.heads import StoredLayer
 
         return StoredLayer(self._source.tensors, self._source.anatomy.modules[layer])
+
+
+def _norms(weights: LayerWeights, factor: str) -> FloatArray:
+    """Compute the norms of a factor of a layer as a whole, Frobenius and spectral, a head after the other: (1, 2).
+
+    The spectral norm, by a few steps of power iteration, is a little less than it is.
+    """
+    import torch
+
+    heads = {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
+    frobenius = math.hypot(*(float(head.double().norm()) for head in heads))
+    vector, largest = torch.randn(heads.shape[-1], generator=torch.Generator().manual_seed(0)), 0.0
+    for _ in range(POWER_STEPS if frobenius else 0):
+        vector /= vector.norm()
+        following = torch.zeros_like(vector)
+        square = 0.0
+        for head in heads:
+            rows = head.float()
+            image = rows @ vector
+            square += float(image.norm()) ** 2
+            following += rows.mT @ image
+        vector, largest = following, math.sqrt(square)
+    return np.array([[frobenius, largest]])
 
 
 def _zeros(factors: Factors, matrices: tuple[str, ...], whole_layer: bool) -> Values:

@@ -17,6 +17,7 @@ from engine.service.options import EngineOptions
 from engine.service.sentences import Sentences
 from engine.service.sources import find_source
 from engine.service.whole_model import WholeModel
+from engine.service.whole_spectra import WholeSpectra
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
@@ -63,10 +64,11 @@ class Session:
         self._whole_model = WholeModel(source, options)
         self.notify: Callable[[str], None] = _nobody_listens
         self._computing: Computing | None = None
-        self._layers = Layers(source, self.singular_values, self._tell, options.is_browsing)
+        self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
         self.sentences = Sentences(source, self._whole_model)
         self._kept = KeptSpectra(source.identity if options.use_cache else None)
+        self._wholes = WholeSpectra(self._layers, self._kept, self._tell, options.is_browsing)
 
     @classmethod
     def open(cls, name: str, options: EngineOptions, report: Callable[[Progress], None]) -> Session:
@@ -133,18 +135,21 @@ class Session:
         key = (layer.whole_layer, whole_layer)
         if key not in self._groups:
             outline = self.outline.layer(layer)
-            compute = self._layers.whole if whole_layer else self._layers.heads
-            numbers = [-1] if whole_layer else range(outline.heads)
-            file = _file(layer, whole_layer)
-            values = self._kept.get(file, len(numbers), lambda: compute(outline, breathe), breathe)
-            self._groups[key] = assemble(outline, numbers, values, self.epsilons(layer))
+            file, epsilons = _file(layer, whole_layer), self.epsilons(layer)
+            if whole_layer:
+                whole = self._wholes.of_weights(outline, file, breathe)
+                self._groups[key] = assemble(outline, [-1], whole.values, epsilons, whole.lacking)
+            else:
+                heads = outline.heads
+                values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
+                self._groups[key] = assemble(outline, range(heads), values, epsilons)
         return self._groups[key]
 
     def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:
         """Give one head's six spectra, reading no more of its layer than they need."""
         outline = self.outline.layer(head)
         is_known = (head.whole_layer, False) in self._groups
-        if is_known or self._kept.load(_file(head, False), outline.heads) is not None:
+        if is_known or self._kept.load_all(_file(head, False), outline.heads) is not None:
             return self.spectra(head, False, breathe).of(head.head)
         torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
@@ -214,12 +219,15 @@ class Session:
         key = (shape, whole_layer)
         if key not in self._baselines:
             file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
-            rows = 1 if whole_layer else BASELINE_DRAWS
 
             def simulate() -> dict[str, FloatArray]:
-                return self._layers.chance(outline, whole_layer, BASELINE_DRAWS, breathe)
+                return self._layers.chance(outline, BASELINE_DRAWS, breathe)
 
-            self._baselines[key] = Baseline(self._kept.get(file, rows, simulate, breathe))
+            self._baselines[key] = Baseline(
+                self._wholes.of_chance(outline, file, breathe)
+                if whole_layer
+                else self._kept.get(file, BASELINE_DRAWS, simulate, breathe)
+            )
         return self._baselines[key]
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:

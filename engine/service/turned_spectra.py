@@ -59,7 +59,7 @@ class TurnedSpectra:
         """
         self._open(layer.whole_layer)
         plain = self._session.spectra(layer, whole_layer, breathe)
-        if not distance:
+        if not distance or not any("QK" in of_head for of_head in plain.spectra.values()):
             return plain
         breathe()
         values = self._of_layer(distance, breathe) if whole_layer else self._of_heads(list(plain.spectra), distance)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from engine.models.memory import free_memory
-from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.memory import size
 from engine.values.model import LayerOutline
+from engine.values.plural import counted
 
 MATRIX_COPIES = 3
 """How many float64 matrices of the same size there are at once while the singular values of one are computed."""
@@ -24,28 +27,53 @@ SECONDS = 5e-10
 """What one core takes for each of the ``r² n`` steps of a dense decomposition of an (r, n) matrix, r ≤ n."""
 
 
-def needed_memory(layer: LayerOutline) -> int:
-    """Count the bytes that the largest matrix of a layer as a whole takes."""
-    rows, columns = _largest(layer)
-    return MATRIX_COPIES * 8 * rows * columns
+@dataclass(frozen=True)
+class Room:
+    """Which matrices of a layer as a whole may be begun.
+
+    Attributes
+    ----------
+    fitting : those that may.
+    lacking : why the others are left out, and what to do; empty where there are none.
+    notice : what a person should know before those that fit are begun; empty where they take little.
+    """
+
+    fitting: tuple[str, ...]
+    lacking: str = ""
+    notice: str = ""
 
 
-def needed_minutes(layer: LayerOutline) -> int:
-    """Estimate how long all six matrices of a layer as a whole take at most, on one core."""
-    inner = {
-        "QK": layer.key_value_heads * layer.head_dim,
-        "OV": layer.key_value_heads * layer.value_head_dim,
-    }  # what products have no more rank than
+def needed_memory(layer: LayerOutline, matrix: str) -> int:
+    """Count the bytes that one matrix of a layer as a whole takes.
+
+    A product of thin factors is never formed: it takes what its factors take.
+    """
+    rows, columns = layer.shape(matrix, True)
+    inner = _rank(layer, matrix)
+    numbers = rows * columns if inner >= min(rows, columns) else inner * (rows + columns)
+    return MATRIX_COPIES * 8 * numbers
+
+
+def needed_minutes(layer: LayerOutline, matrices: Sequence[str] = MATRICES) -> int:
+    """Estimate how long matrices of a layer as a whole take at most, on one core."""
     steps = 0
-    for matrix in MATRICES:
+    for matrix in matrices:
         short, long = sorted(layer.shape(matrix, True))
-        steps += min(short, inner.get(matrix, short)) ** 2 * long
+        steps += min(short, _rank(layer, matrix)) ** 2 * long
     return max(1, round(SECONDS * steps / 60))
 
 
+def _rank(layer: LayerOutline, matrix: str) -> int:
+    """Give what a matrix of a layer as a whole has no more rank than; a change is made of twice as many factors."""
+    width = {"QK": layer.head_dim, "OV": layer.value_head_dim}.get(matrix)
+    if width is None:
+        return min(layer.shape(matrix, True))
+    return layer.key_value_heads * width * (2 if layer.is_change else 1)
+
+
 def is_left_out(layer: LayerOutline) -> bool:
-    """Say whether a layer as a whole takes more memory than browsing may."""
-    return _is_too_much(needed_memory(layer))
+    """Say whether every matrix of a layer as a whole takes more memory than browsing may."""
+    return all(_is_too_much(needed_memory(layer, matrix)) for matrix in MATRICES)
 
 
 def _is_too_much(needed: int) -> bool:
@@ -74,39 +102,48 @@ def token_map_room(layer: LayerOutline, is_browsing: bool) -> tuple[bool, str]:
     return True, what if needed > MOST_BROWSED else ""
 
 
-def check_room(layer: LayerOutline, is_browsing: bool) -> str:
-    """Refuse a layer's matrices as a whole where the largest would not fit into memory, or is not to be had unasked.
+def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) -> Room:
+    """Tell which of a layer's matrices as a whole may be begun: those that fit into memory and are to be had unasked.
 
     Parameters
     ----------
     layer : which.
-    is_browsing : whether it is not asked for by name, but looked at among others.
-
-    Returns
-    -------
-    what a person should know before they are begun; empty where they take little.
-
-    Raises
-    ------
-    EngineError : when they are not begun.
+    matrices : those that are wanted.
+    is_browsing : whether they are not asked for by name, but looked at among others.
     """
-    rows, columns = _largest(layer)
-    needed, free = needed_memory(layer), free_memory()
-    what = f"{layer.name} as a whole has matrices of {rows}×{columns}, which need {size(needed)} of memory"
-    if free is not None and needed > free:
-        raise EngineError(f"{what}, and {size(free)} are free; its heads have their spectra one by one")
-    if needed <= MOST_BROWSED:
-        return ""
-    time = f"about {needed_minutes(layer)} minutes on one core"
-    if is_browsing and is_left_out(layer):
+    needed, free = {matrix: needed_memory(layer, matrix) for matrix in matrices}, free_memory()
+    refused = [matrix for matrix in matrices if free is not None and needed[matrix] > free]
+    unasked = [matrix for matrix in matrices if is_browsing and _is_too_much(needed[matrix])]
+    left_out = [matrix for matrix in matrices if matrix in refused or matrix in unasked]
+    fitting = tuple(matrix for matrix in matrices if matrix not in left_out)
+    lacking = notice = ""
+    if refused:
+        rest = "" if fitting else "; its heads have their spectra one by one"
+        lacking = f"{_what(layer, left_out)}, and {size(free or 0)} are free: left out{rest}"
+    elif left_out:
         stack = "" if layer.stack == "decoder" else f"--stack {layer.stack} "
-        raise EngineError(
-            f"{what}, all six {time}; they are left out here, and computed and kept by: "
+        lacking = (
+            f"{_what(layer, left_out)}, {_time(layer, left_out)}; they are left out here, and computed and kept by: "
             f"attn-tui export MODEL spectrum {stack}--layer {layer.layer} --head all"
         )
-    return f"{what}, all six {time}"
+    if any(needed[matrix] > MOST_BROWSED for matrix in fitting):
+        notice = f"{_what(layer, fitting)}, {_time(layer, fitting)}"
+    return Room(fitting, lacking, notice)
 
 
-def _largest(layer: LayerOutline) -> tuple[int, int]:
-    """Give the shape of a layer's largest matrix."""
-    return max((layer.shape(matrix, True) for matrix in "QKVO"), key=lambda shape: shape[0] * shape[1])
+def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
+    """Say what matrices of a layer as a whole take, the largest of them."""
+    largest = max(matrices, key=lambda matrix: needed_memory(layer, matrix))
+    rows, columns = layer.shape(largest, True)
+    takes = f"{rows}×{columns}, which need {size(needed_memory(layer, largest))} of memory"
+    if len(matrices) == len(MATRICES):
+        return f"{layer.name} as a whole has matrices of {takes}"
+    *others, last = matrices
+    named = f"{', '.join(others)} and {last}" if others else last
+    return f"{named} of {layer.name} as a whole {'are' if others else 'is'} up to {takes}"
+
+
+def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
+    """Say how long matrices of a layer as a whole take."""
+    minutes = needed_minutes(layer, matrices)
+    return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {counted(minutes, 'minute')} on one core"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 FloatArray = NDArray[np.float64]
+
+NORMS = {matrix: f"|{matrix}|" for matrix in "QKVO"}
+"""What a factor's norms, Frobenius and spectral, are called beside arrays of singular values, where its own are left
+out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Spectrum:
     singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
     tolerance : a singular value counts towards the numerical rank when it is above ``tolerance`` times the largest.
     is_rounding : whether it is a product of which nothing is left but the rounding of its factors.
+    norms : the Frobenius norms of those of a circuit's factors whose own spectra are left out.
     """
 
     head: Head
@@ -34,6 +40,7 @@ class Spectrum:
     singular_values: FloatArray
     tolerance: float
     is_rounding: bool = False
+    norms: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counted_above(self) -> float:
@@ -49,12 +56,30 @@ class SpectraGroup:
     ----------
     layer : the layer's name.
     whole_layer : whether the rows are those of the whole layer.
-    spectra : by head number (-1 for the whole layer), then by matrix.
+    spectra : by head number (-1 for the whole layer), then by matrix; of a whole layer some may be left out.
+    lacking : why some are left out; empty where none is.
     """
 
     layer: Head
     whole_layer: bool
     spectra: Mapping[int, Mapping[str, Spectrum]]
+    lacking: str = ""
+
+    def complete(self) -> SpectraGroup:
+        """Give it back where all are there.
+
+        Raises
+        ------
+        EngineError : where some are left out, saying why.
+        """
+        if self.lacking:
+            raise EngineError(self.lacking)
+        return self
+
+    def lacks(self, matrix: str | None) -> str:
+        """Say why a matrix is left out, or any where None is named; nothing where it is there."""
+        is_there = matrix is not None and all(matrix in each for each in self.spectra.values())
+        return "" if is_there else self.lacking
 
     @property
     def size(self) -> int:
@@ -62,7 +87,7 @@ class SpectraGroup:
         return sum(len(each.singular_values) for head in self.spectra.values() for each in head.values())
 
     def of(self, head: int) -> tuple[Spectrum, ...]:
-        """List one head's six spectra in the order of the tables."""
+        """List one head's spectra in the order of the tables."""
         return tuple(self.spectra[head].values())
 
 
@@ -75,7 +100,7 @@ class Baseline:
 
     Attributes
     ----------
-    draws : by matrix, (draws, structural rank) float64 singular values, largest first.
+    draws : by matrix, (draws, structural rank) float64 singular values, largest first; none of what was left out.
     """
 
     draws: Mapping[str, FloatArray]

@@ -17,6 +17,7 @@ from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
 from tui.drawing.text import harmless
 from tui.numbers import short
+from tui.panes.line import Line as LineOfText
 from tui.panes.pane import Pane
 from tui.widgets.spectra import SpectraView
 
@@ -50,11 +51,14 @@ class SpectraPane(Pane):
         self._name_shown = ""
         self._epsilon: float | None = None
         self._other: Beside | None = None
+        self.left_out_line = LineOfText(classes="pane-left-out")
+        self.left_out_line.display = False
 
     def compose(self) -> ComposeResult:
-        """Stack the title, the graph and the readout."""
+        """Stack the title, the graph, why it lacks any, and the readout."""
         yield self.title_line
         yield self.graph
+        yield self.left_out_line
         yield self.readout_line
 
     def show(
@@ -64,16 +68,23 @@ class SpectraPane(Pane):
         baseline: Baseline | None,
         epsilon: float,
         other: Beside | None = None,
+        lacking: str = "",
     ) -> None:
-        """Draw spectra by matrix, with what chance gives and with another model's where those are known."""
+        """Draw spectra by matrix, with what chance gives and with another model's where those are known.
+
+        Where some are left out, ``lacking`` says why.
+        """
         self._other, self._epsilon, self.is_waiting = other, epsilon, False
         self._set_title(name)
+        self._say_left_out(lacking)
         self.graph.show(
             [
                 Curve(
                     matrix,
                     spectrum.singular_values,
-                    None if baseline is None else chance_curve(matrix, spectra, baseline),
+                    None
+                    if baseline is None or matrix not in baseline.draws
+                    else chance_curve(matrix, spectra, baseline),
                     f"rank {int(energy_rank(spectrum.singular_values, epsilon))}/{len(spectrum.singular_values)}"
                     f" σ₁ {short(float(spectrum.singular_values[0]))}",
                     ()
@@ -84,6 +95,11 @@ class SpectraPane(Pane):
             ]
         )
         self._read_out()
+
+    def _say_left_out(self, why: str) -> None:
+        """Say why some spectra are left out, or take that away."""
+        self.left_out_line.display = bool(why)
+        self.left_out_line.show(why)
 
     def on_resize(self) -> None:
         """Write as much above and below the graph as there is room for now."""
@@ -99,6 +115,7 @@ class SpectraPane(Pane):
         """Say why there is nothing to draw, or nothing yet."""
         self._epsilon, self.is_waiting = None, is_waiting
         self._set_title(name)
+        self._say_left_out("")
         self.graph.show_message(message)
         self.readout_line.show("")
 

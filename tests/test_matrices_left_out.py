@@ -1,0 +1,112 @@
+"""Of a layer as a whole, the matrices that fit into memory are shown, and the others are said to be left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.mathematics.chance import BesideChance, chance_curve
+from engine.service import whole_layers
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text
+from tests.exporting import run
+from tests.opening import no_hurry
+from tests.test_large_layers import FIRST, assert_same, session
+from tui.panes.ranks import NONE
+
+
+@pytest.fixture
+def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let queries and outputs of a small layer with shared keys be what browsing leaves out."""
+    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr(whole_layers, "MOST_BROWSED", whole_layers.MATRIX_COPIES * 8 * 64 * 63)
+    monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
+
+
+SHARED: dict[str, int] = {
+    "hidden_size": 64, "num_attention_heads": 8, "head_dim": 8, "num_key_value_heads": 2
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_model("llama", **SHARED)
+    whole = session(folder).spectra(FIRST, True, no_hurry)
+    expected = {each.matrix: each for each in whole.of(-1)}
+    all_chance = session(folder).baseline(FIRST, True, no_hurry)
+    options = EngineOptions(device="cpu", is_browsing=True)
+    for _ in range(2):  # computed, and from the cache
+        opened = Session.open(str(folder), options, lambda progress: None)
+        group = opened.spectra(FIRST, True, no_hurry)
+        found = {each.matrix: each for each in group.of(-1)}
+        assert list(found) == ["K", "V", "QK", "OV"]
+        assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
+        assert [each.is_rounding for each in found.values()] == [expected[name].is_rounding for name in found]
+        frobenius, spectral = opened._kept.load("decoder-0-layer", 1)["|Q|"][0]
+        query = expected["Q"].singular_values
+        assert frobenius == pytest.approx(np.linalg.norm(query))
+        assert 0.9 * query[0] < spectral < 1.0001 * query[0]
+        chance = opened.baseline(FIRST, True, no_hurry)
+        assert chance is not None
+        assert all_chance is not None
+        for matrix, each in found.items():
+            np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
+            np.testing.assert_allclose(
+                chance_curve(matrix, found, chance), chance_curve(matrix, expected, all_chance), rtol=1e-9
+            )
+        own, everything = BesideChance([found], chance), BesideChance([expected], all_chance)
+        by_matrix = dict(zip(expected, everything.measured(0.01), strict=True))
+        for matrix, measures in zip(found, own.measured(0.01), strict=True):
+            assert measures == pytest.approx(by_matrix[matrix], rel=1e-9)
+    asked = Session.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
+    assert_same(asked.spectra(FIRST, True, no_hurry), whole)
+    again = Session.open(str(folder), options, lambda progress: None)
+    assert_same(again.spectra(FIRST, True, no_hurry), whole)
+    assert not again.spectra(FIRST, True, no_hurry).lacking, "what is kept is shown"
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+async def test_what_fits_of_a_layer_is_on_screen_and_the_rest_is_said(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama", **SHARED)
+    options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
+    command = "attn-tui export MODEL spectrum --layer 0 --head all"
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(options)) as (app, _):
+        assert "Q and O of L0 as a whole are up to 64×64" in screen_text(app)
+        said = app.views.spectra.left_out_line
+        assert said.shown.plain.endswith(command)
+        assert 1 < said.size.height < 5, "it is all there, on as many lines as it takes"
+        assert [curve.matrix for curve in app.views.spectra.graph._curves] == ["K", "QK", "V", "OV"]
+        row = app.views.ranks.table.rows[-1]
+        assert [cell == NONE for cell in row[1:]] == [True, False, False, True, False, False]
+        assert app.views.ranks.readout_line.shown.plain.startswith("Q and O of L0")
+    done = run(folder, *command.split()[3:])
+    assert done.exit_code == 0
+    async with explorer(folder, size=(160, 50), head="L0", engine=Engine(EngineOptions(is_browsing=True))) as (app, _):
+        assert "Q and O of L0" not in screen_text(app)
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    folder = tiny_model("llama", **SHARED)
+    done = run(folder, "ranks", "--layer", "0", "--no-cache")
+    assert done.exit_code == 0
+    rows = [line.split(",") for line in done.stdout.splitlines()]
+    assert [row[3] for row in rows if row[2] == "all"] == ["K", "V", "QK", "OV"]
+    assert sum(row[2] == "0" for row in rows) == 6
+    assert done.stderr.startswith("attn-tui: Q and O of L0 as a whole are up to 64×64")
+    assert done.stderr.count("\n") == 1
+    asked = run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "Q", "--no-cache")
+    assert asked.exit_code == 1
+    assert asked.stderr.startswith("attn-tui: Q and O of L0")
+    assert run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "QK", "--no-cache").stderr == ""
+    none = run(folder, "circuits", "--layer", "0", "--head", "all", "--no-cache")
+    assert none.exit_code == 1
+    assert none.stderr.startswith("attn-tui: Q and O of L0")
