@@ -17,6 +17,7 @@ from textual.message_pump import MessagePump
 from textual.widgets import Input
 
 from tui.parts import Parts
+from tui.pasting import BehindEscape
 
 Typed = events.Key | events.Paste
 """What comes of a keyboard."""
@@ -73,12 +74,23 @@ class KeyWatch(Parts):
         elif self._passing and event is self._passing[0]:
             await self._do(event)
         elif not self._is_early and not self.is_typed_to:
-            self._passing.append(event)
-            await self._do(event)
+            self._held.extend(self._read(event))
+            self._passing.append(self._held.popleft())
+            await self._do(self._passing[0])
         elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
             await super().on_event(event)
         else:
-            self._held.append(event)
+            self._held.extend(self._read(event) if self._is_early else (event,))
+
+    def _read(self, event: Typed | Pressed) -> tuple[Typed | Pressed, ...]:
+        """Take a key behind an escape character for what has a meaning now: held with alt, or both one by one."""
+        if not isinstance(event, BehindEscape):
+            return (event,)
+        bound = self.screen.active_bindings
+        if event.key in bound:
+            return (events.Key(event.key, None),)
+        is_in_field = isinstance(self.focused, Input) and event.in_field.key in bound
+        return (event.in_field,) if is_in_field else event.apart
 
     async def _do(self, event: Typed | Pressed) -> None:
         """Count a key, take away what was said since the last one, and hand it on."""
@@ -118,6 +130,8 @@ class KeyWatch(Parts):
     def _hand_on(self, count: int) -> None:
         """Have the next keys done, in their turn among the application's other messages."""
         self._following = None
+        if self._held:
+            self._held.extendleft(reversed(self._read(self._held.popleft())))
         for _ in range(min(count, len(self._held))):
             self._passing.append(self._held.popleft())
         for event in self._passing:
@@ -157,7 +171,7 @@ class KeyWatch(Parts):
 
 def _go_together(one: Typed | Pressed, other: Typed | Pressed, receiver: MessagePump) -> bool:
     """Say whether a key can follow another, which left the focus where it was, before that is done."""
-    if not isinstance(one, events.Key) or not isinstance(other, events.Key):
+    if not isinstance(one, events.Key) or not isinstance(other, events.Key) or isinstance(other, BehindEscape):
         return False
     return one.key == other.key or (isinstance(receiver, Input) and one.is_printable and other.is_printable)
 
