@@ -30,11 +30,17 @@ class History:
         older = dict.fromkeys(each for each in sentences if each not in self._sentences)
         self._sentences[:0] = older
 
-    def forget(self, text: str) -> None:
-        """Take a sentence away."""
-        if text in self._sentences:
-            self._sentences.remove(text)
+    def forget(self, text: str) -> int:
+        """Take a sentence away; give its place, which `insert` takes."""
+        place = self._sentences.index(text) if text in self._sentences else len(self._sentences)
+        del self._sentences[place : place + 1]
         self.rest()
+        return place
+
+    def insert(self, place: int, text: str) -> None:
+        """Put a sentence back in its place, unless it has been typed again since."""
+        if text not in self._sentences:
+            self._sentences.insert(place, text)
 
     def rest(self) -> None:
         """Go back to the bottom, with nothing typed there."""

@@ -33,6 +33,7 @@ class Sentences:
     Attributes
     ----------
     read : the sentences that a model read in this run, that read last in front.
+    forgotten : those forgotten in this run, the last one last: its place among all, and among those that were read.
     """
 
     def __init__(self, app: Explorer, *, keeps: bool) -> None:
@@ -41,6 +42,7 @@ class Sentences:
         self._disk = ThreadPoolExecutor(1, "sentences")
         self._has_failed = False
         self.read: list[str] = []
+        self.forgotten: list[tuple[str, int, int | None]] = []
         self._line = TokenLine(ascii_only=app.ascii_only)
         self._pause: Timer | None = None
         self._spelled: Sentence | EngineError | None = None
@@ -65,11 +67,21 @@ class Sentences:
 
     def forget(self, text: str) -> None:
         """Keep a sentence no longer, neither here nor in the file nor on the engine."""
+        place = self._app.sentence_input.history.forget(text)
+        self.forgotten.append((text, place, self.read.index(text) if text in self.read else None))
         if text in self.read:
             self.read.remove(text)
-        self._app.sentence_input.history.forget(text)
         self._app.engine.forget_sentence(text)
         begin(self._app, partial(self._change, text, is_kept=False), "history", is_alone=False)
+
+    def bring_back(self) -> str:
+        """Keep the sentence again that was forgotten last, in its place, and give it."""
+        text, place, read = self.forgotten.pop()
+        self._app.sentence_input.history.insert(place, text)
+        if read is not None and text not in self.read:
+            self.read.insert(read, text)
+        begin(self._app, partial(self._change, text, is_kept=True), "history", is_alone=False)
+        return text
 
     async def _change(self, text: str, *, is_kept: bool) -> None:
         """Write the file; where that fails say so once, and go on without."""

@@ -39,6 +39,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="sentences.quit"),
         Binding("slash,ctrl+r", "find", "Find", id="sentences.find"),
         Binding("d,delete", "forget", "Forget it", id="sentences.forget"),
+        Binding("u", "bring_back", "Bring back what was forgotten last", show=False, id="sentences.bring_back"),
         Binding("j", "move(1)", "Down", show=False, id="sentences.down"),
         Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
         Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
@@ -122,6 +123,19 @@ class SentencesScreen(Modal[str | None]):
         if self._found and self._list.highlighted is not None:
             self._sentences.forget(self._found[self._list.highlighted])
             self._fill()
+            self.refresh_bindings()
+
+    def action_bring_back(self) -> None:
+        """Have the sentence again that was forgotten last, with the cursor on it."""
+        text = self._sentences.bring_back()
+        self._fill()
+        if text in self._found:
+            self._list.highlighted = self._found.index(text)
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Bring back only where something has been forgotten."""
+        return action != "bring_back" or bool(self._sentences.forgotten)
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""
