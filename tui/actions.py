@@ -10,6 +10,7 @@ from engine.values.views import VIEWS as TABLES
 from tui.copy_actions import CopyActions
 from tui.export_actions import ExportActions
 from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEWS
+from tui.key_names import key_of
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
 from tui.opening import ModelActions
@@ -174,11 +175,11 @@ class Actions(
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""
-        self.conductor.off.switch_on()
+        self.key_line.say(self.conductor.off.switch_on())
 
     def action_off_way(self) -> None:
         """Switch heads off by their mean, or by zero."""
-        self.conductor.off.change_way()
+        self.key_line.say(self.conductor.off.change_way())
 
     def action_view(self, view: str) -> None:
         """Go to a view."""
@@ -204,8 +205,9 @@ class Actions(
             self.views.toggle_scale()
 
     def action_baseline(self) -> None:
-        """Show or hide the baseline."""
-        self.views.toggle_baseline()
+        """Show or hide the baseline; say where there is none in view."""
+        if not self.views.toggle_baseline():
+            self.key_line.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
 
     def action_measure(self, step: int) -> None:
         """Show another measure."""
@@ -226,8 +228,13 @@ class Actions(
             self.conductor.distance.step(step)
 
     def action_averaging(self) -> None:
-        """Show the head's map, or a mean."""
-        self.conductor.change_averaging()
+        """Show the head's map, or a mean; say which where no map is in view."""
+        if self.views.active.view == "compare":
+            self.key_line.say(f"heads are compared one by one; means are of the map, {key_of(self, 'app.attention')}")
+            return
+        said = self.conductor.change_averaging()
+        if not (self.views.attention.display or self.views.active.view == "text"):
+            self.key_line.say(f"{said}: {key_of(self, 'app.attention')} shows the map")
 
     def action_difference(self) -> None:
         """Show what another model's map is different in, or the map again."""

@@ -37,6 +37,7 @@ from tui.messages import (
     PositionMoved,
     TokenPicked,
     TokenPointed,
+    Told,
 )
 from tui.panes.line import Line
 from tui.prompt import Prompt
@@ -205,12 +206,19 @@ class Explorer(Actions):
         elif self.is_ready and head is not None and self.conductor.has(head):
             self.conductor.overview.enter(head)
 
+    @on(Told)
+    def _told(self, event: Told) -> None:
+        """Say why a key did nothing, or what it did out of sight."""
+        self.key_line.say(event.said)
+
     @on(HeadPicked)
     def _head_picked(self, event: HeadPicked) -> None:
         """Show the head or layer of a row, unless it is of a model that has been put away."""
         if not self.is_ready or not self.conductor.has(event.name):
             return
-        if event.is_jump and self.conductor.ways is not None:
+        if event.is_jump and event.name == self.conductor.selected:
+            self.key_line.say(f"{event.name} is selected already")
+        elif event.is_jump and self.conductor.ways is not None:
             self.conductor.ways.jump(event.name)
         else:
             self.conductor.go_to(event.name)

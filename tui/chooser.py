@@ -39,6 +39,7 @@ class ChooserScreen(Modal[Opened | None]):
     engine : of the model that is open, or one with none.
     is_first : whether the program is left with this screen.
     trouble : what was wrong with what was chosen before.
+    named : what has been typed elsewhere, and is to be opened at once.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -72,7 +73,7 @@ class ChooserScreen(Modal[Opened | None]):
             self.models = models
             super().__init__()
 
-    def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "") -> None:
+    def __init__(self, engine: Engine, *, is_first: bool, trouble: str = "", named: str = "") -> None:
         super().__init__(name="opening a model")
         self._engine = engine
         self._is_first = is_first
@@ -81,6 +82,7 @@ class ChooserScreen(Modal[Opened | None]):
         self._refused = ""
         self._place: Place | None = None
         self.field = ModelField()
+        self._named = named
         self.list = FoundList()
         self.heading_line = Line(classes="chooser-heading")
         self._trouble = Static(trouble, markup=False, id="chooser-trouble")
@@ -101,6 +103,11 @@ class ChooserScreen(Modal[Opened | None]):
         """Look for models."""
         self.set_focus(self.field)
         begin(self, self._look, "models")
+        if self._named:
+            with self.prevent(Input.Changed):
+                self.field.value = self._named
+            self.list.narrow(self.field.typed)
+            self._begin(self.field.typed)
 
     def on_resize(self) -> None:
         """Name the columns that there is room for."""
@@ -237,10 +244,14 @@ class ChooserScreen(Modal[Opened | None]):
         if self.list.chosen is None and self._place is not None:
             name = self._place.model or name
         if name and self._opening is None:  # a click may come after Enter has begun
-            self._opening = self._engine.another(name)
-            self._wait_for_it(True)
-            self._say(f"opening {harmless(name)} …")
-            begin(self, partial(self._open, name, self._opening), "open")
+            self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        """Open a model."""
+        self._opening = self._engine.another(name)
+        self._wait_for_it(True)
+        self._say(f"opening {harmless(name)} …")
+        begin(self, partial(self._open, name, self._opening), "open")
 
     async def _open(self, name: str, engine: Engine) -> None:
         """Open a model; where that fails, say why and stay."""

@@ -36,6 +36,8 @@ class Coloured:
     def toggle(self) -> None:
         """Go to the text, or back to the map."""
         views = self._app.views
+        if views.return_to("text"):
+            return
         if self._pane is not None and views.active is self._pane:
             views.go_to("attention")
             return

@@ -102,7 +102,7 @@ class Comparing:
         pane = self._app.views.active
         if not self.pins.heads:
             self._app.notify(self._how_to_pin, markup=False)
-        elif isinstance(pane, ComparePane):
+        elif isinstance(pane, ComparePane) and not self._app.views.return_to(ComparePane.view):
             pane.turn(pane.side.next)
             self.draw()
         else:

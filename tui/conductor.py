@@ -16,7 +16,7 @@ from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
-from engine.values.views import VIEWS, view_after
+from engine.values.views import RINGS, VIEWS, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.exporting import Exporting
@@ -214,7 +214,9 @@ class Conductor:
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""
         self._first_look.has_view = True
-        self.show_view(view_after(self._app.views.active.view, view))
+        ring = next((each for each in RINGS if view in each), ())
+        if not self._app.views.return_to(*ring):
+            self.show_view(view_after(self._app.views.active.view, view))
 
     def show_view(self, view: str) -> None:
         """Go to a view by its name; one of two models takes a second one."""
@@ -240,10 +242,9 @@ class Conductor:
         else:
             self._model.read(text, self.selected)
 
-    def change_averaging(self) -> None:
-        """Go on to the next kind of mean."""
-        if self._model is not None:
-            self._model.reading.change_averaging()
+    def change_averaging(self) -> str:
+        """Go on to the next kind of mean, and say which."""
+        return "" if self._model is None else self._model.reading.change_averaging()
 
     def change_difference(self) -> None:
         """Show what maps are different in, the other model's or those with heads off, or the maps again."""

@@ -152,7 +152,7 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
     if isinstance(pane, HeadsPane):
         raise EngineError(
             f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
-            f"cursor, {key_of(pane.app, 'app.copy_view')} all of them"
+            f"cursor, {key_of(pane.app, 'app.export')} writes all of them to a file"
         )
     if isinstance(pane, ComparePane) and several is not None:
         found, says = rows_of(pane, several)

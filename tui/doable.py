@@ -11,6 +11,8 @@ import click
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.declared import in_declared_order
@@ -56,9 +58,37 @@ def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
         if each.binding.id is not None and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
-        name = str(bindings[0].id).rpartition(".")[2].replace("_", "-")
+        name = _name(bindings[0])
         keys = dict.fromkeys(map(app.get_key_display, bindings))
         yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
+
+
+def _of_view(app: Parts, name: str) -> Callable[[], object] | None:
+    """Find what a name does in the active view, where the focus is not; it goes there first."""
+    pane = app.views.active
+    for node in (*(each for each in pane.query("*").results(Widget) if not isinstance(each, Input)), pane):
+        for _, binding in node._bindings:
+            if _name(binding) == name:
+                return partial(_do_in_view, app, binding.action, node)
+    return None
+
+
+async def _do_in_view(app: Parts, action: str, node: DOMNode) -> None:
+    """Give the active view the keys, and do something there."""
+    app.views.active.focus_view()
+    await app.run_action(action, node)
+
+
+def _parts_with(name: str) -> list[str]:
+    """List the parts of the explorer that have a key for something of a name."""
+    from tui.key_table import bindings  # which imports every module that has keys
+
+    return sorted({str(each.id).partition(".")[0] for each in bindings() if _name(each) == name})
+
+
+def _name(binding: Binding) -> str:
+    """Give the word by which something can be done."""
+    return str(binding.id).rpartition(".")[2].replace("_", "-")
 
 
 def _order(binding: Binding) -> int:
@@ -100,7 +130,7 @@ class NamedCommands:
                 raise EngineError(f"no such theme; {key_of(self._app, 'prompt.complete')} completes names") from None
             return partial(self._app.choose_theme, theme)
         found = self._by_name.get(OF_EDITORS.get(text, text))
-        return None if found is None else found.do
+        return _of_view(self._app, text) if found is None else found.do
 
     def begun(self, text: str) -> Callable[[], object]:
         """Find what a key does that is typed as it is written, or a name that begins with what is typed.
@@ -117,5 +147,7 @@ class NamedCommands:
             return found[0].do
         if found:
             raise EngineError(f"could be {', '.join(each.name for each in found)}")
+        if parts := _parts_with(text.lower()):
+            raise EngineError(f"{text} works in {', '.join(parts)}, which has not the keys now")
         palette, keys = key_of(self._app, "app.palette"), key_of(self._app, "app.help")
         raise EngineError(f"no head, view or command; {palette} finds all, {keys} keys")

@@ -39,13 +39,19 @@ class HeadsOff:
         self._change(replace(self.now, heads=others if head in self.now.heads else (*others, head)))
         return ""
 
-    def switch_on(self) -> None:
-        """Switch all heads on again."""
+    def switch_on(self) -> str:
+        """Switch all heads on again; say in a line where they are."""
+        if not self.now.heads:
+            return "all heads are on"
         self._change(replace(self.now, heads=()))
+        return ""
 
-    def change_way(self) -> None:
-        """Switch heads off by their mean over the sentence's tokens, or by zero again."""
+    def change_way(self) -> str:
+        """Switch heads off by their mean over the sentence's tokens, or by zero again; say so where none is off."""
         self._change(replace(self.now, by_mean=not self.now.by_mean))
+        if self.now.heads:
+            return ""
+        return f"no head is off; {self._key()} switches one off, now by {'its mean' if self.now.by_mean else 'zero'}"
 
     def _change(self, off: Off) -> None:
         """Switch other heads off."""

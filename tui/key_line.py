@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.binding import ActiveBinding, Binding
+from textual.dom import DOMNode
 from textual.keys import KEY_NAME_REPLACEMENTS, key_to_character
 from textual.screen import Screen
 from textual.widget import Widget
@@ -76,6 +77,7 @@ FIRST = {
         "app.averaging": "Mean",
         "app.explain": "Explain",
     },
+    "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain"},
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},
@@ -94,6 +96,7 @@ FIRST = {
         "submit": "Show",
         "sentences.find": "Find",
         "sentences.forget": "Forget",
+        "sentences.bring_back": "Bring back",
         "sentences.back": "Back",
     },
     "field of models": {
@@ -127,7 +130,13 @@ FIRST = {
         "app.overview": "Table",
     },
 }
-"""Keys of one view, before those of all, by the pane's id or the name of the widget, or screen, that has the focus."""
+"""Keys of one view, before those of all, by the pane's id or the name of the widget, or screen, that has the focus.
+
+What has one of the classes of `TURNED` has keys of its own then.
+"""
+
+TURNED = ("-both", "-single")
+"""Classes of panes and widgets that look at something in another way."""
 
 
 @dataclass(frozen=True)
@@ -255,10 +264,12 @@ class KeyLine(Widget, can_focus=False):
             left += key.width + 1
 
 
+def _turned(node: DOMNode, name: str | None) -> str | None:
+    """Give a name, with the class of what is turned."""
+    return next((f"{name} {each}" for each in TURNED if node.has_class(each)), name)
+
+
 def _first(focused: Widget) -> dict[str, str]:
     """Give the keys of the view that has the focus, with their words, or of a screen on which nothing has it."""
-    names = (
-        *(f"{node.id} -both" if node.has_class("-both") else node.id for node in focused.ancestors),
-        focused.name,
-    )
+    names = (*(_turned(node, node.id) for node in focused.ancestors), _turned(focused, focused.name))
     return next((FIRST[name] for name in names if name in FIRST), {})

@@ -45,6 +45,13 @@ class Noticed(Message):
 
 
 @dataclass
+class Told(Message):
+    """A key could do nothing, or nothing that is in view: a line that says so, until the next key."""
+
+    said: str
+
+
+@dataclass
 class CellMoved(Message):
     """The map's cursor is on another cell; only where it is now matters."""
 
@@ -63,11 +70,18 @@ class TokenPointed(Message):
 
 @dataclass
 class ViewActivated(Message):
-    """Another view is the active one; only which it is now matters."""
+    """Another view is the active one; only which it is now matters.
+
+    Attributes
+    ----------
+    is_beside : whether the one before is still on screen, and the focus alone has moved: one is at the same place.
+    """
+
+    is_beside: bool = False
 
     def can_replace(self, message: Message) -> bool:
-        """Let a newer change stand for an older one that has not been handled yet."""
-        return isinstance(message, ViewActivated)
+        """Let a newer change stand for an older one of the same kind that has not been handled yet."""
+        return isinstance(message, ViewActivated) and message.is_beside == self.is_beside
 
 
 @dataclass

@@ -36,12 +36,12 @@ class ModelActions(Parts):
         if self.conductor.is_open:
             self.choose_model(is_first=False)
 
-    def choose_model(self, *, is_first: bool, trouble: str = "") -> None:
-        """Show the opening screen, with what was wrong before; what is chosen there is opened there, too."""
+    def choose_model(self, *, is_first: bool, trouble: str = "", named: str = "") -> None:
+        """Show the opening screen, with what was wrong before; what is chosen there, or named, is opened there, too."""
         from tui.chooser import ChooserScreen
 
         self.clear_notifications()
-        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble), self._chosen)
+        self.push_screen(ChooserScreen(self.engine, is_first=is_first, trouble=trouble, named=named), self._chosen)
 
     def refuse_pair(self, why: str) -> None:
         """Leave where both models were named; where the first was chosen here, let another one be chosen."""

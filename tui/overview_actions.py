@@ -43,11 +43,7 @@ class OverviewActions(Parts):
 
     def action_overview(self) -> None:
         """Go to the map of all heads; from there to the table of them, and back."""
-        pane = self.views.overview
-        if self.views.active is pane and not pane.has_focus_within:
-            pane.focus_view()
-        else:
-            self.conductor.look_at(OVERVIEW)
+        self.conductor.look_at(OVERVIEW)
 
     @on(MeasureWanted)
     def _measure_wanted(self, event: MeasureWanted) -> None:

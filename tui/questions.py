@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from engine.mathematics.head_labels import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -10,6 +12,9 @@ from tui.key_names import key_of
 from tui.matches import is_condition
 from tui.places import NoPlaceError, example
 from tui.ways import Ways, place_after
+
+OPEN = "open"
+"""Stands before the name or path of a model."""
 
 
 class WhereTo:
@@ -35,6 +40,11 @@ class WhereTo:
         """Go there, or do that; nothing where nothing is typed."""
         typed = text.strip()
         if not typed:
+            return
+        word, _, name = typed.partition(" ")
+        if word.lower() == OPEN and name.strip():
+            app = self._ways.app
+            app.call_later(partial(app.choose_model, is_first=False, named=name.strip()))
             return
         do = None if typed.lower() in self._ways.views else self._commands.named(typed.lower())
         if do is None:

@@ -137,8 +137,8 @@ class Reading:
         self._selected = name
         self._draw()
 
-    def change_averaging(self) -> None:
-        """Go on to the next kind of mean that shows another map; a long sentence has no rollout."""
+    def change_averaging(self) -> str:
+        """Go on to the next kind of mean that shows another map, and say which; a long sentence has no rollout."""
         before, is_long = self._wanted(), isinstance(self._sentence, Sentence) and self._sentence.is_long
         for _ in Averaging:
             self._averaging = self._averaging.next
@@ -146,6 +146,7 @@ class Reading:
             if wanted != before and not (wanted.is_rollout and is_long):
                 break
         self._draw()
+        return self._averaging.value
 
     def change_difference(self) -> None:
         """Go on to what other maps are different in, or back; the rollout, which has no other, gives way to a map."""

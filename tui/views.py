@@ -69,11 +69,17 @@ class Views(Container):
         yield self.attention
         yield self.overview
 
-    def activate(self, pane: Pane) -> None:
-        """Make a view the one that ``e`` exports, and the one that a small terminal shows."""
-        if pane is not self.active:
+    def activate(self, pane: Pane, *, by_focus: bool = False) -> None:
+        """Make a view the one that ``e`` exports, and the one that a small terminal shows.
+
+        Parameters
+        ----------
+        pane : the view.
+        by_focus : whether it is on screen already, and the focus has moved there.
+        """
+        before = self.active
+        if pane is not before:
             self.leaving()
-            self.post_message(ViewActivated())
         if _is_of_heads(self.active):
             self.before = self.active
         self.attention.is_of_small_map &= pane is self.attention
@@ -84,8 +90,13 @@ class Views(Container):
         is_table = pane.has_class("-table") and pane is not self._beside
         marks = {"-map": self._beside is not None, "-tables": is_table, "-whole": isinstance(pane, ComparePane)}
         changed.append(_marked(self, marks))
-        if any(changed):
-            self._restyle()
+        others: list[Widget] = []
+        if self.is_attached and _marked(self.screen, {"-alone": isinstance(pane, ComparePane)}):
+            others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
+        if any(changed) or others:
+            self._restyle(*others)
+        if pane is not before:
+            self.post_message(ViewActivated(is_beside=by_focus and before.display))
 
     def _restyle(self, *others: Widget) -> None:
         """Style anew what looks otherwise by which view is active or has all the room, and no more: that is little.
@@ -153,7 +164,15 @@ class Views(Container):
         focused = self.screen.focused
         pane = next((each for each in focused.ancestors if isinstance(each, Pane)), None) if focused else None
         if pane is not None and pane is not self.active and pane.display and self.has_opened.is_set():
-            self.activate(pane)
+            self.activate(pane, by_focus=True)
+
+    def return_to(self, *views: str) -> bool:
+        """Give the keys back to the active view where it is one of some that are named; False where it has them."""
+        active = self.active
+        if active.view not in views or active.has_focus_within or not self.has_opened.is_set():
+            return False
+        active.focus_view()
+        return True
 
     def zoom(self) -> None:
         """Give the active view all the room, the tree's too where only one view is shown, or share it again."""
@@ -175,15 +194,24 @@ class Views(Container):
         is_of_map = self.active.view == "text"
         (self.active if self.active.has_scale else self.attention if is_of_map else self.spectra).toggle_scale()
 
-    def toggle_baseline(self) -> None:
-        """Show or hide the baseline of chance, in the spectra that are looked at."""
-        (self.active if isinstance(self.active, ComparePane) else self.spectra).graph.toggle_baseline()
+    def toggle_baseline(self) -> bool:
+        """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
+        graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
+        is_seen = graph.display and (isinstance(self.active, ComparePane) or self._shows_spectra)
+        if is_seen:
+            graph.toggle_baseline()
+        return is_seen
+
+    @property
+    def _shows_spectra(self) -> bool:
+        """Whether the selected head's spectra are on screen."""
+        return self.spectra.display and self._left.display
 
 
 def _is_of_heads(pane: Pane) -> bool:
-    """Say whether a view shows the selected head or its layer, and not the whole model."""
+    """Say whether a view shows the selected head or its layer, and neither the whole model nor one cell of a map."""
     view = VIEWS.get(pane.view)
-    return pane.view != OVERVIEW and (view is None or view.scope is not Scope.MODEL)
+    return pane.view != OVERVIEW and (view is None or view.scope not in (Scope.MODEL, Scope.CELL))
 
 
 def _marked(widget: Widget, classes: dict[str, bool]) -> bool:

@@ -80,6 +80,11 @@ class Visited:
         del self._places[:-KEPT]
         self._at = len(self._places) - 1
 
+    def turn(self, place: Place) -> None:
+        """Look at another view of the place that one is at, without going anywhere."""
+        if self._places and self._places[self._at].head == place.head:
+            self._places[self._at] = place
+
     def step(self, step: int) -> Place | None:
         """Go back or forward; None where there is nothing."""
         if not 0 <= self._at + step < len(self._places):

@@ -86,7 +86,7 @@ class WayActions(Parts):
             self.key_line.say("nothing to go back to" if step < 0 else "nothing to go forward to")
 
     @on(ViewActivated)
-    def _view_activated(self) -> None:
+    def _view_activated(self, event: ViewActivated) -> None:
         """Take notice of another view."""
         if self.is_ready and self.conductor.ways is not None:
-            self.conductor.ways.arrive()
+            self.conductor.ways.arrive(is_beside=event.is_beside)

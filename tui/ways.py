@@ -159,11 +159,12 @@ class Ways:
         row = pane.grid.place if isinstance(pane, TablePane) else None
         return row, self.app.tree_widget.has_focus
 
-    def arrive(self) -> None:
-        """Take notice of what is selected and looked at now."""
+    def arrive(self, *, is_beside: bool = False) -> None:
+        """Take notice of what is selected and looked at now; the focus that moves between views leads nowhere else."""
         if not self._is_restoring:
             in_tree = self.app.tree_widget.has_focus
-            self._history.move(Place(self.here, self.app.views.active.view, in_tree=in_tree))
+            go = self._history.turn if is_beside else self._history.move
+            go(Place(self.here, self.app.views.active.view, in_tree=in_tree))
 
     def step(self, step: int) -> bool:
         """Go back or forward; False where there is nothing."""

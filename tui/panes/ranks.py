@@ -62,6 +62,7 @@ class RanksPane(FilteredPane):
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__(RANK_COLUMNS)
         self.table = RanksTable(ascii_only=ascii_only, name="ranks")
+        self.table.leads = self._leads
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
         self._troubles: Mapping[Head, str] = {}
@@ -188,6 +189,11 @@ class RanksPane(FilteredPane):
         if column in PLACES:
             return PLACES[column]
         return next(f"{each.title}: {each.formula}" for each in MEASURES if each.name == column)
+
+    def _leads(self) -> str:
+        """Lead to the line under the cursor where it is not selected: moving does that, a filter leaves it to Enter."""
+        place = self.table.place
+        return "head" if place is not None and self._names[place] != self._selected else ""
 
     @on(TableGrid.Moved)
     def _moved(self) -> None:

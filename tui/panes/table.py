@@ -17,7 +17,7 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.text import harmless
-from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked
+from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.filtered import FilteredPane
@@ -51,6 +51,8 @@ class TablePane(FilteredPane):
         super().__init__(view.columns, Line(classes="pane-legend"))
         self.add_class("-table")
         self.grid = TableGrid(ascii_only=ascii_only)
+        leads = _leads(view)
+        self.grid.leads = lambda: leads
         self.shown: Table | None = None
         self._places = view.places
         self._said = ""
@@ -224,8 +226,10 @@ class TablePane(FilteredPane):
             name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))
             is_of_all = self.view == HEADS.name
             self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
-        elif "token" in VIEWS[self.view].columns and isinstance(row["token_id"], int):
-            self.post_message(TokenPicked(row["token_id"]))
+        elif isinstance(row.get("token_id"), int) and "part" not in row:
+            self.post_message(TokenPicked(int(row["token_id"])))
+        else:
+            self.post_message(Told("this row is of no head"))
 
     def action_position(self, step: int) -> None:
         """Ask for what is predicted at another token."""
@@ -243,6 +247,13 @@ class TablePane(FilteredPane):
         if action == "fold":
             return "fold_norm" in VIEWS[self.view].options
         return super().check_action(action, parameters)
+
+
+def _leads(view: View) -> str:
+    """Say what a table's rows lead to; all rows of one head, or of one cell, are about it, and parameters of none."""
+    if "head" not in view.columns:
+        return "token" if "token_id" in view.columns else ""
+    return "" if view.scope in (Scope.HEAD, Scope.CELL) else "head"
 
 
 def _said(cell: Cell) -> str:

@@ -8,9 +8,13 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tui.drawing.readout import of_block, of_difference, of_weight
+from tui.messages import Told
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.painted_map import PaintedMap
+
+SINGLE = "each cell is a single weight"
+"""Why there is nothing to zoom into, nor to choose from."""
 
 
 class Heatmap(PaintedMap, can_focus=True):
@@ -130,20 +134,42 @@ class Heatmap(PaintedMap, can_focus=True):
         self.move_to(self._lens.counts[0] - 1 if last else 0, self.cursor[1])
 
     def action_zoom(self, is_in: bool) -> None:
-        """Make cells of half or twice as many queries and keys."""
+        """Make cells of half or twice as many queries and keys; say where that cannot be."""
         block = self._lens.block
-        self._look_closer(block // 2) if is_in else self._look_wider(block * 2)
+        if is_in and block == 1:
+            self._tell_why(SINGLE)
+        elif not is_in and block >= self._fitting():
+            self._tell_why("the whole map is in view")
+        else:
+            self._look_closer(block // 2) if is_in else self._look_wider(block * 2)
 
     def action_fit(self) -> None:
         """Show the whole map, or where that is shown, single weights."""
         fitting = self._fitting()
-        self._look_closer(1) if self._lens.block == fitting else self._look_wider(fitting)
+        if self.is_single:
+            self._tell_why(f"the whole map is in view, and {SINGLE}")
+        else:
+            self._look_closer(1) if self._lens.block == fitting else self._look_wider(fitting)
 
     def action_pooling(self) -> None:
-        """Change between the largest weight of each cell and the mean."""
+        """Change between the largest weight of each cell and the mean; say where a cell is one weight."""
+        if self._lens.block == 1:
+            self._tell_why(SINGLE)
+            return
         self._lens.pooling = "mean" if self._lens.pooling == "max" else "max"
         if self.pooled is not None:
             self._draw()
+
+    def _tell_why(self, said: str) -> None:
+        """Say why a key does nothing, where there is a map for it."""
+        if self.pooled is not None:
+            self.post_message(Told(said))
+
+    def _note_room(self) -> None:
+        """Have the line of keys begin otherwise where there is nothing to zoom."""
+        if self.is_single != self.has_class("-single"):
+            self.set_class(self.is_single, "-single", update=False)  # nothing looks otherwise
+            self.refresh_bindings()
 
     def _look_closer(self, block: int) -> None:
         """Make cells smaller, and go to where the largest weight of the one under the cursor is."""

@@ -102,6 +102,10 @@ class PaintedMap(Widget):
             self._lens.open(self._fitting())
         elif self._lens.is_fitted:
             self._lens.fit_again(self._fitting())
+        self._note_room()
+
+    def _note_room(self) -> None:
+        """Take note of another map, or of other room for it."""
 
     @property
     def map(self) -> AttentionMap | None:
@@ -152,6 +156,11 @@ class PaintedMap(Widget):
             return 1
         return max(fitting_block(queries, keys, *self._cells(2)), 2)
 
+    @property
+    def is_single(self) -> bool:
+        """Whether all of the map is in view, in single weights."""
+        return self._lens.block == 1 and self._fitting() == 1
+
     def _cells(self, block: int) -> tuple[int, int]:
         """Count the rows and columns of cells that the pane has room for."""
         shown, (width, height) = self._map or self._large, self._canvas.size
@@ -198,6 +207,7 @@ class PaintedMap(Widget):
         message.stop()
         if self._lens.is_fitted and self._lens.fit_again(self._fitting()):
             self._draw()
+        self._note_room()
         self._ask()
 
     def _tell(self) -> None:

@@ -42,8 +42,8 @@ class SmallMaps(Scrolled, can_focus=True):
         Binding("j,down", "step(0, 1)", "Head below", show=False, id="heads.down"),
         Binding("k,up", "step(0, -1)", "Head above", show=False, id="heads.up"),
         *paging("heads"),
-        Binding("gg,home", "edge(False)", "First head", show=False, id="heads.first"),
-        Binding("G,end", "edge(True)", "Last head", show=False, id="heads.last"),
+        Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
+        Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "app.open_map", "The head's map in large", show=False, id="heads.open"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -29,8 +30,12 @@ class TableGrid(TableCanvas, can_focus=True):
         Binding("home", "column_edge(False)", "First column", show=False, id="table.first_column"),
         Binding("end", "column_edge(True)", "Last column", show=False, id="table.last_column"),
         Binding("o", "sort", "Sort by this column: down, up, as it was", show=False, id="table.sort"),
-        Binding("enter", "choose", "Go to this row's head", show=False, id="table.choose"),
+        Binding("enter", "choose('head')", "Go to this row's head", show=False, id="table.choose"),
+        Binding("enter", "choose('token')", "Show what this token's logit is made of", show=False, id="table.token"),
     ]
+
+    leads: Callable[[], str] = staticmethod(lambda: "head")
+    """Says what the row under the cursor leads to, a head, a token, or nothing; whoever the table is of knows."""
 
     def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, name=name)
@@ -161,10 +166,10 @@ class TableGrid(TableCanvas, can_focus=True):
         else:
             self._kept.add(self.action_sort)
 
-    def action_choose(self) -> None:
+    def action_choose(self, what: str) -> None:
         """Say which row a person wants to go to."""
         self.post_message(self.Chosen())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where there is no row to choose."""
-        return action != "choose" or self.row is not None
+        """Leave Enter to what the table is in where there is no row to choose, or nothing that it leads to."""
+        return action != "choose" or (self.row is not None and parameters == (self.leads(),))

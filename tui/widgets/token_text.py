@@ -39,8 +39,8 @@ class TokenText(Scrolled, can_focus=True):
         Binding("up,k", "line(-1)", "Line above", show=False, id="text.up"),
         Binding("down,j", "line(1)", "Line below", show=False, id="text.down"),
         *paging("text"),
-        Binding("gg,home", "edge(False)", "First token", show=False, id="text.first"),
-        Binding("G,end", "edge(True)", "Last token", show=False, id="text.last"),
+        Binding("gg,home,ctrl+home", "edge(False)", "First token", show=False, id="text.first"),
+        Binding("G,end,ctrl+end", "edge(True)", "Last token", show=False, id="text.last"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"text--bar", "text--token", "text--cursor"}
     DEFAULT_CSS = """
