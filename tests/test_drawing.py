@@ -146,7 +146,7 @@ def test_the_legend_shows_all_sixteen_colours_in_order() -> None:
 def test_the_legend_keeps_to_the_width_by_leaving_words_and_numbers_out(ink: Ink, width: int) -> None:
     text = legend("log", 0.5, ink, [Style()] * 16, width)
     assert text.cell_len <= width
-    assert text.plain.endswith((" 1", " 1, the same for every map"))
+    assert text.plain.endswith((" 1", " 1 = largest there can be"))
     assert all(cell in text.plain for cell in ink.cells if ink is not Ink.COLOUR)
 
 

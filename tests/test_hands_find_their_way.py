@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer
+from tui.drawing.readout import of_difference
+from tui.drawing.text import in_ascii
 from tui.panes.compare import ComparePane
 from tui.sentences_screen import SentencesScreen
 from tui.widgets.heatmap import Heatmap
@@ -160,8 +164,26 @@ async def test_a_colon_opens_a_model_and_does_in_the_view_what_is_named(tiny_mod
         assert str(tmp_path) in screen_text(app)
 
 
+async def test_a_message_that_stays_goes_with_a_key_once_it_has_been_seen(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        for title, timeout, age in (("long", 10, 4), ("new", 10, 1), ("short", 3, 2)):
+            app.notify("said", title=title, timeout=timeout)
+            await pilot.pause()
+            next(each for each in app._notifications if each.title == title).raised_at -= age
+        await press(pilot, "j")
+        assert {each.title for each in app._notifications} == {"new", "short"}
+
+
+@pytest.mark.parametrize("width", range(16, 60))
+def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: int) -> None:
+    block = PooledBlock(range(3, 4), range(12, 13), -0.25, (3, 12), -0.25, (0.75, 0.5))
+    line = of_difference(block, ("<|start|>",) * 20, ("<|start|>",) * 20, width)
+    assert "-0.2500" in line.replace("−", "-")
+    assert cell_len(line) <= width
+    assert "3" in line.split()
+    assert "12" in line.split()
+
+
 @pytest.mark.parametrize(("text", "said"), [("Σσᵢ²", "Ssi^2"), ("tr(M²)/‖M‖²", "tr(M^2)/||M||^2"), ("XᵀX", "X^TX")])
 def test_exponents_are_seen_in_ascii(text: str, said: str) -> None:
-    from tui.drawing.text import in_ascii
-
     assert in_ascii(text) == said

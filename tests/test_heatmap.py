@@ -197,7 +197,7 @@ async def test_the_legend_has_the_colours_of_the_map_and_the_meaning_of_the_high
         assert legend.plain.endswith("1 = largest weight of the map")
         assert len(legend.spans) == 16
         app.heatmap.toggle_scale()
-        assert app.heatmap.legend(100).plain.endswith("1, the same for every map")
+        assert app.heatmap.legend(100).plain.endswith("1 = largest there can be")
 
 
 # What could go wrong

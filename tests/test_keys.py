@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import RenderableType
+from textual.screen import Screen
 from textual.widgets import Input
 
 from tests.conftest import TinyModel
@@ -169,3 +171,21 @@ async def test_a_key_read_together_with_escape_is_done_after_it_unless_both_are_
         app.set_keymap({"app.attention": "alt+x"})
         await send("\x1bx")
         assert app.views.active is app.views.attention
+
+
+async def test_what_is_typed_at_once_is_drawn_while_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[int] = set()
+    display = Explorer._display
+
+    def note_and_display(app: Explorer, screen: Screen[object], renderable: RenderableType | None) -> None:
+        drawn.add(len(app.sentence_input.value))
+        display(app, screen, renderable)
+
+    monkeypatch.setattr(Explorer, "_display", note_and_display)
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        assert app._driver is not None
+        for event in PasteParser().feed("i" + "a bc " * 128 + "."):
+            app._driver.send_message(event)
+        await settle(pilot)
+        assert app.sentence_input.value == "a bc " * 128 + "."
+        assert len([each for each in drawn if 1 < each < 640]) > 3

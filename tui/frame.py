@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -225,6 +226,13 @@ class Frame(App[None]):
         for old in list(self._notifications):
             if (old.title, old.message, old.severity) == (new.title, new.message, new.severity):
                 self._unnotify(old, refresh=False)
+
+    def put_away_what_stays(self) -> None:
+        """Take away what is to stay longer than messages do by themselves, once it has been there as long as those."""
+        usual = self.NOTIFICATION_TIMEOUT
+        for each in list(self._notifications):
+            if each.timeout > usual and time.time() - each.raised_at > usual:
+                self._unnotify(each)
 
     def _refresh_notifications(self) -> None:
         """Take away what holds a message that has gone; the toolkit leaves it, and the next one would stand lower."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from textual import events
 from textual.app import ScreenStackError
@@ -38,6 +38,9 @@ PATIENCE = 0.5
 SLOWEST = 2.0
 """Seconds that a key has to be handled in before the next one follows."""
 
+TOGETHER = 32
+"""Keys that go on together at most: however many have been typed, what the first did is drawn before the last."""
+
 HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
@@ -48,8 +51,8 @@ class KeyWatch(Parts):
     The toolkit hands a key from widget to widget through their queues. Where it moves the focus in the end, or opens a
     screen, keys typed fast would long be on their way to what had the focus before, which takes letters for commands.
     What is pasted is held like a key. Letters for a field, and the same key again and again, go on together: what they
-    do is drawn once. A mouse button or wheel behind keys waits in its turn for them, and meets what is there by then;
-    where the mouse goes meanwhile is of no account.
+    do is drawn once, or every few. A mouse button or wheel behind keys waits in its turn for them, and meets what is
+    there by then; where the mouse goes meanwhile is of no account.
     """
 
     def __init__(self) -> None:
@@ -98,6 +101,7 @@ class KeyWatch(Parts):
         if isinstance(event, Typed):
             self.keys_pressed += 1
             self.key_line.hush()
+            self.put_away_what_stays()
         await super().on_event(event)
         self._passing.popleft()
         if not self._passing:
@@ -149,7 +153,8 @@ class KeyWatch(Parts):
             if not self._exit:  # between two screens, and not being left
                 self._hand_on(1)
             return
-        together = takewhile(lambda each: is_where_it_was and _go_together(event, each, receiver), self._held)
+        first = islice(self._held, TOGETHER)
+        together = takewhile(lambda each: is_where_it_was and _go_together(event, each, receiver), first)
         self._hand_on(max(len(list(together)), 1))
 
     async def _await_done(self, receiver: MessagePump) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ class Sentences:
         self.forgotten: list[tuple[str, int, int | None]] = []
         self._line = TokenLine(ascii_only=app.ascii_only)
         self._pause: Timer | None = None
+        self._typed_at = 0.0
         self._spelled: Sentence | EngineError | None = None
         app.mount(self._line)
         begin(app, self._load, "history", is_alone=False)
@@ -116,14 +118,17 @@ class Sentences:
         if not line.value.strip():
             self._spelled = None
         elif not (isinstance(self._spelled, Sentence) and self._spelled.text == line.value):
-            if self._pause is not None:
-                self._pause.stop()
-            self._pause = self._app.set_timer(PAUSE, self._ask)
+            self._typed_at = time.monotonic()
+            if self._pause is None:
+                self._pause = self._app.set_timer(PAUSE, self._ask)
         self._line.show(self._spelled, line.cursor_position)
 
     def _ask(self) -> None:
-        """Have the engine cut what is typed now."""
-        begin(self._app, partial(self._spell, self._app.sentence_input.value), "spelling")
+        """Have the engine cut what is typed now, once nothing more has been for a moment."""
+        left = self._typed_at + PAUSE - time.monotonic()
+        self._pause = self._app.set_timer(left, self._ask) if left > 0 else None
+        if self._pause is None:
+            begin(self._app, partial(self._spell, self._app.sentence_input.value), "spelling")
 
     async def _spell(self, text: str) -> None:
         """Learn the tokens."""

@@ -25,6 +25,8 @@ def legend(scale: Scale, largest: float, ink: Ink, colours: Sequence[Style], wid
     --------
     >>> legend("linear", 0.8, Ink.SHADES, (), 72).plain
     'linear 0    ░ 0.2 ░░░▒ 0.4 ▒▒▒▓ 0.6 ▓▓██ 0.8 = largest weight of the map'
+    >>> legend("log", 0.8, Ink.SHADES, (), 75).plain
+    'log ≤1e-4    ░ 0.001 ░░░▒ 0.01 ▒▒▒▓ 0.1 ▓▓██ 1 = largest there can be'
     >>> legend("log", 0.8, Ink.SHADES, (), 30).plain
     'log ≤1e-4    ░░░░▒▒▒▒▓▓▓██ 1'
     >>> legend("linear", 0.8, Ink.SHADES, (), 15).plain
@@ -76,5 +78,5 @@ def _assemble(
         text.append(f" {brief(bounds[start + size])}")
     if words:
         largest_here = " = largest of the map" if pooled else " = largest weight of the map"
-        text.append(largest_here if scale == "linear" else ", the same for every map")
+        text.append(largest_here if scale == "linear" else " = largest there can be")
     return text

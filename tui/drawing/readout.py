@@ -50,12 +50,19 @@ def of_weight(
 def of_difference(
     block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
 ) -> str:
-    """Name query, key, the weights of both maps and their difference."""
+    """Name query, key, the weights of both maps and their difference.
+
+    Where that does not fit, both weights are left out, and at last the difference stands before bare numbers.
+    """
     assert block.pair is not None
     one, other = (_number(each) for each in block.pair)
-    numbers = MASKED if block.is_masked else f"{one} {_arrow(ascii_only)} {other}  {_signed(block.largest)}"
-    forms = [(words, numbers, _SHORTEST_TOKEN) for words in _WORDS]
-    return _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
+    (query, key), arrow = block.place, _arrow(ascii_only)
+    difference = MASKED if block.is_masked else _signed(block.largest)
+    weights = "" if block.is_masked else f"{one} {arrow} {other}  "
+    forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
+    forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
+    line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
+    return line if cell_len(line) <= width else f"{difference}  {query} {arrow} {key}"
 
 
 def of_block(
