@@ -129,6 +129,8 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
             assert foot(app).endswith(("each cell is a single weight", "the whole map is in view"))
         assert isinstance(heatmap, Heatmap)
         await press(pilot, "i", "ctrl+u", *("a b " * 40), "enter")
+        assert foot(app).startswith(", Zoom out f Whole")
+        await press(pilot, "f")
         assert foot(app).startswith(". Zoom f Whole")
 
 

@@ -16,7 +16,7 @@ from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
-from engine.values.views import RINGS, VIEWS, view_after
+from engine.values.views import VIEWS, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
 from tui.exporting import Exporting
@@ -214,8 +214,7 @@ class Conductor:
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""
         self._first_look.has_view = True
-        ring = next((each for each in RINGS if view in each), ())
-        if not self._app.views.return_to(*ring):
+        if not self._app.views.return_to(*ring_of(view)):
             self.show_view(view_after(self._app.views.active.view, view))
 
     def show_view(self, view: str) -> None:

@@ -77,6 +77,12 @@ FIRST = {
         "app.averaging": "Mean",
         "app.explain": "Explain",
     },
+    "attention map -near": {
+        "heatmap.zoom_out": "Zoom out",
+        "heatmap.fit": "Whole",
+        "app.averaging": "Mean",
+        "app.explain": "Explain",
+    },
     "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain"},
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
@@ -135,7 +141,7 @@ FIRST = {
 What has one of the classes of `TURNED` has keys of its own then.
 """
 
-TURNED = ("-both", "-single")
+TURNED = ("-both", "-single", "-near")
 """Classes of panes and widgets that look at something in another way."""
 
 

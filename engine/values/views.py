@@ -205,6 +205,17 @@ RINGS = (("predictions", "lens", "contributions"), (OVERVIEW, HEADS.name))
 """Views that share a key, which goes on from each to the next when it is pressed where one is looked at already."""
 
 
+def ring_of(view: str) -> tuple[str, ...]:
+    """Give the views that share a key with one, itself among them; none where it has its key alone.
+
+    Examples
+    --------
+    >>> ring_of("overview"), ring_of("circuits")
+    (('overview', 'heads'), ())
+    """
+    return next((each for each in RINGS if view in each), ())
+
+
 def view_after(active: str, wanted: str) -> str:
     """Say which view a key leads to that stands for one, where another, or the same, is looked at.
 
@@ -213,7 +224,7 @@ def view_after(active: str, wanted: str) -> str:
     >>> view_after("spectra", "predictions"), view_after("predictions", "predictions")
     ('predictions', 'lens')
     """
-    ring = next((each for each in RINGS if wanted in each), ())
+    ring = ring_of(wanted)
     return ring[(ring.index(active) + 1) % len(ring)] if active in ring else wanted
 
 

@@ -43,6 +43,7 @@ class Heatmap(PaintedMap, can_focus=True):
         Binding("f", "fit", "The whole map, or single weights", show=False, id="heatmap.fit"),
         Binding("p", "pooling", "Largest weight of each cell, or mean", show=False, id="heatmap.pooling"),
     ]
+    DEFAULT_CLASSES = "-single"
     DEFAULT_CSS = """
     Heatmap {
         width: 1fr;
@@ -166,9 +167,13 @@ class Heatmap(PaintedMap, can_focus=True):
             self.post_message(Told(said))
 
     def _note_room(self) -> None:
-        """Have the line of keys begin otherwise where there is nothing to zoom."""
-        if self.is_single != self.has_class("-single"):
-            self.set_class(self.is_single, "-single", update=False)  # nothing looks otherwise
+        """Have the line of keys begin with what can be done: zoom in, out, or neither."""
+        if not self._canvas.size:
+            return  # out of sight nothing is known of the room; there will most likely be as much as before
+        before, is_near = self.classes, self._lens.block == 1
+        for name, holds in (("-single", self.is_single), ("-near", is_near and not self.is_single)):
+            self.set_class(holds, name, update=False)  # nothing looks otherwise
+        if self.classes != before:
             self.refresh_bindings()
 
     def _look_closer(self, block: int) -> None:

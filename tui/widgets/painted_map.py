@@ -183,6 +183,7 @@ class PaintedMap(Widget):
             self._ask()
         else:
             self._paint(pool(self._map, self._lens.whole))
+        self._note_room()
 
     def _paint(self, pooled: PooledMap) -> None:
         """Paint a map, and say what is under the cursor."""
