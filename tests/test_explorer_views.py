@@ -149,9 +149,9 @@ async def test_a_typed_sentence_is_read_and_its_map_shown(tiny_model: TinyModel)
         attention = app.views.attention.shown
         assert attention is not None
         assert "".join(attention.query_tokens) == "question 1"
-        assert "query 0" in shown(app.views.attention.readout_line)
+        assert "q 0 " in shown(app.views.attention.readout_line)
         await pilot.press("down", "down", "right")
-        assert "query 2" in shown(app.views.attention.readout_line)
+        assert "q 2 " in shown(app.views.attention.readout_line)
         assert f"{attention.weights[2, 1]:.4f}" in shown(app.views.attention.readout_line)
         await pilot.press("right", "right")
         assert shown(app.views.attention.readout_line).endswith("  masked"), "the key comes after the query"

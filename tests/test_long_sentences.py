@@ -80,7 +80,7 @@ async def test_the_whole_map_is_shown_pooled_then_single_weights(
         cell = layers[1][2][(CONTEXT - 1) // block * block :, :block]
         assert layers[1][2][query, key] == pytest.approx(cell.max(), abs=1e-5)
         assert_is(on_screen(app), layers[1][2])
-        assert f"query {query} " in shown(pane.readout_line)
+        assert shown(pane.readout_line).startswith(f"q {query} ")
         await pilot.press("home", "g", "g")
         await settle(pilot)
         assert shown(pane.readout_line).endswith("1.0000")
@@ -111,7 +111,7 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         await settle(pilot)
         assert on_screen(app).window.block == 1
         assert app.views.attention.shown is not None
-        assert "query 0" in shown(app.views.attention.readout_line)
+        assert "q 0 " in shown(app.views.attention.readout_line)
 
 
 async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
