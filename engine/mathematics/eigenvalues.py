@@ -70,7 +70,7 @@ def settled(square: Tensor, found: Sequence[Tensor]) -> Tensor:
         return torch.full(square.shape[:1], nothing, dtype=torch.complex128, device=square.device)
     first, pushed = found
     if first.dtype == torch.complex64:
-        if float(_moved(first, pushed)) < UNMOVED:
+        if float((_shares(first)[0] - _shares(pushed)[0]).abs().max()) < UNMOVED:
             return first.to(torch.complex128) * float(square.norm())
         first, pushed = torch.linalg.eigvals(square), _of_pushed(square)
     return _told(first, pushed)
@@ -86,15 +86,14 @@ def _of_pushed(squares: Tensor) -> Tensor:
 
 
 def _told(found: Tensor, pushed: Tensor) -> Tensor:
-    """Give eigenvalues (..., k) complex128 where the noise has not moved them, and NaN elsewhere."""
-    return found.masked_fill((_moved(found, pushed) > TOLD)[..., None], torch.nan)
+    """Give eigenvalues (..., k) complex128 where the noise has moved neither shares nor ``Σ|λ|``, and NaN elsewhere."""
+    (shares, totals), (others, total) = _shares(found), _shares(pushed)
+    moved = torch.maximum((shares - others).abs().amax(0), (1.0 - total / totals).abs())
+    return found.masked_fill((moved > TOLD)[..., None], torch.nan)
 
 
-def _moved(found: Tensor, pushed: Tensor) -> Tensor:
-    """Say by how much the sums that shares are made of differ, as a share of ``Σ|λ|``: (...)."""
-    sums, others = (
-        torch.stack([each.real.clamp_min(0.0).sum(-1), each.real.clamp_max(0.0).sum(-1), each.abs().sum(-1)])
-        for each in (found.to(torch.complex128), pushed.to(torch.complex128))
-    )
-    moved: Tensor = (sums - others).abs().amax(0) / sums[-1]
-    return moved
+def _shares(found: Tensor) -> tuple[Tensor, Tensor]:
+    """Work out the shares of both signs of the real parts of eigenvalues (..., k), (2, ...), and ``Σ|λ|``, (...)."""
+    wide = found.to(torch.complex128)
+    total = wide.abs().sum(-1)
+    return torch.stack([wide.real.clamp_min(0.0).sum(-1), wide.real.clamp_max(0.0).sum(-1)]) / total, total
