@@ -16,6 +16,7 @@ from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES, ENCODER_DECODER
 from tests.conftest import TinyModel
 from tests.opening import open_folder
+from tests.tiny_configurations import need_type
 
 NARROW = {"electra", "rembert"}
 """Types whose embeddings are narrower than the residual stream, so that another matrix stands between."""
@@ -92,6 +93,7 @@ def multiplies(norm: nn.Module, d: int) -> Tensor:
 
 @pytest.mark.parametrize("model_type", sorted(set().union(*(row.types for row in NORMS_BEFORE))))
 def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, model_type: str) -> None:
+    need_type(model_type)
     folder = tiny_model(model_type)
     _, tensors, anatomy = open_folder(folder)
     model: Any = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
