@@ -159,7 +159,7 @@ async def test_directions_have_a_key_that_folds_the_gains_of_norms_in(
         assert rows(pane(app).shown) == plain
     of_head, of_all = (
         tmp_path / f"{model.name}-L1H2-folded-directions.csv",
-        tmp_path / f"{model.name}-all-directions.csv",
+        tmp_path / f"{model.name}-all-folded-directions.csv",
     )
     for file, head_asked in ((of_head, ["--head", "L1H2"]), (of_all, [])):
         assert file.read_bytes() == run(model, "directions", *head_asked, "--fold-norm").stdout_bytes

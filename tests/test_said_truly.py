@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from textual import events
 from textual.pilot import Pilot
@@ -37,6 +39,30 @@ async def test_a_wheel_to_the_right_leaves_fewer_columns_in_the_title() -> None:
         await until(pilot, lambda: pane.grid.beyond < before)
         await pilot.pause()
         assert f"→ {pane.grid.beyond} more" in shown(pane.title_line)
+
+
+async def test_ranks_name_the_stack_where_there_are_several(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("t5"), head="cross.L1H0") as (app, pilot):
+        await press(pilot, "2")
+        assert shown(app.views.ranks.title_line).startswith("ranks cross layer 1")
+
+
+async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -> None:
+    async with explorer("demo", head="L0H0", size=(40, 12)) as (app, pilot):
+        await press(pilot, "4")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        pane.grid.go_to_column("qk_identity_distance")
+        await settle(pilot)
+        assert re.fullmatch(r"qk_identity_distance 0\.\d{3,4}  chance \S+", shown(pane.readout_line))
+
+
+async def test_what_the_mask_hides_is_masked_in_the_rollout_too() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "3", "a", "a", "a", "a", "right")
+        assert app.views.attention.shown_name is not None
+        assert app.views.attention.shown_name.is_rollout
+        assert shown(app.views.attention.readout_line).endswith("  masked")
 
 
 async def test_a_label_that_no_head_has_is_not_said_to_come(tiny_model: TinyModel) -> None:

@@ -15,7 +15,7 @@ from engine.service.thread import Urgency
 from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, until
+from tests.explorer import explorer, screen_text, settle, shown, titled, until
 from tests.test_comparing import TEXT, heads_of, press, written
 from tui.drawing.halves import Halves
 from tui.drawing.levels import NOT_FINITE, Ink, levels_of
@@ -182,3 +182,12 @@ def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell() -> None:
     assert "".join(each.text for each in line_of_map(levels, 0, tiles, halves, Style(), Ink.COLOUR)) == "▀?   "
     signs = Halves(1, {}, {NOT_FINITE: ("?", Style()), 0: (".", Style()), 1: ("#", Style())})
     assert "".join(each.text for each in line_of_map(levels, 0, tiles, signs, Style(), Ink.SHADES)) == "#?#  "
+
+
+async def test_a_small_map_opens_as_that_head_whatever_mean_was_looked_at(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H0", size=(80, 24)) as (app, pilot):
+        for key in ("3", "a", "A", "l", "l", "enter"):
+            await pilot.press(key)
+            await settle(pilot)
+        assert app.views.attention.shown_name == MapName("decoder", 1, 2)
+        assert titled(app.views.attention.title_line) == "attention L1H2"

@@ -114,6 +114,10 @@ class Asking:
             found["fold_norm"] = True
         return found | ({"norms": True} if "norms" in view.options else {})
 
+    def folded(self, view: str) -> str:
+        """Say in the name of a table's file that the gains of norms are folded in."""
+        return "-folded" if view in VIEWS and "fold_norm" in VIEWS[view].options and self._tables.folds else ""
+
     def command(self, view: str) -> str:
         """Write such a request as a command.
 

@@ -140,8 +140,9 @@ class Exporting:
         if what is What.MATRICES:
             return file_stem(outline, stack, _of(selected), "matrices")
         if what is What.MODEL:
-            distance = self._asked.distance(self._table_name())
-            return file_stem(outline, None, subject_of(None, distance).replace("model", "all"), self._table_name())
+            name = self._table_name()
+            subject = subject_of(None, self._asked.distance(name)).replace("model", "all") + self._asked.folded(name)
+            return file_stem(outline, None, subject + self._asked.without * (name == "attention"), name)
         if (several := self._conductor.name_of_several) is not None:
             name, subject = several
             return file_stem(outline, None, subject, name)

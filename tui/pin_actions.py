@@ -52,4 +52,6 @@ class PinActions(Parts):
     def action_open_map(self) -> None:
         """Show one of the small maps in large, from where escape leads back."""
         self.views.attention.is_of_small_map = True
+        if self.conductor.reading is not None:
+            self.conductor.reading.show_head()
         self.conductor.look_at(self.views.attention.view)

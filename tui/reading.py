@@ -148,6 +148,12 @@ class Reading:
         self._draw()
         return self._averaging.value
 
+    def show_head(self) -> None:
+        """Show the selected head's own map, whatever mean was looked at before."""
+        if self._averaging is not Averaging.NOTHING:
+            self._averaging = Averaging.NOTHING
+            self._draw()
+
     def change_difference(self) -> None:
         """Go on to what other maps are different in, or back; the rollout, which has no other, gives way to a map."""
         if self._wanted().is_rollout:

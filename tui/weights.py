@@ -234,21 +234,25 @@ class Weights:
     def _title(self, name: Head) -> str:
         """Name what is selected, with the distance and the marks of what changes its circuit."""
         outline = self.knowledge.outline
-        stack = f"{name.stack} " if len(outline.stacks) > 1 else ""
         marks = "".join(f" · {mark}" for mark in outline.layer(name).marks)
         kind = " whole layer" if name.is_layer else ""
-        return f"{stack}{name}{kind}{self.labels.behind(name)}{at_distance(self.distance, outline)}{marks}"
+        return f"{self._stack(name)}{name}{kind}{self.labels.behind(name)}{at_distance(self.distance, outline)}{marks}"
+
+    def _stack(self, name: Head) -> str:
+        """Name the stack where there are several."""
+        return f"{name.stack} " if len(self.knowledge.outline.stacks) > 1 else ""
 
     def _draw_ranks(self) -> None:
         """Draw the ranks of a layer's heads, or of the model's layers."""
         knowledge, name = self.knowledge, self._selected
+        outline = knowledge.outline
         names = knowledge.names_beside(name)
         measured = self._measuring.among(names, self.epsilon)
         if name is not None and len(measured) < len(names):
             return  # it is drawn in a moment, with all numbers
         distance = None if name is None else self.distance
         self._views.ranks.show(
-            "all layers" if name is None else f"layer {name.layer}{at_distance(distance, knowledge.outline)}",
+            "all layers" if name is None else f"{self._stack(name)}layer {name.layer}{at_distance(distance, outline)}",
             names,
             knowledge.rows_at(measured, self.epsilon, distance),
             self._measure,

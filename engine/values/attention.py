@@ -244,8 +244,9 @@ class PooledMap:
         pair = None if self.pairs is None else (float(self.pairs[inside][0]), float(self.pairs[inside][1]))
         largest = float(self.maxima[inside])
         is_zero = not largest and not any(pair or ())  # what the mask was not seen to hide is a number all the same
-        is_masked = is_zero and self.visible is not None and self.visible.hides(queries, keys)
         chance = None if self.chances is None else float(self.chances[inside])
+        is_hidden = chance == 0 if self.visible is None else self.visible.hides(queries, keys)
+        is_masked = is_zero and is_hidden
         if chance is None and pair is None and self.visible is not None and self.name.layer is not None:
             chance = self.visible.uniform(query, key)  # layers that a mean is over may see unlike keys
         return PooledBlock(queries, keys, largest, (query, key), float(self.means[inside]), pair, is_masked, chance)

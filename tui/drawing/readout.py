@@ -66,13 +66,19 @@ def of_difference(
 
 
 def of_block(
-    block: PooledBlock, query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, *, ascii_only: bool = False
+    block: PooledBlock,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    width: int,
+    *,
+    drawn: str = "max",
+    ascii_only: bool = False,
 ) -> str:
     """Give a block's largest weight, its chance, mean and sum, its queries and keys, and where the largest weight is.
 
     Of a block of differences it is the one of the largest size, with the weights of both maps at its place, and no sum.
-    Where that does not fit chance is left out, the words become shorter, all but the largest and then the mean too are
-    left out, and the tokens are cut.
+    Where that does not fit chance is left out, the words become shorter, all but the largest and the mean are left out,
+    then that of them which is not ``drawn`` (``max`` or ``mean``), and the tokens are cut.
     """
     query, key = block.place
     to, arrow = "-" if ascii_only else "–", _arrow(ascii_only)
@@ -95,7 +101,7 @@ def of_block(
     for numbers, ranges in (
         *((each, places) for each in said),
         (f"max {largest}  mean {mean}", f"q {queries} k {keys}"),
-        (f"max {largest}", f"q {queries} k {keys}"),
+        (f"max {largest}" if drawn == "max" else f"mean {mean}", f"q {queries} k {keys}"),
     ):
         start = f"{numbers}  {ranges}  at {query} "
         least = min(cell_len(_plain(query_tokens[query], ascii_only)), _SHORTEST_TOKEN)

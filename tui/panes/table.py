@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -205,7 +206,11 @@ class TablePane(FilteredPane):
             return explanation, f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
         chance = row.get(f"{column}{CHANCE}", "")
         beside = "" if isinstance(chance, str) else f"  chance {short(chance)}"
-        return explanation, f"{column} {harmless(cell) if isinstance(cell, str) else repr(cell)}{beside}"
+        written = harmless(cell) if isinstance(cell, str) else repr(cell)
+        line = f"{column} {written}{beside}"
+        if not isinstance(cell, str) and cell_len(line) > self.readout_line.size.width > 0:
+            line = f"{column} {short(cell)}{beside}"
+        return explanation, line
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:

@@ -110,8 +110,10 @@ class Heatmap(PaintedMap, can_focus=True):
         if pooled is None or not pooled.holds(*self._cell):
             return ""
         block = pooled.at(*self._cell)
-        say = of_block if pooled.window.block > 1 else of_difference if pooled.is_signed else of_weight
-        return say(block, pooled.query_tokens, pooled.key_tokens, width, ascii_only=self._ascii)
+        tokens, drawn = (pooled.query_tokens, pooled.key_tokens), pooled.window.pooling
+        if pooled.window.block > 1:
+            return of_block(block, *tokens, width, drawn=drawn, ascii_only=self._ascii)
+        return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width, ascii_only=self._ascii)
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""

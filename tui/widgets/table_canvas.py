@@ -188,6 +188,10 @@ class TableCanvas(Scrolled, can_focus=False):
         """Give the columns the room that there is now."""
         self._lay_out()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
+        self._lay_out()
+
     def _lay_out(self) -> None:
         """Fit the columns into the room; a message has none."""
         if self.message:
