@@ -189,3 +189,16 @@ def test_the_readout_of_a_difference_has_its_number_however_narrow_it_is(width: 
 @pytest.mark.parametrize(("text", "said"), [("Σσᵢ²", "Ssi^2"), ("tr(M²)/‖M‖²", "tr(M^2)/||M||^2"), ("XᵀX", "X^TX")])
 def test_exponents_are_seen_in_ascii(text: str, said: str) -> None:
     assert in_ascii(text) == said
+
+
+async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        for typed, said in (
+            ("sort qk_symmetry", "sort takes nothing behind it; type it alone"),
+            ("zoom in", "zoom takes nothing behind it; type it alone"),
+            ("theme", "theme takes a name; tab completes those there are"),
+        ):
+            await pilot.press("colon", *typed, "enter")
+            await settle(pilot)
+            assert said in screen_text(app), typed
+            await pilot.press("escape")

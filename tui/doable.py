@@ -121,14 +121,19 @@ class NamedCommands:
 
         Raises
         ------
-        EngineError : when there is no such theme.
+        EngineError : when there is no such theme, or when something stands behind what takes nothing.
         """
+        if text == THEME.strip():
+            raise EngineError(f"theme takes a name; {key_of(self._app, 'prompt.complete')} completes those there are")
         if text.startswith(THEME):
             try:
                 theme = find_theme(text.removeprefix(THEME).strip())
             except click.BadParameter:
                 raise EngineError(f"no such theme; {key_of(self._app, 'prompt.complete')} completes names") from None
             return partial(self._app.choose_theme, theme)
+        word, _, behind = text.partition(" ")
+        if behind and (word in self._by_name or _parts_with(word)):
+            raise EngineError(f"{word} takes nothing behind it; type it alone")
         found = self._by_name.get(OF_EDITORS.get(text, text))
         return _of_view(self._app, text) if found is None else found.do
 
