@@ -184,7 +184,7 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
         terminal.wait_for(FIRST)
         terminal.send("3")
-        terminal.wait_for("query 0", 60.0)
+        terminal.wait_for('0 "<|start|>" →', 60.0)  # where the map's cursor begins, in long words or in short ones
         terminal.settle(2.0)
         terminal.send("t1")
         terminal.settle(0.5)
