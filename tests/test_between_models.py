@@ -49,8 +49,9 @@ async def test_keys_and_what_the_old_views_have_said_end_nothing(
         for message in SAID:
             app.post_message(message)
         await type_keys(pilot, "j", "2", "enter", "question_mark")
-        assert isinstance(app.screen, HelpScreen)
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         await type_keys(pilot, "escape")
+        await until(pilot, lambda: not isinstance(app.screen, HelpScreen) and not app.is_typed_to)
         assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
         may_go_on.set()
         await until(pilot, lambda: app.is_ready)

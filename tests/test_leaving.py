@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from textual.events import Key
+
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.views import CIRCUITS
@@ -41,6 +43,14 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
         begin(app, show, "view")
     assert app.unforeseen is None
     assert app.return_code == 0
+
+
+async def test_a_key_that_comes_when_the_screens_are_gone_is_no_error() -> None:
+    async with explorer("demo") as (app, _):
+        pass
+    assert not app.screen_stack
+    await app.on_event(Key("j", "j"))
+    assert not app.is_typed_to
 
 
 async def test_any_other_error_ends_the_program_then_too() -> None:

@@ -71,6 +71,8 @@ class KeyWatch(Parts):
         """Do a key, or hold it where it comes too early; a button or wheel only behind keys."""
         if isinstance(event, events.MouseMove) and not event.is_forwarded and self.is_typed_to:
             return
+        if isinstance(event, Typed | Pressed) and not self.screen_stack:
+            return  # what comes while the program puts its screens away has nothing to go to
         is_free = isinstance(event, Pressed) and not self.is_typed_to
         if is_free or event.is_forwarded or not isinstance(event, Typed | Pressed):
             await super().on_event(event)
