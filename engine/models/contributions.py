@@ -33,6 +33,9 @@ ROWS_AT_ONCE = 512
 LOGITS_AT_ONCE = 1 << 26
 """Logits that are computed at a time, at most: 256 MB."""
 
+ROUNDINGS = 8
+"""Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
+
 Part = tuple[float, float]
 """What something adds to the logit of a token, and what it adds to that of a token drawn at random."""
 
@@ -222,16 +225,36 @@ class _Replay:
             raise EngineError(self._refusal("its blocks do not hand on what they read"))
         rest, whole, *alone = self._parts(token)
         parts = torch.stack(alone)
-        slack = CLOSE.get(next(self._predictor.model.parameters()).dtype, 4e-2)
+        is_before_cap = not self._follows(*self._logits_with([None, self._layers[0].name]))
+        kind = int(is_before_cap)
+        slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(parts[..., 0].abs().max()), float(self._logits.abs().max()))
         if abs(float(rest[0, 0] + whole[0, 0]) - own) > slack * size:
             raise EngineError(self._refusal("what is between its blocks is no sum that could be taken apart"))
-        for kind, is_before_cap in ((0, False), (1, True)):
-            if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) <= slack * size:
-                by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
-                logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
-                return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
-        raise EngineError(self._refusal("what follows its last block is not linear, even with norms' scales held"))
+        if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) > slack * size:
+            raise EngineError(self._refusal("what follows its last block is not linear, even with norms' scales held"))
+        by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
+        logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
+        return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
+
+    def _follows(self, final: Tensor, raw: Tensor) -> bool:
+        """Say whether the final logits gain what the unembedding gives, but for one factor for all tokens.
+
+        A cap is told by this and not by one token's sum, which comes out right where the cap is flat, or hardly bends.
+        """
+        read, gained = ((rows[1] - rows[0]).double() for rows in (raw, final))
+        if read.shape != gained.shape:
+            return True  # more than one thing is made of what the unembedding gives
+        both = read.isfinite() & gained.isfinite()  # some models rule tokens out by an infinite logit
+        read, gained, size = read[both], gained[both], final[final.isfinite()].abs().max()
+        factor = (read @ gained) / (read @ read).clamp_min(torch.finfo(read.dtype).tiny)
+        return bool((gained - factor * read).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * size)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """The numbers that the model computes in."""
+        found: torch.dtype = next(self._predictor.model.parameters()).dtype
+        return found
 
     def _parts(self, token: int) -> Tensor:
         """Give what is there with no head on, what all heads add to it together, and what each adds alone.
