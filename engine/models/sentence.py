@@ -141,7 +141,8 @@ class Reader(MapReader):
     def inputs(self, sentence: Sentence) -> dict[str, Any]:
         """Give what the model is called with for a sentence, ids (1, tokens) each.
 
-        The decoder of an encoder–decoder model reads the same sentence, after its start token.
+        The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last
+        one, which in training it is to predict.
         """
         ids = torch.tensor([sentence.ids], device=self._device)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
