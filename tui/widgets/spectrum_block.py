@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -11,7 +13,7 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -32,6 +34,7 @@ from tui.drawing.plots import (
 )
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.drawing.ticks import brief
+from tui.widgets.repaint import repaint
 from tui.widgets.spectrum_frame import NO_FRAME, Frame
 
 _AIRY = 8
@@ -41,6 +44,32 @@ _AIRY = 8
 def axis_labels(span: Span) -> tuple[str, str]:
     """Write the values at the upper and the lower edge of a plot."""
     return brief(span.top, 3), brief(span.foot, 3)
+
+
+@lru_cache(maxsize=64)
+def mark_styles(
+    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None, *, ascii_only: bool
+) -> Mapping[int, Style]:
+    """Give the style of every mark, under the cursor and elsewhere.
+
+    Parameters
+    ----------
+    bar, chance, cursor : the styles of what a plot is made of.
+    edge : the style of chance's edge over a bar, where colours are mixed.
+    ground : what is behind all.
+    ascii_only : whether nothing but ASCII is drawn.
+    """
+    styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=ground), Mark.CHANCE: chance}
+    styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
+    for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
+        styles[Mark.BAR + under] = front
+        if edge is not None:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
+            styles[Mark.CHANCE_OVER_BAR + under] = edge + Style(bgcolor=front.color)
+        else:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front
+            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not ascii_only)
+    return styles
 
 
 class SpectrumBlock(Widget, can_focus=False):
@@ -93,6 +122,7 @@ class SpectrumBlock(Widget, can_focus=False):
         self._lines: Plot | None = None
         self._frame = NO_FRAME
         self._composed_for: Size | None = None
+        self._styles_now: dict[int, Style] = {}
 
     def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
         """Draw a curve; what stays as it is on the screen is not painted again.
@@ -114,10 +144,15 @@ class SpectrumBlock(Widget, can_focus=False):
         self._cursor = cursor
         self._paint()
 
-    def render_line(self, y: int) -> Strip:
-        """Paint the line of words, or one row of the plot."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
         if self.curve is not None and self._composed_for != self.size:
             self._make_frame(self.curve)  # it is painted before it is told its new size
+        self._styles_now = self._styles()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the line of words, or one row of the plot."""
         frame = self._frame
         words = self.get_component_rich_style("spectra--label")
         if y == 0:
@@ -126,7 +161,7 @@ class SpectrumBlock(Widget, can_focus=False):
         if not 0 < y <= len(frame.plot.marks):
             return Strip.blank(self.size.width, self.rich_style)
         characters, marks = frame.plot.characters[y - 1], frame.plot.marks[y - 1]
-        styles = self._styles()
+        styles = self._styles_now
         label = frame.labels[y - 1]
         segments = [Segment(label, words if label.strip() else styles[Mark.BLANK])] if label else []
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)] if len(marks) else [0]
@@ -178,14 +213,14 @@ class SpectrumBlock(Widget, can_focus=False):
             return
         if not self.size:
             self._composed_for = None
-            self.refresh()  # what Textual has kept of the old picture must not be shown again
+            repaint(self)  # what Textual has kept of the old picture must not be shown again
             return
         old = self._frame
         self._make_frame(self.curve)
         if not self._frame.fits(old):
-            self.refresh()
+            repaint(self)
         elif regions := list(self._frame.differences(old)):
-            self.refresh(*regions)
+            repaint(self, *regions)
 
     def _make_frame(self, curve: Curve) -> None:
         """Put the frame together for the size that the block has."""
@@ -232,19 +267,12 @@ class SpectrumBlock(Widget, can_focus=False):
     def _styles(self) -> dict[int, Style]:
         """Give the style of every mark, under the cursor and elsewhere."""
         style = self.get_component_rich_style
-        coloured, cursor = self._glyphs is COLOUR_PLOT, style("spectra--cursor")
+        coloured = self._glyphs is COLOUR_PLOT
         bar = style("spectra--bar" if coloured else "spectra--bar-plain")
         chance = style("spectra--chance" if coloured else "spectra--label")
-        styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=style("spectra--label").bgcolor), Mark.CHANCE: chance}
-        styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
-        for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
-            styles[Mark.BAR + under] = front
-            if coloured:
-                styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
-                styles[Mark.CHANCE_OVER_BAR + under] = style("spectra--chance-edge") + Style(bgcolor=front.color)
-            else:
-                styles[Mark.BAR_BEFORE_CHANCE + under] = front
-                styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not self._ascii)
+        edge = style("spectra--chance-edge") if coloured else None
+        ground = style("spectra--label").bgcolor
+        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground, ascii_only=self._ascii))
         if self._lines is not None:
             for number in range(len(self._glyphs.signs)):
                 line = self.line_style(number)
