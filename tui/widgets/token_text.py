@@ -20,6 +20,7 @@ from textual.strip import Strip
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
+from tui.drawing.text import centred, in_ascii
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -31,7 +32,10 @@ AS_FAR_FROM_BOTH = 49
 
 
 class TokenText(Scrolled, can_focus=True):
-    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
+    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
+
+    In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
@@ -73,6 +77,7 @@ class TokenText(Scrolled, can_focus=True):
         self._styles: tuple[Style, ...] = ()
         self._flow: Flow = flow((), 80, 1)
         self._laid_out_for: object = None
+        self._message = ""
         self.cursor = 0
 
     def show(
@@ -108,9 +113,12 @@ class TokenText(Scrolled, can_focus=True):
             self._refresh_tokens(changed)
         self.reveal()
 
-    def clear(self) -> None:
-        """Show nothing."""
+    def show_message(self, message: str) -> None:
+        """Show a sentence in the place of tokens, or nothing."""
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
+        if message != self._message:
+            self._message = in_ascii(message) if self.ascii_only else message
+            self.refresh()
 
     def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
         """Say whether all tokens would be in view in so many cells."""
@@ -165,6 +173,8 @@ class TokenText(Scrolled, can_focus=True):
         blank = Style(bgcolor=plain.bgcolor)
         width = self.size.width
         row = y + self.scroll_offset.y
+        if not self._labels and self._message:
+            return Strip([Segment(centred(self._message, width, self.size.height)[y], plain)], width)
         if not self._labels or not 0 <= row < len(self._flow.lines):
             return Strip.blank(width, blank)
         segments = (Segment(text, style) for text, style in self._painted(self._flow.lines[row], plain))
@@ -184,7 +194,8 @@ class TokenText(Scrolled, can_focus=True):
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
             if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
-                yield glyphs + bar, plain if not glyphs.strip() else token_style
+                ends = f"[{glyphs}]" if self._ink is Ink.ASCII else glyphs + bar
+                yield ends, plain if not glyphs.strip() else token_style
 
     def on_click(self, event: events.Click) -> None:
         """Go to the token that was clicked."""
@@ -229,8 +240,8 @@ class TokenText(Scrolled, can_focus=True):
 
 
 def _gap(ink: Ink) -> int:
-    """Count the cells behind a token: the bar, and before it the glyphs of its level where colour cannot carry it."""
-    return 1 if ink is Ink.COLOUR else 3
+    """Count the cells behind a token: the bar, or brackets, and the glyphs of its level where colour does not do."""
+    return {Ink.COLOUR: 1, Ink.SHADES: 3, Ink.ASCII: 4}[ink]
 
 
 @lru_cache(maxsize=32)
