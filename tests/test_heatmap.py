@@ -167,10 +167,11 @@ async def test_the_readout_names_query_key_and_weight() -> None:
             said.append(app.heatmap.readout().partition("  ")[2])
         assert said == ["masked", "0.0000  chance 0.5000", "0.0000  chance 0.3333", "masked"], "0 where a key is seen"
         app.heatmap.move_to(2, 2)
-        assert [app.heatmap.readout(width) for width in (62, 60, 50, 28, 20)] == [
+        assert [app.heatmap.readout(width) for width in (62, 60, 44, 28, 27, 20)] == [
             'query 2 "c" → key 2 "c"  0.5000  chance 0.3333',
             'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
-            'q 2 "c" → k 2 "c"  0.5000 vs 0.3333',
+            'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
+            'q 2 "c" → k 2 "c"  0.5000',
             'q 2 "c" → k 2 "c"  0.5000',
             "0.5000  2 → 2",
         ]

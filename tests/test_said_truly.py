@@ -13,7 +13,6 @@ from engine.values.tables import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.readout import of_measure
-from tui.numbers import short
 from tui.panes.table import TablePane
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -54,6 +53,10 @@ async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -
         assert isinstance(pane, TablePane)
         pane.grid.go_to_column("qk_identity_distance")
         await settle(pilot)
+        said = shown(pane.readout_line)
+        assert re.fullmatch(r"0\.\d{3,4}  chance \S+", said)
+        assert len(said) <= pane.readout_line.size.width
+        await press(pilot, "z")
         assert re.fullmatch(r"qk_identity_distance 0\.\d{3,4}  chance \S+", shown(pane.readout_line))
 
 
@@ -124,13 +127,22 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
         for key, title, column in (
             ("3", "energy rank", "energy_rank"), ("m", "numerical rank", "numerical_rank"),
             ("1", "numerical rank", "numerical_rank"), ("m", "effective rank", "effective_rank"),
-            ("w", "effective rank", "effective_rank"), ("m", "effective rank", "effective_rank"),
+            ("w", "effective rank", "effective_rank"), ("m", "stable rank", "stable_rank"),
+            ("m", "participation ratio", "participation_ratio"), ("m", "spectral norm", "spectral_norm"),
+            ("M", "participation ratio", "participation_ratio"),
         ):  # fmt: skip
             await press(pilot, key)
-            assert screen_text(app).splitlines()[1][1:].startswith(title[:12])
+            lines = [line[: app.tree_widget.region.right].rstrip() for line in screen_text(app).splitlines()]
+            named = re.fullmatch(r" (.+?)(…?)( of QK,| QK) OV", lines[1])
+            assert named is not None, "what the two columns are"
+            assert title.startswith(named[1])
+            assert named[1] == title or named[2]
             place = RANK_COLUMNS.index(column)
-            numbers = [short(float(row[place])) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
-            assert f"H1 {' '.join(numbers)}"[: 5 if size[0] == 40 else None] in screen_text(app)
+            numbers = [float(row[place]) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
+            (said,) = [line.partition("H1 ")[2].split() for line in lines if "H1 " in line]
+            assert len(said) == 2 or size[0] == 40
+            digits = 0.05 if size[0] == 40 else 0.0005
+            assert [float(each) for each in said] == pytest.approx(numbers[: len(said)], rel=digits)
 
 
 async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> None:
@@ -143,7 +155,7 @@ async def test_the_names_over_the_tree_go_with_it_and_come_back_with_it() -> Non
 
 @pytest.mark.parametrize("width", range(9, 60))
 def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int) -> None:
-    line = of_measure("decoder L10H7", "29", "30.9", "4/32", "previous", width)
+    line = of_measure("decoder L10H7", 29, 30.9, "4/32", "previous", width)
     assert len(line) <= width
     assert "L10H7" in line
     assert "29" in line

@@ -103,15 +103,15 @@ async def test_a_model_that_is_opened_again_has_its_own_measure_and_epsilon(tiny
     async with explorer(first, start=Start(str(first), is_restoring=True)) as (app, pilot):
         await pilot.press("w", "m", "2", "plus", "m")
         await settle(pilot)
-        assert "numerical rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
         await change_to(app, pilot, second)
         assert "energy rank, ε 0.02" in shown(app.views.ranks.title_line), "ε stays for a model that is new"
         assert app.conductor.overview.measure == DEFAULT_MEASURE
         await pilot.press("plus", "plus")
         await settle(pilot)
         await change_to(app, pilot, first)
-        assert "numerical rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
-        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
+        assert "effective rank (energy ε 0.02)" in shown(app.views.ranks.title_line)
+        assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 2)
 
 
 async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it_was(

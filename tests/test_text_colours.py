@@ -18,6 +18,7 @@ from tests.test_attention import eager_maps
 from tests.test_coloured_text import TEXT, pane_of, press
 from tui import whole_frames
 from tui.drawing.cells import background_styles, in_pairs
+from tui.drawing.largest import largest_weights
 from tui.drawing.signed import signed_styles
 from tui.painting import Repaint
 from tui.widgets.token_text import _legible
@@ -63,7 +64,8 @@ async def test_text_has_half_the_maps_colours_and_says_what_the_token_under_the_
         legend = pane.legend_line.shown
         assert {legend.get_style_at_offset(app.console, at).bgcolor for at in range(len(legend))} >= set(in_text)
         assert f"token 3 of {len(weights)} · itself {weights[3, 3]:.3f} · " in shown(pane.readout_line)
-        named = pane._line("looks at", "abc", np.array([0.999, 0.0006, 0.0004], np.float32), 80, None)
+        row = np.array([0.999, 0.0006, 0.0004], np.float32)
+        named = largest_weights("looks at", "abc", row, 80, None, ascii_only=False)
         assert named == 'looks at 0 "a" 0.999, 1 "b" 0.001; together 1.000', "and not what would be written as nothing"
 
 
@@ -78,7 +80,7 @@ async def test_levels_can_be_told_apart_without_colour(
         region = pane.region
         text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
         glyphs = pane._ink.cells[int(pane.keys._levels.max())]
-        assert any(f"{glyphs}{'|' if ascii_only else '│'}" in line for line in text)
+        assert any((f"[{glyphs}]" if ascii_only else f"{glyphs}│") in line for line in text)
         assert not ascii_only or all(line.isascii() for line in text)
 
 

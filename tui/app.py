@@ -187,9 +187,9 @@ class Explorer(Actions):
             return self.is_ready and len(self.screen_stack) == 1
         return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
 
-    def _note(self, head: Head) -> str:
-        """Give what the tree says beside a head."""
-        return self.conductor.note(head) if self.is_ready else ""
+    def _note(self, head: Head) -> tuple[str, ...]:
+        """Give what the tree says beside a head, the longest first."""
+        return self.conductor.note(head) if self.is_ready else ()
 
     @on(Tree.NodeHighlighted)
     def _node_highlighted(self, event: Tree.NodeHighlighted[Head | None]) -> None:

@@ -93,7 +93,8 @@ class ComparedMaps:
         self._order = (pair,)
         if not self._has(pane, pair, (text, off)):
             return
-        title = f"{names[1]} less {names[0]}{_without(off)}"
+        less = str(pair[0]) if pair[0].stack == pair[1].stack else names[0]
+        title = f"{names[1]} less {less}{_without(off)}"
         try:
             shown = self._spelled(self._difference(pane, pair, names))
         except EngineError as error:

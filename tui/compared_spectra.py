@@ -12,7 +12,7 @@ from engine.mathematics.chance import BesideChance, chance_curve
 from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import MATRICES, Head
+from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.plural import counted
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
@@ -65,9 +65,9 @@ class ComparedSpectra:
             else:
                 self.show_waiting(pane, heads)
             return
-        chance = f"{self._at_distance}  chance of {names[list(heads).index(front)]}"
+        chance = "" if front.stack.endswith(DELTA) else f"  chance of {names[list(heads).index(front)]}"
         curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
-        pane.show_spectra(f"{counted(len(heads), 'head')}{chance}", names, curves)
+        pane.show_spectra(f"{counted(len(heads), 'head')}{self._at_distance}{chance}", names, curves)
 
     def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
         """Say that the heads' spectra at the distance come next."""

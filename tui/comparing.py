@@ -129,7 +129,7 @@ class Comparing:
 
     def _name_in_layer(self, head: Head) -> str:
         """Name a head within its layer, with its label and the star of a pinned one."""
-        label = self._weights.labels.of(head)
+        label = self._weights.labels.short(head)  # maps may be as narrow as the tree
         return f"H{head.head}{'*' if head in self.pins.heads else ''}{f' {label}' if label else ''}"
 
     def draw(self) -> None:

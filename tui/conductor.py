@@ -174,9 +174,9 @@ class Conductor:
         """Stop a table that is being worked out head by head, or a file that is written; False where there is none."""
         return (self._model is not None and self._model.tables.stop()) or self.exporting.writing.stop()
 
-    def note(self, head: Head) -> str:
-        """Give what the tree says beside a head."""
-        return "" if self._model is None else self._model.weights.note(head)
+    def note(self, head: Head) -> tuple[str, ...]:
+        """Give what the tree says beside a head, the longest first."""
+        return () if self._model is None else self._model.weights.note(head)
 
     def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
         """Keep what the sweep has found."""

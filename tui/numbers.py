@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def short(value: float) -> str:
-    """Write a number in at most seven characters: counts whole, others with three or four digits.
+    """Write a number in at most nine characters: counts whole, others with four digits, very small ones with two.
 
     Examples
     --------
-    >>> [short(x) for x in (61, 3.14159, 0.000123456, 123456.0, math.inf)]
-    ['61', '3.142', '1.2e-04', '1.2e+05', '∞']
+    >>> [short(x) for x in (61, 3.14159, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
+    ['61', '3.142', '1.2e-04', '-0.001235', '42751', '1.2e+05', '∞']
     """
     if isinstance(value, int):
         return str(value)
@@ -21,7 +22,33 @@ def short(value: float) -> str:
         return "–"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
         return f"{value:.1e}"
-    return f"{value:.4g}"
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
+
+
+def within(value: float, width: int) -> str:
+    """Write a number as `short` does, with fewer digits where there are fewer characters; never a part of them.
+
+    Examples
+    --------
+    >>> [within(x, 7) for x in (42751.2, -0.001234567, 0.00123456, -0.000123456)], within(0.5, 2)
+    (['42751', '-0.0012', '0.00123', '-1e-04'], '…')
+    """
+    ways = (short(value), f"{value:.3g}", f"{value:.2g}", f"{value:.1e}", f"{value:.0e}")
+    return next((each for each in ways if len(each) <= width), "…")
+
+
+def ways_to_say(numbers: Sequence[float], label: str) -> tuple[str, ...]:
+    """Write numbers and a label behind them, then for less and less room: without it, with fewer digits, the first.
+
+    Examples
+    --------
+    >>> ways_to_say([5.643, 19.478], "prev")
+    ('5.643 19.48 prev', '5.643 19.48', '5.64 19.5', '5.6 19', '5.643', '5.64', '5.6')
+    """
+    written = [[within(number, digits) for digits in (9, 4, 3)] for number in numbers]
+    both = [" ".join(each) for each in zip(*written, strict=True)]
+    ways = (" ".join(filter(None, (*both[:1], label))), *both, *(written[0] if written else ()))
+    return tuple(dict.fromkeys(way for way in ways if way and "…" not in way))
 
 
 def rough(value: float) -> str:

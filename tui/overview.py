@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
+from engine.mathematics.measures import Measure
 from engine.mathematics.tabulate import rank_cells
 from engine.service.engine import Engine
 from engine.values.columns import CHANCE
@@ -90,7 +91,8 @@ class Overview:
     def open(self, outline: ModelOutline, weights: Weights) -> None:
         """Show the heads of a model that has just been opened."""
         self._weights = weights
-        weights.noticed = self.learn
+        weights.choose_measure(self.measure.partition(".")[2])
+        weights.noticed, weights.turned_to = self.learn, self.turn_to
         self._layers = tuple(layer.name for layer in outline.layers)
         self._places = HeadOrder(outline.layers)
         self._ranks = [None] * len(self._places)
@@ -192,11 +194,21 @@ class Overview:
             self.show_measure(measure)
 
     def show_measure(self, measure: str) -> None:
-        """Show a measure that a person has chosen."""
+        """Show a measure that a person has chosen; where it is one of spectra, beside the heads in the tree too."""
         self._is_chosen = True
         self.measure = measure
+        if self._weights is not None and "." in measure:
+            self._weights.show_measure(_of_spectra(measure))
         self._draw()
         self.resume()
+
+    def turn_to(self, name: str) -> None:
+        """Show the measure of spectra that the tree and the ranks have turned to, of the same matrix."""
+        matrix, dot, _ = self.measure.partition(".")
+        if dot and self.measure != f"{matrix}.{name}":
+            self.measure = f"{matrix}.{name}"
+            self._draw()
+            self.resume()
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
@@ -266,12 +278,16 @@ class Overview:
 
     def _chance(self, head: Head, weights: Weights) -> float | None:
         """Give what chance makes of the measure for a head, where that is known."""
-        matrix, dot, name = self.measure.partition(".")
+        matrix, dot, _ = self.measure.partition(".")
         if not dot:
             known, column = self._grown.get(part_of(self.measure)), f"{self.measure}{CHANCE}"
             if known is None or not known.rows or column not in PLACES:
                 return None
             cell = known.rows[self._places[head]][PLACES[column]]
             return None if isinstance(cell, str) else float(cell)
-        measure = next(each for each in OF_SPECTRA if each.name == name)
-        return weights.knowledge.chance(head, measure, weights.epsilon).get(matrix.upper())
+        return weights.knowledge.chance(head, _of_spectra(self.measure), weights.epsilon).get(matrix.upper())
+
+
+def _of_spectra(measure: str) -> Measure:
+    """Find the measure of singular values that one of a matrix is."""
+    return next(each for each in OF_SPECTRA if each.name == measure.partition(".")[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -26,7 +26,8 @@ class HeadTree(Tree["Head | None"]):
 
     Parameters
     ----------
-    note : gives the short text beside a head's name, such as its rank; it is asked whenever a line is drawn.
+    note : gives the short text beside a head's name, such as its rank, in ways of which the longest that fits is taken;
+        it is asked whenever a line is drawn.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class HeadTree(Tree["Head | None"]):
         Binding("G,end", "last", "Last line", show=False, id="tree.last"),
     ]
 
-    def __init__(self, note: Callable[[Head], str]) -> None:
+    def __init__(self, note: Callable[[Head], Sequence[str]]) -> None:
         super().__init__(Text("…"), name="tree", id="tree")
         self._note = note
         self._layers: dict[Head, TreeNode[Head | None]] = {}
@@ -178,7 +179,8 @@ class HeadTree(Tree["Head | None"]):
                 label.append("*", style=Style(bold=True))
             guides = self.guide_depth * len(list(_above(node)))
             room = self.scrollable_content_region.width - guides - len(label)
-            note = " off" if is_off else _whole_words(self._note(node.data), room)
+            ways = ("off",) if is_off else self._note(node.data)
+            note = next((f" {way}" for way in ways if is_off or len(way) < room), "")
             label.append(note, style=Style(dim=not is_off, bold=is_off))
         return label
 
@@ -217,16 +219,6 @@ class HeadTree(Tree["Head | None"]):
             node.collapse()
         elif node.parent is not None:
             self.move_cursor(node.parent)
-
-
-def _whole_words(text: str, room: int) -> str:
-    """Put a space before each word of a text, and leave those out at its end that would be cut off."""
-    written = ""
-    for word in text.split():
-        if len(written) + 1 + len(word) > room:
-            break
-        written += f" {word}"
-    return written
 
 
 def _above(node: TreeNode[Head | None]) -> Iterator[TreeNode[Head | None]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
-
+from tui.drawing.text import first_fitting, fit
 from tui.panes.line import Line
+
+CIRCUITS = " QK OV"
+"""What the two columns are."""
 
 
 class TreeTitle(Line):
-    """Names the measure that stands beside each head, and the circuits that it is of where there is room for them."""
+    """Names the measure that stands beside each head, and the circuits that it is of."""
 
     def __init__(self) -> None:
         super().__init__(classes="tree-title")
@@ -24,7 +26,10 @@ class TreeTitle(Line):
         self._write()
 
     def _write(self) -> None:
-        """Write the measure before all else."""
+        """Write what both columns are; where that does not fit the end of the measure's name is left out."""
         title, room = self._measure, self.content_size.width
-        ways = (f"{title} of QK, OV", f"{title} QK OV") if title else ()
-        self.show(next((each for each in ways if cell_len(each) <= room), title))
+        if not title:
+            self.show("")
+            return
+        cut = fit(title, max(room - len(CIRCUITS), 1)).removesuffix("…").rstrip()
+        self.show(first_fitting(room, f"{title} of QK, OV", f"{title}{CIRCUITS}", f"{cut}…{CIRCUITS}"))

@@ -19,7 +19,7 @@ from tui.facts import at_distance, model_facts
 from tui.head_labels import HeadLabels
 from tui.knowledge import Knowledge
 from tui.measuring import Measuring
-from tui.numbers import short
+from tui.numbers import ways_to_say
 from tui.other_spectra import OtherSpectra
 from tui.panes.ranks import next_measure
 from tui.panes.spectra import Beside
@@ -47,6 +47,7 @@ class Weights:
     ----------
     labels : what heads are called that clearly do one thing.
     noticed : called with a layer of whose heads something has become known.
+    turned_to : called with the name of another measure that is shown.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Weights:
         self.labels = HeadLabels()
         self.other: OtherSpectra | None = None
         self.noticed: Callable[[Head], None] = lambda layer: None
+        self.turned_to: Callable[[str], None] = lambda measure: None
 
     def pair(self, name: str) -> None:
         """Draw the spectra of a second model, which is open by now and has this name, over those of this one."""
@@ -83,6 +85,7 @@ class Weights:
     def choose_measure(self, name: str) -> None:
         """Have the ranks begin with a measure, if there is one of that name."""
         self._name_measure(next((each for each in MEASURES if each.name == name), self._measure))
+        self.turned_to(self._measure.name)
 
     def _name_measure(self, measure: Measure) -> None:
         """Take a measure, and name it over the tree."""
@@ -137,13 +140,13 @@ class Weights:
         except EngineError:
             return False
 
-    def note(self, head: Head) -> str:
-        """Give what the tree says beside a head: the measure of QK and OV, and its label."""
+    def note(self, head: Head) -> tuple[str, ...]:
+        """Give what the tree says beside a head, the longest first: the measure of QK and OV, and its label."""
         place = RANK_COLUMNS.index(self._measure.name)
         rows = self.knowledge.rows_of(head, self.epsilon) if self._measuring.among([head], self.epsilon) else ()
         values = {row[3]: row[place] for row in rows}
-        numbers = [short(value) for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
-        return " ".join(filter(None, (*numbers, self.labels.short(head))))
+        numbers = [value for value in (values.get("QK"), values.get("OV")) if isinstance(value, int | float)]
+        return ways_to_say(numbers, self.labels.short(head))
 
     def learn_labels(self, labels: Mapping[Head, str]) -> None:
         """Keep what heads are called that clearly do one thing."""
@@ -228,7 +231,7 @@ class Weights:
             if self.other is not None:
                 self.other.ask(name, self.distance)
                 why_not = self.other.why_not(name, self.distance)
-                other = Beside(why_not or self.other.name, self.other.of(name, self.distance))
+                other = Beside(self.other.name, self.other.of(name, self.distance), why_not)
             pane.show(title, spectra, knowledge.baseline(name), self.epsilon, other, knowledge.lacking(name))
 
     def _title(self, name: Head) -> str:
@@ -274,9 +277,12 @@ class Weights:
 
     def show_measure(self, measure: Measure) -> None:
         """Show a measure."""
+        if measure is self._measure:
+            return
         self._name_measure(measure)
         self._draw_ranks()
         self._tree.refresh_notes()
+        self.turned_to(measure.name)
 
     def change_epsilon(self, step: int) -> None:
         """Change ε, and measure again."""

@@ -155,7 +155,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     >>> read_value(curve, 1, 50)
     'QK σ₂ = 1 · 20.00 % Σ 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
-    'QK 1 vs 1.25'
+    'QK 1 chance 1.25'
     """
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
     named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
@@ -178,7 +178,7 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
 
 def _in_few_words(curve: Curve, index: int, digits: int) -> str:
     """Write a value and what chance gives, and hardly more."""
-    chance = "" if curve.baseline is None else f" vs {brief(float(curve.baseline[index]), digits)}"
+    chance = "" if curve.baseline is None else f" chance {brief(float(curve.baseline[index]), digits)}"
     return f"{curve.matrix} {brief(float(curve.values[index]), digits)}{chance}"
 
 

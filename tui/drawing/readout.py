@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import first_fitting, fit, harmless, in_ascii
+from tui.numbers import rough, short, within
 
 _SHORTEST_TOKEN = 4
 """Cells that a token is left, if it has as many."""
 
 _EASY_TOKEN = 9
-"""Cells that nearly all tokens fit into: with fewer for each the line says chance more shortly, whatever they are."""
+"""Cells that nearly all tokens fit into: with fewer for each the words become shorter, whatever the tokens are."""
 
 _WORDS = (("query", "key"), ("q", "k"))
 """What stands before the places of a query and its key."""
 
 Form = tuple[tuple[str, str], str, int]
 """Those words, what is said of the two, and how many cells each token is to be left."""
+
+_FEW = (5, 4, 3)
+"""Characters of a number where there is little room, and less."""
 
 MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
@@ -31,20 +35,18 @@ def of_weight(
     """Name query, key, weight and chance; the tokens are cut until the line fits, but not to less than four cells.
 
     Where tokens would be cut soon the words become shorter, then chance is left out, and at last the weight stands
-    before bare numbers.
+    before bare numbers, with chance where there is room for it.
     """
     query, key = block.place
     number = MASKED if block.is_masked else _number(block.largest)
-    forms = [(words, number, _SHORTEST_TOKEN) for words in _WORDS]
+    forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]
     if block.chance is not None and not block.is_masked:
-        chance = _number(block.chance)
-        forms = [
-            *((words, f"{number}  chance {chance}", _EASY_TOKEN) for words in _WORDS),
-            (_WORDS[-1], f"{number} vs {chance}", _SHORTEST_TOKEN),
-            forms[-1],
-        ]
+        both = f"{number}  chance {_number(block.chance)}"
+        forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
+        shortest.insert(0, both)
     line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
-    return line if cell_len(line) <= width else f"{number}  {query} {_arrow(ascii_only)} {key}"
+    bare = [f"{numbers}  {query} {_arrow(ascii_only)} {key}" for numbers in shortest]
+    return next((each for each in (line, *bare) if cell_len(each) <= width), bare[-1])
 
 
 def of_difference(
@@ -114,26 +116,58 @@ def of_block(
     return line
 
 
-def of_measure(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
-    """Give a head's value, what chance gives, its place among all heads and what it does; the last give way first.
+def of_number(column: str, value: float, chance: float | None, width: int) -> str:
+    """Give a number of a table in full with what chance gives; of a width of 0 nothing is known.
+
+    Where that does not fit the number has fewer digits, then the column is not named, whose name stands over it, and
+    both have as few digits as that takes.
 
     Examples
     --------
-    >>> of_measure("L0H0", "29", "30", "3/32", "previous", 44)
-    'L0H0 = 29  chance 30  place 3/32  previous'
-    >>> of_measure("decoder L0H0", "29", "30", "3/32", "previous", 20)
-    'L0H0 29 vs 30  3/32'
+    >>> [of_number("entropy", 0.429512345, 2.0944, width) for width in (40, 24, 16, 12)]
+    ['entropy 0.429512345  chance 2.094', '0.4295  chance 2.094', '0.43 chance 2.09', '0.4295']
     """
-    named, beside, against = f"{name} = {value}", f"  chance {chance}" * bool(chance), f" vs {chance}" * bool(chance)
-    head = name.rpartition(" ")[2]
+    beside = "" if chance is None else f"  chance {short(chance)}"
+    ways = [f"{column} {value!r}{beside}", f"{column} {short(value)}{beside}", f"{short(value)}{beside}"]
+    if chance is not None:
+        ways += [f"{within(value, digits)} chance {within(chance, digits)}" for digits in (7, 6, *_FEW)]
+    ways = [way for way in ways if "…" not in way]
+    return first_fitting(width, *ways, f"{column} {short(value)}", short(value))
+
+
+def of_measure(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
+    """Give a head's value, what chance gives, its place among all heads and what it does; the last give way first.
+
+    Where chance would give way the numbers have fewer digits.
+
+    Examples
+    --------
+    >>> of_measure("L0H0", 29, 30.0, "3/32", "previous", 44)
+    'L0H0 = 29  chance 30  place 3/32  previous'
+    >>> of_measure("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
+    'L0H0 29 chance 30  3/32'
+    >>> of_measure("L0H0", 0.4229, 0.02959, "3/32", "", 24)
+    'L0H0 0.423 chance 0.03'
+    """
+    if chance is None:
+        return _of_numbers(name, short(value), "", place, label, width)
+    pairs = ((short(value), rough(chance)), *((within(value, digits), within(chance, digits)) for digits in _FEW))
+    lines = [_of_numbers(name, *pair, place, label, width) for pair in pairs]
+    return next((line for line in lines if "chance" in line and "…" not in line), lines[0])
+
+
+def _of_numbers(name: str, value: str, chance: str, place: str, label: str, width: int) -> str:
+    """Write as much of that as there is room for."""
+    named, brief = f"{name} = {value}", f"{name.rpartition(' ')[2]} {value}"
+    beside, close = (f"{gap}chance {chance}" * bool(chance) for gap in ("  ", " "))
     lines = (
         f"{named}{beside}  place {place}  {label}",
         f"{named}{beside}  place {place}",
         f"{named}{beside}  {place}",
-        f"{named}{against}  {place}",
-        f"{head} {value}{against}  {place}",
-        f"{head} {value}{against}",
-        f"{head} {value}",
+        f"{brief}{close}  {place}",
+        f"{brief}{close} {place}",
+        f"{brief}{close}",
+        brief,
     )
     return next((line for line in lines if cell_len(line) <= width), value)
 

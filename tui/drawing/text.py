@@ -24,6 +24,17 @@ SEEN = 8
 """Characters for each cell that are looked at of a path's end: more than it takes, and no whole book."""
 
 
+def first_fitting(width: int, *texts: str) -> str:
+    """Give the first of some texts that fits into so many cells, or the last; of a width of 0 nothing is known.
+
+    Examples
+    --------
+    >>> first_fitting(6, "chance 0.5", "0.5"), first_fitting(0, "chance 0.5", "0.5"), first_fitting(2, "1.25", "1.3")
+    ('0.5', 'chance 0.5', '1.3')
+    """
+    return next((text for text in texts if not width or cell_len(text) <= width), texts[-1])
+
+
 def harmless(text: str) -> str:
     r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
 

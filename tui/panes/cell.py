@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.tables import Cell
-from tui.drawing.text import harmless
+from tui.drawing.text import first_fitting, harmless
 from tui.numbers import short
 from tui.panes.table import TablePane
 
@@ -34,4 +34,8 @@ class CellPane(TablePane):
         said = {str(row[kind]): float(row[value]) for row in self.shown}
         numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
         text = f"{harmless(cell)}  " if isinstance(cell, str) else ""
-        return f"{text}{explanation}", "sum {} · model {} · left {} · weight {}".format(*numbers)
+        total, model, left, weight = numbers
+        sums = f"sum {total} · model {model} · left {left}"
+        few = f"sum {total} · left {left}"
+        width = self.readout_line.size.width
+        return f"{text}{explanation}", first_fitting(width, f"{sums} · weight {weight}", sums, few, f"sum {total}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -166,7 +167,7 @@ class ComparePane(Pane):
                     HeadValue(
                         *self.graph.line_sign(number),
                         name.split(" ", 1)[-1],
-                        MASKED if each.is_masked else f"{each.value:.4f}",
+                        MASKED if each.is_masked else "" if np.isnan(each.value) else f"{each.value:.4f}",
                     )
                     for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
                 ]

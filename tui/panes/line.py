@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 from textual.widgets import Static
 
@@ -13,6 +13,11 @@ from tui.frame import sends_ascii_only
 
 _NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
 """The name of a head or a layer in a title."""
+
+_NUMBER = re.compile(r"\d[\d.e+-]*")
+
+_LAYER = re.compile(r"\blayer (\d+)")
+"""The name of a layer that has a shorter one."""
 
 
 WORTH_SEEING = 10
@@ -39,36 +44,77 @@ class Line(Static):
             self.update(new, layout=is_auto and is_wider)
 
 
-class TitleLine(Line):
-    """The line over a view, of which the head's name is cut last: what stands before it gives way, word by word."""
+NARROW = 40
+"""Cells below which the view's name gives way to what it shows; the key that led there says as much."""
 
-    def __init__(self) -> None:
-        super().__init__(classes="pane-title")
+
+class TitleLine(Line):
+    """The line over a view, of which the head's name is cut last: what stands before it gives way, word by word.
+
+    Where all fits but for the view's name, or there is little room, that is left out, and layers have their short name.
+    """
+
+    def __init__(self, classes: str = "pane-title") -> None:
+        super().__init__(classes=classes)
         self._whole = Text()
 
     def show(self, text: Text | str) -> None:
         """Change the text."""
         self._whole = Text(text) if isinstance(text, str) else text
-        super().show(_without_a_rest(_with_the_name(self._whole, self.content_size.width), self.content_size.width))
+        title, width = self._whole, self.content_size.width
+        if 0 < width < title.cell_len:
+            title = _without_the_view(title, width)
+        super().show(_without_a_rest(_with_the_name(title, width), width))
 
     def on_resize(self) -> None:
         """Write what there is room for now."""
         self.show(self._whole)
 
 
+def _without_the_view(title: Text, width: int) -> Text:
+    """Leave out the view's name, which is bold and comes first, where that lets the rest fit or where room is little.
+
+    There the name of a layer is as short as heads have it.
+    """
+    name = next((span.end for span in title.spans if span.start == 0 and span.style == "bold"), 0)
+    rest = title[name:]
+    if not rest.plain.strip():
+        return title
+    if width >= NARROW:
+        return rest if name and rest.cell_len <= width else title
+    match = _LAYER.search(rest.plain.partition("  ")[0])
+    return rest if match is None else Text.assemble(rest[: match.start()], f"L{match[1]}", rest[match.end() :])
+
+
 def _without_a_rest(title: Text, width: int) -> Text:
-    """Leave out the last part of a title, behind two blanks, where hardly its beginning would be seen."""
-    begins = title.plain.rstrip().rfind("  ")
-    is_cut = 0 < width < title.cell_len
-    return title[:begins] if is_cut and begins > 0 and width - cell_len(title.plain[:begins]) < WORTH_SEEING else title
+    """Leave out the last parts of a title, behind two blanks or in brackets, of which hardly the beginning is seen.
+
+    So is one of which a part of a number would be seen, which could be taken for the number.
+    """
+    while 0 < width < title.cell_len:
+        said = title.plain.rstrip()
+        begins = max(said.rfind("  "), said.rfind(" ("))
+        seen = len(set_cell_size(said, width - 1))
+        is_worth_it = width - cell_len(said[: max(begins, 0)]) >= WORTH_SEEING
+        if begins <= 0 or (
+            is_worth_it and not any(each.start() < seen < each.end() for each in _NUMBER.finditer(said))
+        ):
+            break
+        title = title[:begins]
+    return title
 
 
 def _with_the_name(title: Text, width: int) -> Text:
-    """Leave out as many words before a head's name as keep it from being seen; of a width of 0 nothing is known."""
+    """Leave out as many words before a head's name as keep it from being seen; of a width of 0 nothing is known.
+
+    A sign that stands before them stays.
+    """
     said = title.plain
     match = _NAME.search(said.partition("  ")[0])
     if match is None or not width:
         return title
     room = width - (match.end() < len(said))  # behind the name there is a sign that more follows
-    begins = (0, *(space.end() for space in re.finditer(" ", said[: match.start()])))
-    return title[next((at for at in begins if cell_len(said[at : match.end()]) <= room), match.start()) :]
+    sign = 2 if re.match(r"[^\w\s] ", said) else 0
+    begins = (sign, *(space.end() for space in re.compile(" ").finditer(said, sign, match.start())))
+    begin = next((at for at in begins if sign + cell_len(said[at : match.end()]) <= room), match.start())
+    return title if begin == sign else Text.assemble(title[:sign], title[begin:])

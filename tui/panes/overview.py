@@ -22,13 +22,12 @@ from engine.values.tables import Table
 from engine.values.views import HEADS, OVERVIEW
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.readout import of_measure
-from tui.drawing.text import in_ascii
+from tui.drawing.text import first_fitting, in_ascii
 from tui.filter_input import NameInput, candidates
 from tui.key_names import key_of
 from tui.measures import MEASURES
 from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty
-from tui.numbers import rough, short
 from tui.panes.line import WORTH_SEEING, Line
 from tui.panes.pane import Pane
 from tui.widgets.head_map import HeadMap
@@ -146,8 +145,7 @@ class OverviewPane(Pane):
 
     def _value_under_cursor(self) -> float | None:
         """Give the value of the head under the cursor."""
-        head = self.map.head
-        cell = None if self.shown is None or head is None else self.shown.cell(head)
+        cell = None if self.shown is None or self.map.head is None else self.shown.cell(self.map.head)
         return None if cell is None or isinstance(cell, str) else float(cell)
 
     def read_out(self) -> None:
@@ -158,14 +156,16 @@ class OverviewPane(Pane):
         cell = shown.cell(head)
         said = self._said(head)
         if not self.name_input.display:
-            self.explanation_line.show(said.trouble or self._explanation)
+            formula = self._explanation.partition(": ")[2]  # the measure's name is in the title too
+            said_of = first_fitting(self.size.width - 2, self._explanation, formula or self._explanation)
+            self.explanation_line.show(said.trouble or said_of)
         if cell is None or isinstance(cell, str):
-            row = {"stack": head.stack, shown.measure: ""}
-            why = "computing …" if cell is None else f"empty: {said.trouble or why_empty(shown.measure, row)}"
+            empty = said.trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: ""})
+            why = "computing …" if cell is None else f"empty: {empty}"
             line = "  ".join(filter(None, (said.name, why, said.label)))
         else:
-            place, chance = f"{shown.place(cell)}/{shown.numbers}", "" if said.chance is None else rough(said.chance)
-            line = of_measure(said.name, short(cell), chance, place, said.label, self.size.width - 2)
+            place = f"{shown.place(cell)}/{shown.numbers}"
+            line = of_measure(said.name, cell, said.chance, place, said.label, self.size.width - 2)
         self.readout_line.show(in_ascii(line) if self._ascii_only else line)
 
     def follow(self, head: Head) -> None:

@@ -12,7 +12,7 @@ from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.messages import HeadPicked, RankMeasureWanted
-from tui.numbers import rough
+from tui.numbers import rough, within
 from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
 from tui.widgets.table_columns import Columns
@@ -47,7 +47,9 @@ class RanksTable(TableGrid):
     selects = True
 
     def text(self, cell: Cell) -> str:
-        """Write one cell."""
+        """Write one cell; numbers have as many digits as there is room for."""
+        if isinstance(cell, int | float):
+            return within(cell, VALUE_WIDTH - 1)
         return super().text(self.missing if cell == "" else cell)
 
 

@@ -31,12 +31,14 @@ class Beside:
 
     Attributes
     ----------
-    name : of the model, or why there are none.
+    name : of the model.
     spectra : by matrix; empty where there are none, or none yet.
+    why_not : why there are none; empty where there are, or may be.
     """
 
     name: str
     spectra: Mapping[str, Spectrum]
+    why_not: str = ""
 
 
 class SpectraPane(Pane):
@@ -76,7 +78,7 @@ class SpectraPane(Pane):
         """
         self._other, self._epsilon, self.is_waiting = other, epsilon, False
         self._set_title(name)
-        self._say_left_out(lacking)
+        self._say_left_out("; ".join(filter(None, (lacking, other.why_not if other is not None else ""))))
         self.graph.show(
             [
                 Curve(
@@ -133,7 +135,7 @@ class SpectraPane(Pane):
             title = Text.assemble((view, "bold"), of, (f"{gap}{scaled}", "dim"))
             if self._epsilon is not None:
                 title.append(f"{gap}{rank} {self._epsilon:g}", "dim")
-            if self._other is not None:
+            if self._other is not None and not self._other.why_not:
                 title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
             if title.cell_len <= room or not room:
                 break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -17,6 +16,7 @@ from engine.values.left_out import without
 from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
+from tui.drawing.readout import of_number
 from tui.drawing.text import harmless
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
@@ -142,7 +142,7 @@ class TablePane(FilteredPane):
 
     def _set_title(self, title: str) -> None:
         """Say what is shown."""
-        self.set_title(Text.assemble((f"{self.view} ", "bold"), title))
+        self.set_title(Text.assemble((f"{self.view} " if title.strip() else self.view, "bold"), title.lstrip()))
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -155,8 +155,8 @@ class TablePane(FilteredPane):
         return 0 if self.shown is None else self.grid.beyond
 
     def on_resize(self) -> None:
-        """Count the columns in view again once the table has its new width."""
-        self.call_after_refresh(self.refresh_title)
+        """Count the columns in view again, and write as much of a cell as there is room for, once all has its width."""
+        self.call_after_refresh(self.read_out)
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
@@ -205,12 +205,10 @@ class TablePane(FilteredPane):
         if cell == "" and row:
             return explanation, f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
         chance = row.get(f"{column}{CHANCE}", "")
-        beside = "" if isinstance(chance, str) else f"  chance {short(chance)}"
-        written = harmless(cell) if isinstance(cell, str) else repr(cell)
-        line = f"{column} {written}{beside}"
-        if not isinstance(cell, str) and cell_len(line) > self.readout_line.size.width > 0:
-            line = f"{column} {short(cell)}{beside}"
-        return explanation, line
+        if isinstance(cell, str):
+            return explanation, f"{column} {harmless(cell)}"
+        beside = None if isinstance(chance, str) else chance
+        return explanation, of_number(column, cell, beside, self.readout_line.size.width)
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:

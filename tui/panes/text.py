@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import on
@@ -18,28 +18,17 @@ from engine.values.errors import EngineError
 from engine.values.lines import MapLines
 from engine.values.tables import Table
 from tui.drawing.cells import in_pairs
+from tui.drawing.largest import ITSELF, largest_weights, quoted
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
-from tui.drawing.text import fit, harmless, in_ascii
+from tui.drawing.text import first_fitting, fit
 from tui.lines_table import Spellings, lines_table
 from tui.messages import CellMoved, TokenPointed
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.token_text import TokenText
-
-TOP = 5
-"""Tokens that a line names at the most."""
-
-LEAST = 0.0005
-"""A weight that is named; what is less would be written as nothing."""
-
-ITSELF = "itself"
-"""Stands for the token that looks, and is looked at."""
-
-OF_ALL = " of 1.000"
-"""The sum of what a query gives to all keys, which is not said where it is as usual."""
 
 NARROW = 40
 """Cells below which a line does without words."""
@@ -74,6 +63,7 @@ class TextPane(Pane):
         self._wants_both: bool | None = None
         self._shares = (False, True)
         self._ink = Ink.COLOUR
+        self._legend: Callable[[int], Text] = lambda width: Text()
 
     def compose(self) -> ComposeResult:
         """Stack the title, both texts with a line over each, the legend and the readout."""
@@ -119,8 +109,7 @@ class TextPane(Pane):
             special = frozenset(at for at, (kind, _) in enumerate(spelling) if kind != "text")
             text.show(labels, special, self._levels(lines, weights, scale, ink), ink, cells, styles, cursor)
         self._ink = ink
-        write = signed_legend if lines.is_signed else legend
-        self.legend_line.show(write(scale, lines.largest, ink, styles, max(self.size.width - 2, 30)))
+        self._legend = partial(signed_legend if lines.is_signed else legend, scale, lines.largest, ink, styles)
         self._share()
         self._say()
 
@@ -184,6 +173,7 @@ class TextPane(Pane):
         if lines is None:
             return
         width = max(self.size.width - 2, 10)
+        self.legend_line.show(self._legend(width))
         to, by = ("->", "<-") if self._ascii else ("→", "←")
         verbs = (to, by) if width < NARROW else ("looks at", "is looked at by")
         for line, verb, tokens, at, others, weights in (
@@ -191,8 +181,9 @@ class TextPane(Pane):
             (self.queries_line, verbs[1], lines.key_tokens, lines.key, lines.query_tokens, lines.column),
         ):
             number = "" if lines.is_of_one_text else f"{at} "  # which is said below, and changes with every move
-            begin = f"{number}{self._quoted(tokens[at])} {verb}" if number and width >= NARROW else f"{number}{verb}"
-            line.show(self._line(begin, others, weights, width, at if lines.is_of_one_text else None))
+            name = f"{quoted(tokens[at], ascii_only=self._ascii)} " if number and width >= NARROW else ""
+            own = at if lines.is_of_one_text else None
+            line.show(largest_weights(f"{number}{name}{verb}", others, weights, width, own, ascii_only=self._ascii))
         query = lines.is_of_one_text or not self._is_of_keys
         at, tokens, spelling = (
             (lines.query, lines.query_tokens, self._spellings[0])
@@ -201,32 +192,15 @@ class TextPane(Pane):
         )
         between = ITSELF if lines.is_of_one_text else f"{lines.query} {to} {lines.key}"
         weight = f"{between} {lines.row[lines.key]:.3f}"  # which no colour shows: the token has the cursor's
-        quoted, gap = self._quoted(tokens[at]), " | " if self._ascii else " · "
-        named = gap.join((f"token {at} of {len(tokens)}", weight, quoted))
-        named = named if cell_len(named) <= width else gap.join((f"{at} {quoted}", weight))
+        token, gap = quoted(tokens[at], ascii_only=self._ascii), " | " if self._ascii else " · "
+        named = first_fitting(
+            width,
+            gap.join((f"token {at} of {len(tokens)}", weight, token)),
+            gap.join((f"{at} {token}", weight)),
+            gap.join((str(at), weight)),
+            weight,
+        )
         self.readout_line.show(fit(gap.join(filter(None, (named, meaning(*spelling[at])))), width))
-
-    def _line(
-        self, begin: str, tokens: Sequence[str], weights: NDArray[np.float32], width: int, own: int | None
-    ) -> str:
-        """Name as many of the largest weights as fit, and say their share of the sum; ``own`` is the token's itself."""
-        sizes = np.abs(np.nan_to_num(weights))
-        order = [at for at in np.argsort(-sizes, kind="stable")[:TOP].tolist() if sizes[at] >= LEAST]
-        names = {at: ITSELF if at == own else f"{at} {self._quoted(tokens[at])}" for at in order}
-        whole, line = float(weights.sum()), f"{begin} nothing above {LEAST:g}"
-        of = f" of {whole:.3f}"
-        for count in range(len(order), 0, -1):
-            named = ", ".join(f"{names[at]} {weights[at]:.3f}" for at in order[:count])
-            shown = float(weights[order[:count]].sum())
-            line = f"{begin} {named}{f'; together {shown:.3f}' if count > 1 else ''}"
-            if cell_len(line + of) <= width:
-                return line if of == OF_ALL else line + of
-        return line
-
-    def _quoted(self, token: str) -> str:
-        """Write a token in quotation marks, cut where it is long."""
-        shown = in_ascii(harmless(token)) if self._ascii else harmless(token)
-        return f'"{fit(shown, 12, ascii_only=self._ascii).rstrip() if len(shown) > 12 else shown}"'
 
     @on(TokenText.Moved)
     def _moved(self, event: TokenText.Moved) -> None:

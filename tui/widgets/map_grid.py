@@ -14,7 +14,7 @@ from textual.message import Message
 
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH
-from tui.panes.line import Line
+from tui.panes.line import TitleLine
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
 
@@ -42,7 +42,7 @@ class MapCell(Vertical):
 
     def __init__(self, number: int, *, ascii_only: bool) -> None:
         super().__init__()
-        self.title_line = Line(classes="map-title")
+        self.title_line = TitleLine("map-title")
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map" if not number else f"attention map {number + 1}")
         self.shown: Titled | None = None
 

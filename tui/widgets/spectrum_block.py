@@ -215,6 +215,8 @@ class SpectrumBlock(Widget, can_focus=False):
         elif self._rows:
             summary = self._plain(f"{foot}…{top} ") + summary
         room = max(self.size.width - cell_len(name) - 2, 0)
+        while cell_len(summary) > room and (words := summary.split(" "))[2:]:
+            summary = " ".join(words[:-2])  # each number with its name: no part of one may be taken for it
         plot = self._plot
         under = range(0) if self._cursor is None else columns_under(self._cursor, self._columns)
         if under:

@@ -35,7 +35,7 @@ MEASURED = 300
 _SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
 """A number, or the sizes of a tensor."""
 
-LONGEST_NUMBER = 8
+LONGEST_NUMBER = 9
 """Cells that a number takes which is not whole."""
 
 

@@ -31,7 +31,10 @@ AS_FAR_FROM_BOTH = 49
 
 
 class TokenText(Scrolled, can_focus=True):
-    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar."""
+    """Paints tokens with a bar behind each; where colour cannot carry a level, its glyphs stand before the bar.
+
+    In ASCII, where they could be taken for text, they stand in brackets in the place of the bar.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "move(-1)", "Token before", show=False, id="text.left"),
@@ -184,7 +187,8 @@ class TokenText(Scrolled, can_focus=True):
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
             if piece.ends:
                 glyphs = "" if self._ink is Ink.COLOUR else "??" if level == NOT_FINITE else self._cells[level]
-                yield glyphs + bar, plain if not glyphs.strip() else token_style
+                ends = f"[{glyphs}]" if self._ink is Ink.ASCII else glyphs + bar
+                yield ends, plain if not glyphs.strip() else token_style
 
     def on_click(self, event: events.Click) -> None:
         """Go to the token that was clicked."""
@@ -229,8 +233,8 @@ class TokenText(Scrolled, can_focus=True):
 
 
 def _gap(ink: Ink) -> int:
-    """Count the cells behind a token: the bar, and before it the glyphs of its level where colour cannot carry it."""
-    return 1 if ink is Ink.COLOUR else 3
+    """Count the cells behind a token: the bar, or brackets, and the glyphs of its level where colour does not do."""
+    return {Ink.COLOUR: 1, Ink.SHADES: 3, Ink.ASCII: 4}[ink]
 
 
 @lru_cache(maxsize=32)

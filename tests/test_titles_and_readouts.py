@@ -1,0 +1,156 @@
+"""Titles, legends and readouts say what matters however little room there is, and the same thing by the same word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.text import Text
+
+from engine.mathematics.pooling import pool
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.attention import AttentionMap, MapWindow
+from engine.values.heads import MapName
+from engine.values.visible import Visible
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown, until
+from tests.test_adapters import low_rank, write_adapter
+from tui.drawing.curves import Curve, read_value
+from tui.drawing.largest import largest_weights
+from tui.drawing.readout import of_measure, of_number, of_weight
+from tui.numbers import short, within
+from tui.panes.compare import ComparePane
+from tui.panes.line import _without_a_rest, _without_the_view
+from tui.panes.text import TextPane
+
+TEXT = "the cat sat on the mat."
+
+WHOLE = {
+    "0.1250", "0.5000",
+    "0.4229", "0.423", "0.42", "0.296", "0.3",
+    "-0.0142212345", "-0.01422", "-0.0142", "-0.014", "0.03125", "0.0312", "0.031",
+    "1.125", "1.12", "1.25", "24.04", "100.00",
+}  # fmt: skip
+"""What stands for the numbers below: all their digits, or fewer, and none of which a part is cut off."""
+
+
+@pytest.mark.parametrize("width", range(22, 80))
+def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int) -> None:
+    weights, tokens = np.array([[1, 0], [0.125, 0.875]], np.float32), ("<|start|>", " something")
+    visible = Visible(np.zeros(2, np.int64), np.arange(2))
+    causal = AttentionMap(MapName("decoder", 0, 0), tokens, tokens, weights, None, visible)
+    block = pool(causal, MapWindow(1, range(2), range(2))).at(1, 0)
+    curve = Curve("QK", np.array([2.0, 1.125]), np.array([1.5, 1.25]), "")
+    lines = (
+        of_weight(block, tokens, tokens, width),
+        of_measure("L11H3", 0.4229, 0.296, "3/32", "", width),
+        of_number("qk_symmetry", -0.0142212345, 0.03125, width),
+        read_value(curve, 1, width),
+    )
+    for line in lines:
+        assert cell_len(line) <= width
+        assert {word for word in line.split() if "." in word} <= WHOLE
+        assert "vs" not in line.split(), "which is another model"
+    assert all("chance" in line for line in lines[1:]), "at the smallest terminal too"
+
+
+def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
+    for value in (42751.2, 346240.0, -0.0012345, 0.00012345, -99.96, 9999.7, 1e-300):
+        for width in (7, 8, 9):
+            assert len(within(value, width)) <= width
+            assert float(within(value, width)) == pytest.approx(value, rel=0.2)
+        assert len(short(value)) <= 9
+
+
+@pytest.mark.parametrize(
+    ("view", "title", "width", "seen"),
+    [
+        ("attention ", "L0, mean over heads", 24, "L0, mean over heads"),
+        ("attention ", "L0H1 · with L0H1 off", 24, "L0H1 · with L0H1 off"),
+        ("attention ", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
+        ("ranks ", "layer 0  energy rank, ε 0.01", 24, "L0  energy rank, ε 0.01"),
+        ("ranks ", "layer 0  stable rank (energy ε 0.01)", 24, "L0  stable rank"),
+        ("predictions ", "position 16  at '.'  chance 4.9e-04  logit chance -0.017", 24, "position 16  at '.'"),
+        ("ablation ", "token ' Where'  p before 0.179  logit 9.888", 42, "ablation token ' Where'  p before 0.179"),
+    ],
+)
+def test_of_a_title_what_is_shown_comes_before_the_views_name_and_no_number_is_cut(
+    view: str, title: str, width: int, seen: str
+) -> None:
+    whole = Text.assemble((view, "bold"), title)
+    line = whole if whole.cell_len <= width else _without_the_view(whole, width)
+    assert _without_a_rest(line, width).plain == seen
+
+
+@pytest.mark.parametrize("width", range(12, 60))
+def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(width: int) -> None:
+    row = np.array([0.25, 0.625, 0.125], np.float32)
+    line = largest_weights("→", ("a", "<|endoftext|>", "b"), row, width, None, ascii_only=False)
+    assert line.startswith("→ 1 ")
+    assert " 0.625" in line
+    assert cell_len(line) <= width
+
+
+async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_its_numbers(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with explorer(tiny_model("bert"), text=TEXT, head="L0H0", size=(40, 12), ascii_only=True) as (app, pilot):
+        await pilot.press("T", "l")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TextPane)
+        assert pane.shown is not None
+        legend = shown(pane.legend_line)
+        assert cell_len(legend) <= pane.legend_line.content_size.width
+        assert float(legend.split()[-1]) == pytest.approx(pane.shown.largest, rel=0.05)
+        region = pane.keys.region
+        text = [line[region.x : region.right] for line in screen_text(app).splitlines()[region.y : region.bottom]]
+        ends = [f"[{pane._ink.cells[level]}]" for level in pane.keys._levels.tolist()]
+        assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
+        await pilot.press("2")
+        await settle(pilot)
+        assert "L0  energy rank, e 0.01" in screen_text(app)
+
+
+async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
+        weights, overview = app.conductor.weights, app.conductor.overview
+        assert weights is not None
+        for keys, of_map, of_tree in (
+            ("wmm", "ov.effective_rank", "effective_rank"),
+            (".", "qk.effective_rank", "effective_rank"),
+            ("2m", "qk.stable_rank", "stable_rank"),
+            ("wM", "qk.effective_rank", "effective_rank"),
+            (",,", "qk_symmetry", "effective_rank"),
+            ("2m", "qk_symmetry", "stable_rank"),
+        ):
+            for key in keys:
+                await pilot.press(key)
+            await settle(pilot)
+            assert (overview.measure, weights.measure.name) == (of_map, of_tree), keys
+
+
+async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph(
+    tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    factors = low_rank("model.layers.0.self_attn.q_proj", 32, 32)
+    adapter = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), factors)
+    engine = Engine(EngineOptions(other="base"))
+    async with explorer(adapter, text=TEXT, head="decoder-delta.L0H0", size=(160, 50), engine=engine) as (app, pilot):
+        spectra = app.views.spectra
+        await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
+        assert "decoder-delta holds" not in shown(spectra.title_line)
+        assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
+        for key in ("P", "right_square_bracket", "P", "C"):
+            await pilot.press(key)
+            await settle(pilot)
+        compare = app.views.active
+        assert isinstance(compare, ComparePane)
+        assert shown(compare.title_line) == "compare spectra 2 heads  log scale", "and no chance of a change"
+        await pilot.press("C")
+        await settle(pilot)
+        assert [each.value for each in compare.values.entries] == ["", ""], "and no weight where there is no map"
