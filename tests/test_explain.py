@@ -293,7 +293,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await pilot.press("escape", "a")
         await settle(pilot)
         assert app.focused is app.views.attention.heatmap
-        assert shown(pane.title_line).startswith("explain L1H2 alone, not the mean: query 4")
+        assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
         await pilot.press("t", "o")
         await settle(pilot)
-        assert shown(pane.title_line).startswith("explain L1H2  with all heads on  alone, not the mean: query 4")
+        assert shown(pane.title_line).startswith("explain L1H2  with all heads on  not the mean: query 4")

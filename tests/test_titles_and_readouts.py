@@ -74,7 +74,8 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         ("ranks ", "layer 0  energy rank, ε 0.01", 24, "L0  energy rank, ε 0.01"),
         ("ranks ", "layer 0  stable rank (energy ε 0.01)", 24, "L0  stable rank"),
         ("predictions ", "position 16  at '.'  chance 4.9e-04  logit chance -0.017", 24, "position 16  at '.'"),
-        ("ablation ", "token ' Where'  p before 0.179  logit 9.888", 42, "ablation token ' Where'  p before 0.179"),
+        ("ablation ", "token ' Where'  p before 0.179  logit 9.888", 44, "ablation token ' Where'  p before 0.179"),
+        ("attention ", "L10H11 · with L0H1, L0H2, L0H3 off  the first 512", 43, "L10H11 · with L0H1, L0H2, L0H3 off"),
     ],
 )
 def test_of_a_title_what_is_shown_comes_before_the_views_name_and_no_number_is_cut(

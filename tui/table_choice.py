@@ -95,4 +95,4 @@ def _cell(attention: AttentionPane) -> str:
     shown = attention.shown_name
     if shown is None or (shown.layer is not None and shown.head is not None):
         return attention.cell_name
-    return f"alone, not the {'rollout' if shown.is_rollout else 'mean'}: {attention.cell_name}"
+    return f"not the {'rollout' if shown.is_rollout else 'mean'}: {attention.cell_name}"

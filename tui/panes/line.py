@@ -51,7 +51,7 @@ NARROW = 40
 class TitleLine(Line):
     """The line over a view, of which the head's name is cut last: what stands before it gives way, word by word.
 
-    Where all fits but for the view's name, or there is little room, that is left out, and layers have their short name.
+    Where what is shown would be cut for the view's name, or there is little room, that is left out.
     """
 
     def __init__(self, classes: str = "pane-title") -> None:
@@ -72,16 +72,17 @@ class TitleLine(Line):
 
 
 def _without_the_view(title: Text, width: int) -> Text:
-    """Leave out the view's name, which is bold and comes first, where that lets the rest fit or where room is little.
+    """Leave out the view's name, which is bold and comes first, where what is shown would be cut or room is little.
 
-    There the name of a layer is as short as heads have it.
+    Where room is little the name of a layer is as short as heads have it.
     """
     name = next((span.end for span in title.spans if span.start == 0 and span.style == "bold"), 0)
     rest = title[name:]
     if not rest.plain.strip():
         return title
     if width >= NARROW:
-        return rest if name and rest.cell_len <= width else title
+        first = rest.plain.partition("  ")[0]
+        return rest if name + cell_len(first) > width >= cell_len(first) else title
     match = _LAYER.search(rest.plain.partition("  ")[0])
     return rest if match is None else Text.assemble(rest[: match.start()], f"L{match[1]}", rest[match.end() :])
 
