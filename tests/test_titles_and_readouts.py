@@ -146,6 +146,14 @@ async def test_why_the_other_model_has_no_spectra_stands_in_full_below_the_graph
         await until(pilot, lambda: "decoder-delta holds" in shown(spectra.left_out_line))
         assert "decoder-delta holds" not in shown(spectra.title_line)
         assert shown(spectra.left_out_line).rstrip().replace("\n", " ") in " ".join(screen_text(app).split())
+        for key in ("T", "z"):
+            await pilot.press(key)
+            await settle(pilot)
+        await pilot.resize_terminal(60, 20)
+        await settle(pilot)
+        message = app.views.attention.message
+        assert len(message) > 60
+        assert message in " ".join(screen_text(app).split()), "the text says in full why there is none"
         for key in ("P", "right_square_bracket", "P", "C"):
             await pilot.press(key)
             await settle(pilot)

@@ -20,6 +20,7 @@ from textual.strip import Strip
 from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
+from tui.drawing.text import centred, in_ascii
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -76,6 +77,7 @@ class TokenText(Scrolled, can_focus=True):
         self._styles: tuple[Style, ...] = ()
         self._flow: Flow = flow((), 80, 1)
         self._laid_out_for: object = None
+        self._message = ""
         self.cursor = 0
 
     def show(
@@ -111,9 +113,12 @@ class TokenText(Scrolled, can_focus=True):
             self._refresh_tokens(changed)
         self.reveal()
 
-    def clear(self) -> None:
-        """Show nothing."""
+    def show_message(self, message: str) -> None:
+        """Show a sentence in the place of tokens, or nothing."""
         self.show((), frozenset(), np.zeros(0, dtype=np.uint8), self._ink, (), (), 0)
+        if message != self._message:
+            self._message = in_ascii(message) if self.ascii_only else message
+            self.refresh()
 
     def fits(self, labels: tuple[str, ...], ink: Ink, width: int, height: int) -> bool:
         """Say whether all tokens would be in view in so many cells."""
@@ -168,6 +173,8 @@ class TokenText(Scrolled, can_focus=True):
         blank = Style(bgcolor=plain.bgcolor)
         width = self.size.width
         row = y + self.scroll_offset.y
+        if not self._labels and self._message:
+            return Strip([Segment(centred(self._message, width, self.size.height)[y], plain)], width)
         if not self._labels or not 0 <= row < len(self._flow.lines):
             return Strip.blank(width, blank)
         segments = (Segment(text, style) for text, style in self._painted(self._flow.lines[row], plain))
