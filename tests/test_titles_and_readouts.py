@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from engine.values.visible import Visible
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.test_adapters import low_rank, write_adapter
-from tui.drawing.curves import Curve, read_value
+from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.largest import largest_weights
 from tui.drawing.readout import of_measure, of_number, of_weight
 from tui.numbers import short, within
@@ -49,12 +50,13 @@ def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int)
         of_measure("L11H3", 0.4229, 0.296, "3/32", "", width),
         of_number("qk_symmetry", -0.0142212345, 0.03125, width),
         read_value(curve, 1, width),
+        read_value(replace(curve, baseline=None, lines=(Line("other", np.array([3.0, 0.03125])),)), 1, width),
     )
     for line in lines:
         assert cell_len(line) <= width
         assert {word for word in line.split() if "." in word} <= WHOLE
         assert "vs" not in line.split(), "which is another model"
-    assert all("chance" in line for line in lines[1:]), "at the smallest terminal too"
+    assert all("chance" in line for line in lines[1:4]), "at the smallest terminal too"
 
 
 def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
@@ -71,6 +73,7 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         ("attention ", "L0, mean over heads", 24, "L0, mean over heads"),
         ("attention ", "L0H1 · with L0H1 off", 24, "L0H1 · with L0H1 off"),
         ("attention ", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
+        ("explain ", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "L0H0 q 12 k 7"),
         ("ranks ", "layer 0  energy rank, ε 0.01", 24, "L0  energy rank, ε 0.01"),
         ("ranks ", "layer 0  stable rank (energy ε 0.01)", 24, "L0  stable rank"),
         ("predictions ", "position 16  at '.'  chance 4.9e-04  logit chance -0.017", 24, "position 16  at '.'"),

@@ -156,6 +156,8 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     'QK σ₂ = 1 · 20.00 % Σ 100.00 % · chance 1.25'
     >>> read_value(curve, 1, 16)
     'QK 1 chance 1.25'
+    >>> read_value(Curve("QK", curve.values, None, "", (Line("other", np.array([3.0, 2.5])),)), 1, 22)
+    'QK 1 other 2.5'
     """
     chance = "" if curve.baseline is None else f" · chance {brief(float(curve.baseline[index]), 4)}"
     named = f"{curve.matrix} σ{str(index + 1).translate(SUBSCRIPTS)}"
@@ -172,14 +174,18 @@ def read_value(curve: Curve, index: int, width: int = 120) -> str:
     long, short, shortest = f"energy {share} · cumulative {so_far}", f"{share} Σ {so_far}", f"Σ {so_far}"
     said = [f"{name} · {energy}{chance}" for energy in (long, short, shortest)]
     if not curve.lines:
-        said += (f"{name}{chance}", *(_in_few_words(curve, index, digits) for digits in (4, 3)))
+        said.append(f"{name}{chance}")
+    said += [_in_few_words(curve, index, digits) for digits in (4, 3, 2)]
     return next((text for text in said if len(text) <= width), said[-1])
 
 
 def _in_few_words(curve: Curve, index: int, digits: int) -> str:
-    """Write a value and what chance gives, and hardly more."""
-    chance = "" if curve.baseline is None else f" chance {brief(float(curve.baseline[index]), digits)}"
-    return f"{curve.matrix} {brief(float(curve.values[index]), digits)}{chance}"
+    """Write a value and what chance gives, or what lines have, and hardly more."""
+    beside = [(line.name, line.values) for line in curve.lines]
+    if not beside and curve.baseline is not None:
+        beside = [("chance", curve.baseline)]
+    numbers = (f" {name} {brief(float(values[index]), digits)}" for name, values in beside)
+    return f"{curve.matrix} {brief(float(curve.values[index]), digits)}{''.join(numbers)}"
 
 
 def _finite(values: FloatArray) -> FloatArray:

@@ -16,8 +16,11 @@ _NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
 
 _NUMBER = re.compile(r"\d[\d.e+-]*")
 
-_LAYER = re.compile(r"\blayer (\d+)")
-"""The name of a layer that has a shorter one."""
+_SHORTER = (
+    (re.compile(r"^(\S+ |)layer (\d+)"), r"\1L\2"),
+    (re.compile(r'\bquery (\d+) ".*", key (\d+) ".*"'), r"q \1 k \2"),
+)
+"""What is said more shortly where there is little room: a layer's name, and a cell of the map without its tokens."""
 
 
 WORTH_SEEING = 10
@@ -74,7 +77,7 @@ class TitleLine(Line):
 def _without_the_view(title: Text, width: int) -> Text:
     """Leave out the view's name, which is bold and comes first, where what is shown would be cut or room is little.
 
-    Where room is little the name of a layer is as short as heads have it.
+    Where room is little the name of a layer is as short as heads have it, and a cell is named without its tokens.
     """
     name = next((span.end for span in title.spans if span.start == 0 and span.style == "bold"), 0)
     rest = title[name:]
@@ -83,8 +86,10 @@ def _without_the_view(title: Text, width: int) -> Text:
     if width >= NARROW:
         first = rest.plain.partition("  ")[0]
         return rest if name + cell_len(first) > width >= cell_len(first) else title
-    match = _LAYER.search(rest.plain.partition("  ")[0])
-    return rest if match is None else Text.assemble(rest[: match.start()], f"L{match[1]}", rest[match.end() :])
+    for long, shorter in _SHORTER:
+        if match := long.search(rest.plain):
+            rest = Text.assemble(rest[: match.start()], match.expand(shorter), rest[match.end() :])
+    return rest
 
 
 def _without_a_rest(title: Text, width: int) -> Text:
