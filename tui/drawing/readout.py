@@ -38,10 +38,10 @@ def of_weight(
     before bare numbers, with chance where there is room for it.
     """
     query, key = block.place
-    number = MASKED if block.is_masked else _number(block.largest)
+    number = MASKED if block.is_masked else write_weight(block.largest)
     forms, shortest = [(words, number, _SHORTEST_TOKEN) for words in _WORDS], [number]
     if block.chance is not None and not block.is_masked:
-        both = f"{number}  chance {_number(block.chance)}"
+        both = f"{number}  chance {write_weight(block.chance)}"
         forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
         shortest.insert(0, both)
     line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
@@ -57,7 +57,7 @@ def of_difference(
     Where that does not fit, both weights are left out, and at last the difference stands before bare numbers.
     """
     assert block.pair is not None
-    one, other = (_number(each) for each in block.pair)
+    one, other = (write_weight(each) for each in block.pair)
     (query, key), arrow = block.place, _arrow(ascii_only)
     difference = MASKED if block.is_masked else _signed(block.largest)
     weights = "" if block.is_masked else f"{one} {arrow} {other}  "
@@ -91,12 +91,12 @@ def of_block(
         return line if cell_len(line) <= width else f"{MASKED}  q {queries} k {keys}"
     places = f"queries {queries}, keys {keys}"
     if block.pair is None:
-        largest, mean, total = (_number(each) for each in (block.largest, block.mean, block.total))
+        largest, mean, total = (write_weight(each) for each in (block.largest, block.mean, block.total))
         said = [f"max {largest}  mean {mean}  sum {total}"]
         if block.chance is not None:
-            said.insert(0, f"max {largest}  chance {_number(block.chance)}  mean {mean}  sum {total}")
+            said.insert(0, f"max {largest}  chance {write_weight(block.chance)}  mean {mean}  sum {total}")
     else:
-        one, other = (_number(each) for each in block.pair)
+        one, other = (write_weight(each) for each in block.pair)
         largest, mean = _signed(block.largest), _signed(block.mean)
         said = [f"max {largest}  mean {mean}  {one} {arrow} {other}"]
     line = ""
@@ -210,11 +210,11 @@ def _plain(token: str, ascii_only: bool) -> str:
     return in_ascii(harmless(token)) if ascii_only else harmless(token)
 
 
-def _number(value: float) -> str:
+def write_weight(value: float) -> str:
     """Write a weight with four decimals, a small one with three digits and its power of ten."""
     return f"{value:.2e}" if 0 < value < 1e-3 else f"{value:.4f}"
 
 
 def _signed(value: float) -> str:
     """Write a difference with its sign."""
-    return f"{'-' if value < 0 else '+'}{_number(abs(value))}"
+    return f"{'-' if value < 0 else '+'}{write_weight(abs(value))}"

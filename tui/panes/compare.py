@@ -11,7 +11,7 @@ from textual import on
 from textual.app import ComposeResult
 
 from tui.drawing.curves import Curve
-from tui.drawing.readout import MASKED
+from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
 from tui.messages import RoomChanged
 from tui.panes.line import Line
@@ -167,7 +167,7 @@ class ComparePane(Pane):
                     HeadValue(
                         *self.graph.line_sign(number),
                         name.split(" ", 1)[-1],
-                        MASKED if each.is_masked else "" if np.isnan(each.value) else f"{each.value:.4f}",
+                        MASKED if each.is_masked else "" if np.isnan(each.value) else write_weight(each.value),
                     )
                     for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
                 ]
