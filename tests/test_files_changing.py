@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.models.checkpoint import Checkpoint
-from engine.models.copied_tensor import copied, offsets
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
+from engine.models.placed import Placed, read_placed, safetensors_places
 from engine.service.session import Session
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -97,12 +97,14 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
 def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
     checkpoint = Checkpoint(folder)
-    begins = offsets(folder / "model.safetensors")[name]
+    begins = safetensors_places(folder / "model.safetensors")[name]
     with (folder / "model.safetensors").open("r+b") as stream:
         stream.truncate(begins + 10)
     assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
     with pytest.raises(OSError, match="bytes too early"):
-        copied(folder / "model.safetensors", begins, checkpoint.entries[name])
+        read_placed(
+            folder / "model.safetensors", Placed(begins, torch.empty(checkpoint.entries[name].shape, device="meta"))
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])

@@ -8,7 +8,8 @@ Highly Interpretable").
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -58,7 +59,22 @@ def groups(sigma: FloatArray, near: float = NEAR) -> list[tuple[int, int]]:
     return [(start, end) for start, end in zip(starts, ends, strict=True) for _ in range(start, end + 1)]
 
 
-def projections(table: Tensor, vectors: Tensor, gain: Tensor | None = None) -> Tensor:
+class Rows(Protocol):
+    """An embedding (tokens, d): a tensor, or one whose rows are read a block at a time."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """How many rows, and how wide."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are."""
+
+    def split(self, split_size: int) -> Iterable[Tensor]:
+        """Go through the rows in order, so many at a time."""
+
+
+def projections(table: Rows, vectors: Tensor, gain: Tensor | None = None) -> Tensor:
     """Project every row of an embedding on directions.
 
     Parameters
@@ -77,7 +93,7 @@ def projections(table: Tensor, vectors: Tensor, gain: Tensor | None = None) -> T
 
 
 def chance_projections(
-    table: Tensor, top: int, breathe: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
+    table: Rows, top: int, breathe: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
 ) -> Tensor:
     """Average over random directions the largest projections of an embedding's rows.
 

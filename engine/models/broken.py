@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from engine.models.heads import all_finite, not_finite
+from engine.models.finite import all_finite, not_finite
 
 
 def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], None]) -> str | None:
@@ -28,7 +28,7 @@ def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], 
         if id(parameter) in looked_at and parameter.is_floating_point() and not parameter.is_meta:
             breathe()
             if not all_finite(parameter.detach()):
-                return not_finite({name: parameter})
+                return not_finite({name: (parameter,)})
     return None
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from safetensors import SafetensorError, safe_open
 
@@ -18,6 +18,11 @@ from engine.values.errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engine.models.placed import Placed, View
+
+    Cut = Callable[[View], Tensor]
+    """Gives what a view leaves of a tensor."""
+
 WEIGHT_FILES = (
     "model.safetensors.index.json",
     "model.safetensors",
@@ -25,9 +30,6 @@ WEIGHT_FILES = (
     "pytorch_model.bin",
 )
 """What holds a checkpoint's weights, in the order of preference."""
-
-WRAPPINGS = ("state_dict", "model_state_dict", "model")
-"""Under what training scripts keep a state dict beside other things."""
 
 DTYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -50,6 +52,9 @@ DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2
 
 PART = 2**26
 """Numbers of a tensor that are read at once where it is gone through in parts."""
+
+MOST_WHOLE = 2**25
+"""Bytes of a tensor up to which it is read whole, and once; of larger ones a person may be waiting for a few rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,9 @@ class Tensors(Protocol):
 
     def read(self, name: str) -> Tensor:
         """Give one tensor, as it is used in computing."""
+
+    def cutting(self, name: str) -> Cut:
+        """Give what cuts parts out of one tensor, for as long as these are wanted."""
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of one tensor in order, at most `PART` at a time."""
@@ -129,7 +137,7 @@ def missing_shards(weights: Path) -> tuple[Path, ...]:
 class Checkpoint:
     """The tensors of a folder written by ``save_pretrained``, or of one weight file, by name.
 
-    Opening reads the headers alone, without torch; `read` gives one tensor: a large one memory-mapped, others copied.
+    Opening reads the headers alone, without torch; what is read later is copied out of the files and never mapped.
 
     Attributes
     ----------
@@ -149,12 +157,12 @@ class Checkpoint:
             )
         self.files = shard_files(weights)
         self.opened = OpenedFiles(self.files)
-        self._pickled: dict[Path, Mapping[str, Tensor]] = {}
+        self._pickled: dict[Path, Mapping[str, Placed | Tensor]] = {}
         self._places: dict[str, Path] = {}
         self._begins: dict[Path, Mapping[str, int]] = {}
         self.entries: dict[str, TensorEntry] = {}
         for file in self.files:
-            found = _safetensors_entries(file) if file.suffix == ".safetensors" else self._bin_entries(file)
+            found = _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
             self.entries |= found
             self._places |= dict.fromkeys(found, file)
         lost = promised_tensors(weights) - self.entries.keys()
@@ -170,61 +178,82 @@ class Checkpoint:
         ------
         EngineError : when the file no longer holds what its header said, or is another than was opened.
         """
+        from engine.models.placed import as_it_is
+
+        return self._read(name, as_it_is)
+
+    def cutting(self, name: str) -> Cut:
+        """Give what reads parts of a large tensor as they are wanted; others are read now."""
+        if self.entries[name].stored_bytes > MOST_WHOLE:
+            return partial(self._read, name)
+        tensor = self.read(name)
+        return lambda view: view(tensor)
+
+    def parts(self, name: str) -> Iterator[Tensor]:
+        """Go through one tensor, of which no more than one part stays in memory."""
+        for first in range(0, self.entries[name].parameters, PART):
+            yield self._read(name, partial(_piece, first))
+
+    def _read(self, name: str, view: View) -> Tensor:
+        """Read what a view leaves of one tensor."""
+        from engine.models.placed import read_placed
+
         file = self._places[name]
-        if file.suffix != ".safetensors":
-            self.opened.check_mapped()
-            return self._load_bin(file)[name]
         try:
-            tensor = self._read_safetensors(file, name)
+            placed = self._placed(file, name)
+            if placed is not None:
+                tensor = read_placed(file, placed, view)
+            else:
+                self.opened.check_mapped()
+                tensor = view(self._mapped(file, name))
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             self.opened.check(file)
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
-        self.opened.check(file)  # what is mapped by now stays what it is
+        self.opened.check(file)  # what has been read by now stays what it is
         return tensor
 
-    def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through one tensor; the file is mapped anew for each part, so that no more than one stays in memory."""
-        for first in range(0, self.entries[name].parameters, PART):
-            yield self.read(name).reshape(-1)[first : first + PART]
+    def _placed(self, file: Path, name: str) -> Placed | None:
+        """Say where in its file a tensor lies; None where that is not known, or torch has no such numbers."""
+        import torch
 
-    def _read_safetensors(self, file: Path, name: str) -> Tensor:
-        """Copy a tensor, or map a large one."""
-        from engine.models.copied_tensor import copied, may_be_copied, offsets
+        from engine.models.placed import Placed, safetensors_places
 
+        if file.suffix != ".safetensors":
+            found = self._pickled[file][name]
+            return found if isinstance(found, Placed) else None
         entry = self.entries[name]
-        if not may_be_copied(entry):
-            with safe_open(file, framework="pt") as handle:
-                mapped: Tensor = handle.get_tensor(name)
-                return mapped
+        dtype = getattr(torch, entry.dtype, None)
+        if not isinstance(dtype, torch.dtype):
+            return None
         if file not in self._begins:
-            self._begins[file] = offsets(file)
-        return copied(file, self._begins[file][name], entry)
+            self._begins[file] = safetensors_places(file)
+        return Placed(self._begins[file][name], torch.empty(entry.shape, dtype=dtype, device="meta"))
 
-    def _load_bin(self, file: Path) -> Mapping[str, Tensor]:
-        """Map an old PyTorch file into memory; ``weights_only`` executes nothing that is in it."""
-        if file not in self._pickled:
-            import torch
+    def _mapped(self, file: Path, name: str) -> Tensor:
+        """Give a tensor whose place is not known, as its library does: mapped into memory, mostly."""
+        if file.suffix != ".safetensors":
+            tensor = self._pickled[file][name]
+        else:
+            with safe_open(file, framework="pt") as handle:
+                tensor = handle.get_tensor(name)
+        mapped: Tensor = tensor  # type: ignore[assignment]  # its place is not known, so it is given itself
+        return mapped
 
-            try:
-                # Files from before PyTorch 1.6 are no archives and cannot be mapped.
-                loaded: Any = torch.load(file, map_location="cpu", mmap=zipfile.is_zipfile(file), weights_only=True)
-            except Exception as error:  # a damaged pickle raises almost anything
-                reason = str(error).partition("\n")[0]
-                raise EngineError(
-                    f"{file} is not a readable PyTorch weight file ({reason}); download the model again"
-                ) from error
-            if not isinstance(loaded, dict):
-                raise EngineError(f"{file} holds no dictionary of tensors; save the model with save_pretrained")
-            loaded = next((loaded[key] for key in WRAPPINGS if isinstance(loaded.get(key), dict)), loaded)
-            self._pickled[file] = {name: tensor for name, tensor in loaded.items() if isinstance(tensor, torch.Tensor)}
-        return self._pickled[file]
-
-    def _bin_entries(self, file: Path) -> dict[str, TensorEntry]:
+    def _pickled_entries(self, file: Path) -> dict[str, TensorEntry]:
         """List the tensors of an old PyTorch file."""
+        from engine.models.pickled import read_pickled
+        from engine.models.placed import Placed
+
+        self._pickled[file] = found = read_pickled(file)
+        forms = {name: each.form if isinstance(each, Placed) else each for name, each in found.items()}
         return {
-            name: TensorEntry(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in self._load_bin(file).items()
+            name: TensorEntry(tuple(form.shape), str(form.dtype).removeprefix("torch.")) for name, form in forms.items()
         }
+
+
+def _piece(first: int, tensor: Tensor) -> Tensor:
+    """Take a part of a tensor's numbers in their order."""
+    return tensor.reshape(-1)[first : first + PART]
 
 
 def _safetensors_entries(file: Path) -> dict[str, TensorEntry]:

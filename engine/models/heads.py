@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from engine.models.checkpoint import DTYPE_EPSILONS, STORED_EPSILONS, Tensors
+from engine.models.checkpoint import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors
+from engine.models.finite import all_finite, not_finite
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
+from engine.models.placed import as_it_is
 from engine.models.rules import Layout, fused_places
 from engine.values.errors import EngineError, NotFinite
 
-NAMED = 3
-"""Tensors that are named of a layer in which several cannot be computed with."""
+if TYPE_CHECKING:
+    from engine.models.checkpoint import Cut
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class LayerWeights:
         return self.query.shape[0] // self.key.shape[0]
 
     def copied(self) -> LayerWeights:
-        """Copy what is cut out of larger tensors, so that these can be let go of."""
+        """Copy what is cut out of larger tensors in memory, so that these can be let go of."""
         parts = {name: getattr(self, name) for name in ("query", "key", "value", "output", "gate")}
-        copies = {name: part.clone() for name, part in parts.items() if part is not None}
+        copies = {name: part.clone() for name, part in parts.items() if part is not None and _is_cut_out(part)}
         return replace(self, **copies, circuits=None if self.circuits is None else self.circuits.copied())
 
     def of_head(self, head: int) -> dict[str, Tensor]:
@@ -82,7 +86,7 @@ class LayerWeights:
 class StoredLayer:
     """One layer's attention tensors as they are stored, of which heads are cut out as they are wanted.
 
-    Tensors of a file are memory-mapped: what is not cut out is not read, and the pages are let go with this object.
+    Of large tensors of a file what is not cut out is not read, and nothing stays in memory with this object.
 
     Raises
     ------
@@ -95,10 +99,13 @@ class StoredLayer:
         steps = [name for latent in latents for name in (latent.down, latent.norm, latent.bias) if name]
         steps += [module.output_first] if module.output_first else []
         names = dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps))
-        self._stored = {name: _floating(name, tensors.read(name)) for name in names}
+        self._stored = {name: _floating(name, tensors.cutting(name)) for name in names}
         self._epsilons = {
             matrix: STORED_EPSILONS[tensors.entries[name].dtype] for matrix, name in module.weights.items()
         }
+        lengths = {name: tensors.entries[name].shape[0] for name in steps}
+        down = module.latents.get("K")
+        self._shared_key_rows = 0 if down is None else lengths[down.down] - lengths[down.norm]
         self._changed = None if module.change_of is None else StoredLayer(tensors, module.change_of)
 
     def cut(self, heads: range | None = None, matrices: Collection[str] = "QKVO") -> LayerWeights:
@@ -111,7 +118,8 @@ class StoredLayer:
 
         Raises
         ------
-        NotFinite : when what is cut out holds NaN or infinite numbers.
+        EngineError : when it cannot be read.
+        NotFinite : when it holds NaN or infinite numbers.
         """
         heads = range(self._module.outline.heads) if heads is None else heads
         weights = self._cut(heads, matrices)
@@ -121,7 +129,7 @@ class StoredLayer:
 
     def _cut(self, heads: range, matrices: Collection[str]) -> LayerWeights:
         """Cut out heads as they are stored, and put together those whose projections take two steps."""
-        module, outline, stored = self._module, self._module.outline, self._stored
+        module, outline = self._module, self._module.outline
         group = outline.heads // outline.key_value_heads
         shared = range(heads.start // group, (heads.stop - 1) // group + 1)
         parts: dict[str, Tensor] = {}
@@ -131,15 +139,13 @@ class StoredLayer:
                 rows, columns = outline.shape(matrix, False)
                 parts[matrix] = _nothing(len(wanted), rows, columns)
                 continue
-            name = module.weights[matrix]
-            weight = self._finite(_rows(module, _matrix(module, stored[name], matrix), matrix, wanted))
+            weight = self._finite(self._stored[module.weights[matrix]](partial(_heads, module, matrix, wanted)))
             bias = self._bias(matrix)
             bias = None if bias is None else _rows(module, bias, matrix, wanted)
             if matrix in module.latents:
                 weight, bias = self._first_step(matrix).then(weight, bias, with_shared=matrix == "K")
             parts[matrix] = weight
             biases |= {} if bias is None else {matrix: bias}
-        down = module.latents.get("K")
         return LayerWeights(
             parts["Q"],
             parts["K"],
@@ -152,36 +158,37 @@ class StoredLayer:
             self._epsilons,
             self._gate(module.weights["Q"], heads),
             self._gate(module.biases.get("Q"), heads),
-            0 if down is None else len(stored[down.down]) - len(stored[down.norm]),
+            self._shared_key_rows,
         )
 
     def _finite(self, part: Tensor) -> Tensor:
         """Refuse a part of a tensor that no singular value could be computed of, and name all that is wrong there."""
         if not all_finite(part):
-            raise NotFinite(not_finite(self._stored))
+            raise NotFinite(not_finite({name: _in_parts(cut) for name, cut in self._stored.items()}))
         return part
 
     def _bias(self, matrix: str) -> Tensor | None:
         """Give the bias of a projection, or None where the model has none."""
         name = self._module.biases.get(matrix)
-        return None if name is None else self._finite(self._stored[name]).flatten()
+        return None if name is None else self._finite(self._stored[name](as_it_is)).flatten()
 
     def _first_step(self, matrix: str) -> FirstStep:
         """Give the first step of a projection that takes two."""
         names = self._module.latents[matrix]
-        down, norm = (self._finite(self._stored[name]) for name in (names.down, names.norm))
-        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias]))
+        down, norm = (self._finite(self._stored[name](as_it_is)) for name in (names.down, names.norm))
+        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias](as_it_is)))
 
     def _output(self, heads: range) -> Tensor:
         """Cut out columns of the output projection, by head: (heads, d_output, value_head_dim)."""
         module, width = self._module, self._module.outline.value_head_dim
-        name = module.weights["O"]
-        weight = _matrix(module, self._stored[name], "O")
+        name, places = module.weights["O"], slice(heads.start * width, heads.stop * width)
         if module.output_first:
-            first = self._finite(self._stored[module.output_first])
-            weight = weight.double() @ _in_groups(first, module.outline.heads * width).double()
-        columns = self._finite(weight[:, heads.start * width : heads.stop * width])
-        by_head: Tensor = columns.unflatten(1, (len(heads), width)).permute(1, 0, 2)
+            first, last = self._finite(self._stored[module.output_first](as_it_is)), self._stored[name](as_it_is)
+            inner = _in_groups(first, module.outline.heads * width).double()
+            columns = (_matrix(module, "O", last).double() @ inner)[:, places]
+        else:
+            columns = self._stored[name](lambda stored: _matrix(module, "O", stored)[:, places])
+        by_head: Tensor = self._finite(columns).unflatten(1, (len(heads), width)).permute(1, 0, 2)
         return by_head
 
     def _gate(self, name: str | None, heads: range) -> Tensor | None:
@@ -189,33 +196,13 @@ class StoredLayer:
         if name is None or not self._module.is_gated:
             return None
         outline = self._module.outline
-        stored = self._stored[name]
-        rows = stored.flatten() if stored.ndim == 1 else _matrix(self._module, stored, "Q")
-        by_head = rows.unflatten(0, (outline.heads, -1))[heads.start : heads.stop, outline.head_dim :]
-        return self._finite(by_head)
 
+        def behind(stored: Tensor) -> Tensor:
+            rows = stored.flatten() if stored.ndim == 1 else _matrix(self._module, "Q", stored)
+            by_head: Tensor = rows.unflatten(0, (outline.heads, -1))[heads.start : heads.stop, outline.head_dim :]
+            return by_head
 
-def all_finite(part: Tensor) -> bool:
-    """Say whether a tensor holds neither NaN nor infinite numbers.
-
-    What is finite added up holds none; that is several times quicker to know than the extremes, which are asked for
-    where a sum is too large for the dtype. Both are NaN where any number is.
-    """
-    return bool(part.sum().isfinite()) or bool(torch.stack(torch.aminmax(part)).isfinite().all())
-
-
-def not_finite(tensors: Mapping[str, Tensor]) -> str:
-    """Say of tensors which hold NaN or infinite numbers, and how many; of more than `NAMED` the first ones."""
-    bad = {name: int((~tensor.isfinite()).sum()) for name, tensor in tensors.items()}
-    said = [
-        f"{name} holds {count} NaN or infinite numbers of {tensors[name].numel()}"
-        for name, count in bad.items() if count
-    ]  # fmt: skip
-    more = len(said) - NAMED
-    if more <= 0:
-        return ", ".join(said)
-    others = "so does one" if more == 1 else f"so do {more}"
-    return f"{', '.join(said[:NAMED])} and {others} more of its tensors"
+        return self._finite(self._stored[name](behind))
 
 
 def read_layer(tensors: Tensors, module: AttentionModule) -> LayerWeights:
@@ -253,7 +240,30 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
     )
 
 
-def _matrix(module: AttentionModule, stored: Tensor, matrix: str) -> Tensor:
+def _is_cut_out(part: Tensor) -> bool:
+    """Say whether a tensor is part of a larger one in memory."""
+    return part.untyped_storage().nbytes() > part.numel() * part.element_size()
+
+
+def _floating(name: str, cut: Cut) -> Cut:
+    """Refuse a tensor that is stored in another form than as numbers."""
+    dtype = cut(lambda stored: stored.reshape(-1)[:0]).dtype
+    if str(dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
+        raise EngineError(f"{name} is stored as {dtype}; attn-tui reads float64, float32, bfloat16 and float16")
+    return cut
+
+
+def _in_parts(cut: Cut) -> Iterator[Tensor]:
+    """Go through the numbers of a stored tensor, `PART` at a time."""
+    yield from cut(as_it_is).reshape(-1).split(PART)
+
+
+def _heads(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -> Tensor:
+    """Take the queries, keys or values of some heads out of a stored projection."""
+    return _rows(module, _matrix(module, matrix, stored), matrix, wanted)
+
+
+def _matrix(module: AttentionModule, matrix: str, stored: Tensor) -> Tensor:
     """Bring a projection into the form (out, in), whatever it is stored as."""
     if module.rule.is_by_head:
         return stored.flatten(1) if matrix == "O" else stored.flatten(1).T
@@ -285,10 +295,3 @@ def _rows(module: AttentionModule, stored: Tensor, matrix: str, wanted: range) -
     places = fused_places(layout, outline.heads, outline.key_value_heads)[matrix][chosen]
     by_head = stored.unflatten(0, (-1, width))
     return by_head[places[0] : places[-1] + 1] if places[-1] - places[0] == len(places) - 1 else by_head[places]
-
-
-def _floating(name: str, tensor: Tensor) -> Tensor:
-    """Refuse a tensor that is stored in another form than as numbers."""
-    if str(tensor.dtype).removeprefix("torch.") not in DTYPE_EPSILONS:
-        raise EngineError(f"{name} is stored as {tensor.dtype}; attn-tui reads float64, float32, bfloat16 and float16")
-    return tensor

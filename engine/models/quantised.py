@@ -13,6 +13,8 @@ from engine.values.memory import size
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engine.models.checkpoint import Cut
+
 PLAIN_METHODS = frozenset({"fp8", "mxfp4"})
 """Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""
 
@@ -52,6 +54,13 @@ class Decoded:
         if name in self._decoders:
             return self._decoders[name][1]()
         return self._stored.read(name)
+
+    def cutting(self, name: str) -> Cut:
+        """Give what cuts parts out of one tensor; one that has to be decoded is decoded now."""
+        if name not in self._decoders:
+            return self._stored.cutting(name)
+        tensor = self.read(name)
+        return lambda view: view(tensor)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor; one that has to be decoded is decoded as a whole.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
@@ -22,6 +22,9 @@ from engine.models.load import load_model, model_class
 from engine.models.quantised import Decoded
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
+
+if TYPE_CHECKING:
+    from engine.models.checkpoint import Cut
 
 
 def complete_config(directory: Path) -> dict[str, Any]:
@@ -63,9 +66,7 @@ class _Group:
     sources: list[tuple[str, str]] = field(default_factory=list)
 
     def targets(self) -> list[str]:
-        """Name the model's tensors that come of it."""
-        if self.converter is None:
-            return [self.first]
+        """Name the model's tensors that a converter makes of it."""
         patterns = self.converter.target_patterns
         return [self.first.replace(patterns[0], pattern) for pattern in patterns]
 
@@ -79,8 +80,10 @@ def renamed(stored: Tensors, directory: Path) -> Tensors:
     """
     try:
         model = _empty_model(directory)
-        groups = _grouped(stored, model)
-        return Decoded(_Nothing(), _decoders(stored, model, groups))
+        own, groups = model.state_dict(), _grouped(stored, model)
+        plain = {group.first: group.sources[0][0] for group in groups if group.converter is None and group.first in own}
+        converted = [group for group in groups if group.converter is not None]
+        return Decoded(_Called(stored, plain), _decoders(stored, model, converted))
     except Exception:  # transformers' internals are not as they were
         return whole(directory)
 
@@ -94,18 +97,30 @@ def _empty_model(directory: Path) -> Any:
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 
-class _Nothing:
-    """No tensors: everything that is seen under another name has to be decoded."""
+class _Called:
+    """A checkpoint's tensors under other names, and not in another form.
 
-    entries: Mapping[str, TensorEntry] = {}
+    Parameters
+    ----------
+    stored : the tensors.
+    names : the stored name of each.
+    """
+
+    def __init__(self, stored: Tensors, names: Mapping[str, str]) -> None:
+        self._stored, self._names = stored, names
+        self.entries: dict[str, TensorEntry] = {name: stored.entries[own] for name, own in names.items()}
 
     def read(self, name: str) -> Tensor:
-        """Refuse: there is none."""
-        raise KeyError(name)
+        """Give one tensor."""
+        return self._stored.read(self._names[name])
+
+    def cutting(self, name: str) -> Cut:
+        """Give what cuts parts out of one tensor."""
+        return self._stored.cutting(self._names[name])
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Refuse: there is none."""
-        raise KeyError(name)
+        """Go through one tensor."""
+        return self._stored.parts(self._names[name])
 
 
 def _grouped(stored: Tensors, model: Any) -> list[_Group]:
@@ -130,25 +145,22 @@ def _grouped(stored: Tensors, model: Any) -> list[_Group]:
 
 
 def _decoders(stored: Tensors, model: Any, groups: list[_Group]) -> dict[str, tuple[TensorEntry, Callable[[], Tensor]]]:
-    """Make, for every tensor of the model that the files hold, what reads it."""
+    """Make, for every tensor of the model that has to be converted, what reads it."""
     own: Mapping[str, Tensor] = model.state_dict()
     decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
     for group in groups:
         source = stored.entries[group.sources[0][0]]
         for target in group.targets():
             if target in own:
-                is_same = group.converter is None
-                entry = source if is_same else TensorEntry(tuple(own[target].shape), source.dtype)
+                entry = TensorEntry(tuple(own[target].shape), source.dtype)
                 decoders[target] = entry, _reader(stored, model, group, target)
     return decoders
 
 
 def _reader(stored: Tensors, model: Any, group: _Group, target: str) -> Callable[[], Tensor]:
-    """Make what reads one tensor of the model, by transformers' own conversion of the stored ones."""
+    """Make what reads one tensor of the model, by transformers' own conversion of stored ones."""
 
     def read() -> Tensor:
-        if group.converter is None:
-            return stored.read(group.sources[0][0])
         converter = deepcopy(group.converter)
         for name, pattern in group.sources:
             converter.add_tensor(group.first, name, pattern, stored.read(name))
@@ -176,6 +188,11 @@ class ModuleTensors:
     def read(self, name: str) -> Tensor:
         """Give one tensor as it is now, in main memory."""
         return self._tensors[name].detach().cpu()
+
+    def cutting(self, name: str) -> Cut:
+        """Give what cuts parts out of one tensor as it is now."""
+        tensor = self.read(name)
+        return lambda view: view(tensor)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor as it is now."""

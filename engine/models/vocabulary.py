@@ -214,9 +214,9 @@ def read_gain(tensors: Tensors, gain: Gain) -> Any:
     ------
     NotFinite : when it holds NaN or infinite numbers.
     """
-    from engine.models.heads import not_finite
+    from engine.models.finite import not_finite
 
     stored = tensors.read(gain.name)
-    if what := not_finite({gain.name: stored}):
+    if what := not_finite({gain.name: (stored,)}):
         raise NotFinite(what)
     return stored.double() + gain.offset

@@ -27,6 +27,7 @@ from engine.mathematics.circuit_measures import (
     spectra_of,
 )
 from engine.mathematics.circuits import mass_chance
+from engine.mathematics.directions import Rows
 from engine.mathematics.eigenvalues import attempts, settled
 from engine.mathematics.measures import numerical_rank, rank_of
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
@@ -197,10 +198,10 @@ class CircuitsTable:
 
     def _multiplied(self, embedding: str, unembedding: str, breathe: Breathe) -> Tensor:
         """Multiply two tables of tokens, a few thousand at a time: (d_output, d_values)."""
-        source = self._tables.read(embedding)
+        source = self._tables.rows(embedding)
         if embedding == unembedding:
             return _gram(source, breathe)
-        target = self._tables.read(unembedding)
+        target = self._tables.rows(unembedding)
         total = torch.zeros(target.shape[1], source.shape[1], dtype=torch.float64)
         for embedded, written in zip(source.split(ROWS_AT_ONCE), target.split(ROWS_AT_ONCE), strict=True):
             breathe()
@@ -208,7 +209,7 @@ class CircuitsTable:
         return total
 
 
-def _gram(table: Tensor, breathe: Breathe) -> Tensor:
+def _gram(table: Rows, breathe: Breathe) -> Tensor:
     """Multiply a table (n, d) with itself, ``TᵀT``, without working out twice what lies on both sides of the diagonal.
 
     Columns are taken in `COLUMN_BLOCKS` blocks, so that of ``c²`` products of blocks ``c (c + 1) / 2`` are done.

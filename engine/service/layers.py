@@ -2,9 +2,8 @@
 
 Heads are computed a few at a time and a large layer's matrices as a whole one at a time; what has been computed is kept
 when the rest is given up. One layer's stored tensors are held at a time; when other work has looked at another layer
-meanwhile, they are opened again, which costs nothing where they are memory-mapped. What is cut out of a large layer's
-files is copied, and they are let go of before it is computed with: else every layer that has been left for a more
-urgent one would stay mapped until it is gone on with.
+meanwhile, they are opened again. A large layer's are let go of before what was cut out of them is computed with: else
+those of every layer that has been left for a more urgent one would stay in memory until it is gone on with.
 """
 
 from __future__ import annotations

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
+
+import torch
 
 from engine.models.vocabulary import Vocabulary, vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engine.models.checkpoint import Cut
     from engine.models.source import Words
     from engine.service.session import Session
 
@@ -18,11 +21,37 @@ if TYPE_CHECKING:
 NO_TABLE = "no table of tokens of this width is known by name"
 
 
+class TokenRows:
+    """Rows of a table as stored, of a large one read as they are gone through.
+
+    Parameters
+    ----------
+    cut : cuts parts out of the table.
+    shape : of the table.
+    places : which of its rows; all unless given.
+    """
+
+    device = torch.device("cpu")
+
+    def __init__(self, cut: Cut, shape: Sequence[int], places: Sequence[int] | None = None) -> None:
+        self._cut = cut
+        self._places = range(shape[0]) if places is None else places
+        self.shape = (len(self._places), shape[1])
+
+    def split(self, split_size: int) -> Iterator[Tensor]:
+        """Go through the rows in order, so many at a time."""
+        for start in range(0, len(self._places), split_size):
+            some = self._places[start : start + split_size]
+            first, last = min(some), max(some)
+            rows = self._cut(lambda table, first=first, last=last: table[first : last + 1])  # type: ignore[misc]
+            yield rows if len(rows) == len(some) else rows[[place - first for place in some]]
+
+
 @dataclass(frozen=True)
 class TokenTable:
-    """An embedding or unembedding: (tokens, d) as stored, and the id that each row is of."""
+    """An embedding or unembedding: its rows (tokens, d), and the id that each of them is of."""
 
-    rows: Tensor
+    rows: TokenRows
     ids: Sequence[int]
 
 
@@ -54,13 +83,17 @@ class TokenTables:
     def wrong(self, name: str) -> str:
         """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
         if name not in self._wrong:
-            from engine.models.heads import all_finite, not_finite
+            from engine.models.finite import all_finite, not_finite
 
-            table = self.read(name)
-            if not table.is_floating_point():
-                self._wrong[name] = f"{name} holds packed numbers"
-            else:
-                self._wrong[name] = "" if all_finite(table) else not_finite({name: table})
+            tensors = self._session.source.tensors
+            self._wrong[name] = ""
+            for part in tensors.parts(name):
+                if not part.is_floating_point():
+                    self._wrong[name] = f"{name} holds packed numbers"
+                elif not all_finite(part):
+                    self._wrong[name] = not_finite({name: tensors.parts(name)})
+                if self._wrong[name]:
+                    break
         return self._wrong[name]
 
     def lacking(self, stack: str) -> tuple[str, ...]:
@@ -77,12 +110,12 @@ class TokenTables:
         """Give a table's shape without reading it."""
         return self._session.source.tensors.entries[name].shape
 
-    def read(self, name: str) -> Tensor:
-        """Read a whole table, rows for padding included."""
-        return self._session.source.tensors.read(name)
+    def rows(self, name: str, places: Sequence[int] | None = None) -> TokenRows:
+        """Give some rows of a table, or all of them, rows for padding included."""
+        return TokenRows(self._session.source.tensors.cutting(name), self.shape(name), places)
 
     def tokens(self, name: str | None, d: int) -> TokenTable | None:
-        """Read the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.
+        """Give the rows of a table that are tokens, if it is as wide as what they are to meet and nothing is wrong.
 
         Raises
         ------
@@ -90,9 +123,9 @@ class TokenTables:
         """
         if name is None or self.shape(name)[1] != d or self.wrong(name):
             return None
-        table = self.read(name)
-        ids = self._opened().known(len(table))
-        return TokenTable(table if len(ids) == len(table) else table[list(ids)], ids)
+        count = self.shape(name)[0]
+        ids = self._opened().known(count)
+        return TokenTable(self.rows(name, None if len(ids) == count else ids), ids)
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Give the text of each id."""
