@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import time
 import weakref
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -34,11 +36,13 @@ def computer(notices: list[str]) -> Computing:
 OUT_OF_MEMORY = (
     "CUDA error: out of memory",
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
 )
 FAILING = (
     RuntimeError("cusolver error: CUSOLVER_STATUS_EXECUTION_FAILED, when calling `cusolverDnXsyevd`"),
     torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge"),  # type: ignore[attr-defined]
 )
+BUSY = "CUDA error: CUDA-capable device(s) is/are busy or unavailable"
 
 
 class SmallDevice:
@@ -125,6 +129,7 @@ def test_heads_of_one_layer_that_were_few_at_a_time_may_be_fewer_than_share_a_ke
         *((RuntimeError(said), "has little free memory; spectra of heads are computed a few at a time")
           for said in OUT_OF_MEMORY),
         *((error, "cannot decompose such matrices; spectra of heads are computed on the CPU") for error in FAILING),
+        (torch.AcceleratorError(f"{BUSY}\nmore of it"), f"fails ({BUSY}); spectra of heads are computed on the CPU"),
     ],
 )  # fmt: skip
 def test_what_a_gpus_libraries_fail_at_is_done_in_another_way(
@@ -178,6 +183,54 @@ def test_what_did_not_fit_is_let_go_of_before_less_is_tried(
     finally:
         gc.enable()
     assert kept == [0, 0]
+
+
+def test_pieces_on_a_gpu_take_turns_at_a_few_streams_which_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, entered = list[str](), list[object]()
+
+    class Stream:
+        """Stands in for a stream."""
+
+        def __init__(self, device: str) -> None:
+            made.append(device)
+
+    class Entered:
+        """Notes the stream that work is put on."""
+
+        def __init__(self, stream: object) -> None:
+            entered.append(stream)
+
+        def __enter__(self) -> None:
+            """Begin."""
+
+        def __exit__(self, *error: object) -> None:
+            """End."""
+
+    monkeypatch.setattr(computing, "_STREAMS", defaultdict(list))
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", Entered)
+    for _ in range(5):
+        with computing._own_stream("cuda:1"), pytest.raises(RuntimeError), computing._own_stream("cuda:1"):
+            raise RuntimeError("a piece that fails gives its stream back")
+    with computing._own_stream("cuda:0"), computing._own_stream("cpu"):
+        pass
+    assert made == ["cuda:1", "cuda:1", "cuda:0"]
+    assert len(entered) == 11
+    assert all(one is not other for one, other in itertools.pairwise(entered)), "no two pieces have one at a time"
+
+
+def test_a_gpu_that_fails_at_whatever_it_is_asked_leaves_the_work_to_the_cpu(
+    computer: Computing, notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SmallDevice(holds_heads=0, holds_layers=False)
+    put_on(device, computer, monkeypatch)
+
+    def failing() -> None:
+        raise torch.AcceleratorError(BUSY)
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", failing)
+    assert_same(computer.heads(FACTORS, no_hurry), dense_heads())
+    assert notices[-1] == "cuda has too little free memory; spectra of heads are computed on the CPU"
 
 
 def test_the_libraries_of_a_gpu_are_loaded_by_one_thread_alone(monkeypatch: pytest.MonkeyPatch) -> None:

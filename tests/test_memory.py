@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.models import memory
+from engine.models import devices, memory
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
 from engine.service.engine import Engine
@@ -200,6 +200,18 @@ async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_i
             "being loaded, 103 kB, and then reads the sentence …",
             "reading the sentence …",
         ]
+
+
+def test_a_gpu_that_cannot_be_asked_has_nothing_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def free(number: int) -> tuple[int, int]:
+        if number:
+            raise torch.AcceleratorError("CUDA error: out of memory")
+        return 10, 100
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+    assert [each.free for each in devices.free_of_gpus("cuda:0")] == [10, 0]
 
 
 def test_a_gpu_that_is_asked_for_alone_is_the_only_one_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:

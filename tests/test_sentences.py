@@ -17,6 +17,7 @@ from engine.service import history as store_module
 from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
 from engine.service.options import EngineOptions
+from engine.values.errors import EngineError
 from engine.values.model import ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
@@ -232,6 +233,18 @@ def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_m
         reader.read(f"a mat {number}", no_hurry)
     assert isinstance(reader._kept, KeptReadings)
     assert len(reader._kept) == MOST_SENTENCES
+
+
+@pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
+def test_a_lack_of_memory_that_is_no_tensors_is_said_to_be_one(said: str, tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("llama"))
+
+    def run() -> None:
+        raise RuntimeError(said)
+
+    with pytest.raises(EngineError, match="2 tokens do not fit on cpu; type a shorter sentence"):
+        reader.running(2, lambda: None, run)
+    assert reader.reads_with_kernels, "it is not the kernels' fault"
 
 
 def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothing_left_of_it(

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 
+from engine.models.devices import lacks_memory
 from engine.models.source import Loaded
 from engine.models.tokens import Tokenizer, first_line, silence
 from engine.values.errors import EngineError
@@ -84,9 +85,9 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
             **options,
         )
         return (model if is_spread else model.to(device)).eval()
-    except torch.OutOfMemoryError as error:
-        raise EngineError(f"{name} does not fit on {device}; try --device cpu or --dtype bfloat16") from error
     except Exception as error:  # whatever a model's own loading code raises
+        if isinstance(error, RuntimeError) and lacks_memory(error):
+            raise EngineError(f"{name} does not fit on {device}; try --device cpu or --dtype bfloat16") from error
         raise EngineError(
             f"{name} cannot run a sentence: {first_line(error)}; its spectra work all the same"
         ) from error

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.attending import Attending, Call
+from engine.models.devices import memory_told
 from engine.models.example import Example
 from engine.models.gathering import Gathering
 from engine.models.handmade import Found
@@ -144,7 +145,7 @@ class ModuleReader(MapReader):
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with not_learning(self._model), torch.no_grad():
+            with not_learning(self._model), memory_told(), torch.no_grad():
                 returned = self._model(*example.args, **example.kwargs)
         except torch.OutOfMemoryError as error:
             raise EngineError("the sentence does not fit into memory; type a shorter one") from error

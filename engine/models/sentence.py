@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from engine.models.broken import why_no_numbers
 from engine.models.calls import Call, for_weights, keeping_calls
+from engine.models.devices import inferring
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.heap import large_tensors_apart
 from engine.models.held import attend_in_full
@@ -172,7 +173,7 @@ class Reader(MapReader):
                 mode,
                 activating_in_pieces(self.model),
                 large_tensors_apart() if tokens**2 > AT_ONCE else nullcontext(),
-                torch.inference_mode(),
+                inferring(),
             ):
                 return run()
         except torch.OutOfMemoryError as error:
@@ -269,7 +270,7 @@ class Reader(MapReader):
             with (
                 self._lent(self.model),
                 reading_with_kernels(self.model, breathe, gathering),
-                torch.inference_mode(),
+                inferring(),
             ):
                 if gathering.is_done(module(*call.args, **call.kwargs)):
                     return True

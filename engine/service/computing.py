@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix, squaring_pays
-from engine.models.devices import choose_device, spectra_device
+from engine.models.devices import choose_device, lacks_memory, spectra_device
 from engine.service.crew import Crew
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
@@ -43,11 +44,10 @@ OVERLAPPING = 2
 COPIES = 4
 """How many times a whole matrix is held in float64 while it is decomposed: itself, its square, and LAPACK's copies."""
 
-_NO_MEMORY = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
-"""In what PyTorch says when memory is short: main memory, a GPU's for its context, and for handles of its libraries,
-of which only tensors have an error of their own."""
-
 _LOADING = threading.Lock()
+_STREAMS: defaultdict[str, list[torch.cuda.Stream]] = defaultdict(list)
+"""By device, those that no piece has now; a list's ends are changed by one thread at a time."""
+
 _LOADED: set[str] = set()
 """Devices whose libraries of linear algebra are there; two threads that call for them at once would both fail."""
 
@@ -151,14 +151,15 @@ class Computing:
             try:
                 values = compute(way)
             except RuntimeError as error:
-                is_short = _lacks_memory(error)
-                if not (is_short or (way.device != "cpu" and _is_the_solvers(error))):
+                is_short = lacks_memory(error)
+                if not is_short and (way.device == "cpu" or not (_is_the_solvers(error) or _is_the_devices(error))):
                     raise
+                why = _why(error)
             else:
                 ways.learn(way, time.perf_counter() - start)
                 return values
             # The error is gone by now, and with it the tensors of where it was raised.
-            self._make_do(way, whole_layer, factors, is_short)
+            self._make_do(way, whole_layer, factors, why, is_short)
 
     def _candidates(self, whole: tuple[str, ...]) -> list[Way]:
         """List the ways that may be the fastest."""
@@ -171,18 +172,18 @@ class Computing:
                 ways.append(beside)
         return ways
 
-    def _make_do(self, way: Way, whole_layer: bool, factors: Factors, is_short: bool) -> None:
+    def _make_do(self, way: Way, whole_layer: bool, factors: Factors, why: str, is_short: bool) -> None:
         """Do with less of a device's memory: with half as many heads at once, and at last without it.
 
-        ``is_short`` says that it is memory that was missing, and not that the device fails at such matrices.
+        ``is_short`` says that it is memory that was missing, and not that the device fails at such matrices, or fails.
         """
         if way.device == "cpu":
             raise EngineError("there is too little free memory for this layer's spectra; close other programs")
-        torch.cuda.empty_cache()
+        with suppress(RuntimeError):  # a device that failed once may fail at whatever it is asked
+            torch.cuda.empty_cache()
         heads = min(self._heads_at_once or len(factors[0]), len(factors[0])) // 2
         if not is_short or whole_layer or heads < len(factors[0]) // len(factors[1]):
             of_what = "of whole layers" if whole_layer else "of heads"
-            why = "has too little free memory" if is_short else "cannot decompose such matrices"
             self._notify(f"{way.device} {why}; spectra {of_what} are computed on the CPU")
             self._devices[whole_layer] = "cpu"
         else:
@@ -228,9 +229,24 @@ def _circuit(way: Way, circuit: str, own: Tensor, shared: Tensor) -> dict[str, F
         return {matrix: rows.cpu().numpy() for matrix, rows in values.items()}
 
 
-def _own_stream(device: str) -> AbstractContextManager[object]:
-    """Give a piece on a GPU a stream of its own, so that what it copies and another one computes overlap."""
-    return torch.cuda.stream(torch.cuda.Stream(device)) if device.startswith("cuda") else nullcontext()
+@contextmanager
+def _own_stream(device: str) -> Iterator[None]:
+    """Give a piece on a GPU a stream of its own, so that what it copies and another one computes overlap.
+
+    Memory that a stream is done with is kept for it alone, so there are no more streams than pieces at a time.
+    """
+    if not device.startswith("cuda"):
+        yield
+        return
+    try:
+        stream = _STREAMS[device].pop()
+    except IndexError:
+        stream = torch.cuda.Stream(device)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        _STREAMS[device].append(stream)
 
 
 def _matrix(way: Way, matrix: str, factors: Factors, is_squared: bool) -> FloatArray:
@@ -253,12 +269,22 @@ def _load_libraries(device: str) -> None:
             _LOADED.add(device)
 
 
+def _why(error: RuntimeError) -> str:
+    """Say why a device is not computed with, or with less of it at a time."""
+    if lacks_memory(error):
+        return "has too little free memory"
+    if _is_the_solvers(error):
+        return "cannot decompose such matrices"
+    said = str(error).partition("\n")[0]
+    return f"fails ({said})"
+
+
+def _is_the_devices(error: RuntimeError) -> bool:
+    """Say whether it is the device that failed: others may have it to themselves, or it may be broken."""
+    return isinstance(error, torch.AcceleratorError) or "CUDA error" in str(error)
+
+
 def _is_the_solvers(error: RuntimeError) -> bool:
     """Say whether a GPU's library gave a matrix up, as some do that LAPACK decomposes."""
     gave_up: type[RuntimeError] = torch.linalg.LinAlgError  # type: ignore[attr-defined]  # a documented name
     return isinstance(error, gave_up) or "cusolver error" in str(error)
-
-
-def _lacks_memory(error: RuntimeError) -> bool:
-    """Say whether something failed for want of memory."""
-    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in _NO_MEMORY)
