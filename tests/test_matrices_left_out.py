@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from engine.mathematics.chance import BesideChance, chance_curve
 from engine.service import whole_layers
@@ -18,6 +21,9 @@ from tests.exporting import run
 from tests.opening import no_hurry
 from tests.test_large_layers import FIRST, assert_same, session
 from tui.panes.ranks import NONE
+
+NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
+"""What the names of columns begin with that compare what queries and keys read, or values and outputs."""
 
 
 @pytest.fixture
@@ -107,6 +113,37 @@ def test_an_export_without_room_for_some_matrices_gives_the_others_and_a_line(
     assert asked.exit_code == 1
     assert asked.stderr.startswith("attn-tui: Q and O of L0")
     assert run(folder, "ranks", "--layer", "0", "--head", "all", "--matrix", "QK", "--no-cache").stderr == ""
-    none = run(folder, "circuits", "--layer", "0", "--head", "all", "--no-cache")
-    assert none.exit_code == 1
-    assert none.stderr.startswith("attn-tui: Q and O of L0")
+
+
+@pytest.mark.usefixtures("queries_are_too_large")
+@pytest.mark.parametrize("view", ["circuits", "changes"])
+def test_what_queries_and_outputs_alone_can_tell_is_empty_and_the_rest_as_it_is(
+    view: str, tiny_model: TinyModel, tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("llama", **SHARED)
+    changed = tiny_copy("llama", **SHARED)
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: tensor + 0.01 * torch.randn(tensor.shape, generator=generator)
+               for name, tensor in load_file(changed / "model.safetensors").items()}  # fmt: skip
+    save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
+    other = ["--vs", str(changed)] if view == "changes" else []
+    command = [view, "--layer", "0", "--head", "all", "--no-cache", *other]
+    everything = run(folder, *command)
+    assert everything.exit_code == 0
+    assert "without" not in everything.stderr
+    monkeypatch.setattr(whole_layers, "free_memory", lambda: whole_layers.MOST_BROWSED)
+    done = run(folder, *command)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("attn-tui: L0 as a whole is without what W_Q and W_O alone can tell: Q and O of L0")
+    assert done.stderr.count("\n") == 1
+    (found,), (expected,) = (list(csv.DictReader(each.stdout.splitlines())) for each in (done, everything))
+    empty = {name for name in expected if expected[name] and not found[name]}
+    own = "q_", "o_", "rank_q", "rank_o", *(f"{circuit}_{what}" for circuit in ("qk", "ov") for what in NEED_BOTH)
+    assert empty, "some are"
+    assert all(name.startswith(own) for name in empty), empty
+    assert not empty & {"qk_symmetry", "rank_qk", "rank_k", "qk_distance", "change", "k_distance", "ov_image_in_kernel"}
+    for name in expected.keys() - empty - {"stack", "layer", "head"}:
+        if expected[name] and not name.endswith("_chance"):
+            assert float(found[name]) == pytest.approx(float(expected[name]), rel=1e-6, abs=1e-9), name
+        elif expected[name]:
+            assert float(found[name]) == pytest.approx(float(expected[name]), rel=0.3, abs=0.05), name

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from engine.mathematics.circuits import Traces, copying, identity_floor, negative_mass, positive_mass, traces
@@ -84,18 +85,30 @@ def of_heads(factors: Factors) -> Circuits:
     return Circuits(split, (split["Q"], split["O"]))
 
 
-def of_layer(factors: Factors) -> Circuits:
-    """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads; shapes as above."""
+def summed(part: Tensor, shared: int) -> Tensor:
+    """Add up what heads have that share a key/value head: (shared, ...) float64, never all heads at once in it."""
+    return torch.stack([heads.double().sum(0) for heads in part.split(len(part) // shared)])
+
+
+def of_layer(factors: Factors, left_out: frozenset[str] = frozenset()) -> Circuits:
+    """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads.
+
+    Parameters
+    ----------
+    factors : shapes as above.
+    left_out : those of W_Q and W_O that are too large to be factored by themselves; the circuits are made without.
+    """
     query, key, value, output = factors
     group = len(query) // len(key)
     split = {
         name: thin(part.flatten(0, 1)[None])
         for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
+        if name not in left_out
     }
-    if group == 1:
+    if group == 1 and not left_out:
         return Circuits(split, (split["Q"], split["O"]))
     queries, outputs = (  # heads that share keys add up their queries first
-        thin(part.double().unflatten(0, (-1, group)).sum(1).flatten(0, 1)[None]) for part in (query, output.mT)
+        thin(summed(part, len(key)).flatten(0, 1)[None]) for part in (query, output.mT)
     )
     return Circuits(split, (queries, outputs))
 
@@ -129,7 +142,7 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
     Parameters
     ----------
     circuits : what is measured.
-    ranks : by matrix, (batch,) the numerical ranks.
+    ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
     frame : what is defined here.
 
     Returns
@@ -149,17 +162,19 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
         own = {matrix: int(values[place]) for matrix, values in ranks.items()}
         row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
         for name, fills, drops in both:
-            filled, dropped = circuits.factors[fills].of(place), circuits.factors[drops].of(place)
-            tolerance = frame.tolerance[name]
+            filled, tolerance = circuits.factors[fills].of(place), frame.tolerance[name]
+            dropped = circuits.factors[drops].of(place) if drops in circuits.factors else None
             row[f"{name.lower()}_factors_lost"] = (
                 _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
-                if frame.of_heads
+                if frame.of_heads and dropped is not None
                 else max(own[fills] - own[name], 0)  # what the dimension follows from, which costs nothing here
             )
             if name in frame.compared:
                 row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
-                cosine = cosines(image(filled, own[fills]), image(dropped, own[drops]))
-                row |= _of_angles(name, cosine)
+                cosine = None
+                if dropped is not None:
+                    cosine = cosines(image(filled, own[fills]), image(dropped, own[drops]))
+                    row |= _of_angles(name, cosine)
                 if name == "QK":
                     row |= _floors(circuits.qk.of(slice(place, place + 1)), own[name], cosine, tolerance)
         row |= shares_of_rounding(row)
@@ -217,15 +232,20 @@ def shares_of_rounding(row: Numbers) -> Numbers:
 
 def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:
     """Count the dimensions of a circuit's image that fall into its kernel; one of full rank need not be formed."""
-    if rank == circuits.factors[name[0]].basis.shape[-2]:
+    if rank == circuits.own[name == "OV"].basis.shape[-2]:
         return 0
     matrix = circuits.qk if name == "QK" else circuits.ov
     return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
 
 
-def _floors(qk: Product, rank: int, cosine: Tensor, tolerance: float) -> Numbers:
-    """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have."""
+def _floors(qk: Product, rank: int, cosine: Tensor | None, tolerance: float) -> Numbers:
+    """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have.
+
+    Without the cosines between what queries and keys read, nothing is known of the symmetric part.
+    """
     d = qk.left.shape[-2]
+    if cosine is None:
+        return {"qk_identity_floor": identity_floor(rank, d)}
     of_symmetric = symmetric_rank(qk, rank, cosine, tolerance) if rank else 0
     return {
         "qk_identity_floor": identity_floor(rank, d),

@@ -14,24 +14,26 @@ import torch
 from engine.mathematics.changes import (
     Apart,
     circuit_distance,
+    differences,
     distance,
     images_apart,
     product_norm,
     random_apart,
     unrelated,
 )
+from engine.mathematics.circuit_measures import summed
 from engine.mathematics.measures import MEASURES, rank_of
-from engine.mathematics.tabulate import rank_rows
 from engine.service.assembly import BASELINE_DRAWS
 from engine.service.circuits_table import CircuitsTable
 from engine.service.crew import Crew
 from engine.service.token_tables import TokenTables
+from engine.service.whole_layers import without_factors
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES
+from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
 from engine.values.spectra import Spectrum
-from engine.values.tables import RANK_COLUMNS, Cell
+from engine.values.tables import Cell
 from engine.values.view import Query
 from engine.values.views import CHANGES, CIRCUIT_MEASURES, CIRCUITS
 
@@ -63,6 +65,10 @@ class ChangesTable:
     session : the model that was opened.
     models : this model and the one beside it, or None where there is none.
     circuits : measures this model's circuits.
+
+    Attributes
+    ----------
+    left_out : as of `CircuitsTable`.
     """
 
     def __init__(self, session: Session, models: TwoModels | None, circuits: CircuitsTable) -> None:
@@ -75,6 +81,7 @@ class ChangesTable:
             self._circuits = circuits, CircuitsTable(models.other, self._other_tables)
         self._crew = Crew(torch.get_num_threads())
         self._chance: dict[tuple[int, int, int], Apart] = {}
+        self.left_out: dict[Head, str] = {}
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads, then of the layer; none of a layer that the other model lacks.
@@ -102,21 +109,24 @@ class ChangesTable:
         self, models: TwoModels, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
-        first = self._session.spectra(layer.name, whole_layer, breathe).complete().spectra
-        groups = [first, models.spectra(layer.name, whole_layer, None, breathe).complete().spectra]
-        numbers = [number for number in groups[0] if query.wants(number)]
-        before, now = ([group[number] for number in numbers] for group in groups)
+        first = self._session.spectra(layer.name, whole_layer, breathe).with_circuits()
+        second = models.spectra(layer.name, whole_layer, None, breathe).with_circuits()
+        left_out = first.left_out | second.left_out
+        if whole_layer:
+            self.left_out[layer.name] = without_factors(layer, left_out, first.lacking or second.lacking)
+        numbers = [number for number in first.spectra if query.wants(number)]
+        before, now = ([group.spectra[number] for number in numbers] for group in (first, second))
         weights = [each.layer_weights(layer.name) for each in (self._session, models.other)]
         pieces = []
         for start in range(0, len(numbers), HEADS_AT_ONCE):
             some = slice(start, start + HEADS_AT_ONCE)
-            pieces.append(partial(_measured, weights, numbers[some], before[some], now[some]))
+            pieces.append(partial(_measured, weights, numbers[some], before[some], now[some], left_out))
         measured = [row for rows in self._crew.run(pieces, breathe) for row in rows]
-        chance = self._of_chance(layer, whole_layer)
+        chance = self._of_chance(layer, whole_layer, left_out)
         circuits = self._of_circuits(layer, whole_layer, query, breathe)
         for number, row, own, theirs, change in zip(numbers, measured, before, now, circuits, strict=True):
             place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
-            yield (*place, *_cells(row | _differences(own, theirs) | change, chance))
+            yield (*place, *_cells(row | differences(own, theirs) | change, chance))
 
     def _of_circuits(self, layer: LayerOutline, whole_layer: bool, query: Query, breathe: Breathe) -> list[Numbers]:
         """Subtract the measures of the first model's circuits from the second's; what either lacks is left out."""
@@ -138,10 +148,10 @@ class ChangesTable:
         name = self._models.other.outline.name
         return tuple(f"in {name} {said}" for said in self._other_tables.lacking(stack))
 
-    def _of_chance(self, layer: LayerOutline, whole_layer: bool) -> Numbers:
+    def _of_chance(self, layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
         """Give the angles between random subspaces of the sizes of a layer's projections."""
         found: Numbers = {}
-        for matrix in "QKVO":
+        for matrix in sorted(set("QKVO") - left_out):
             rows, cols = layer.shape(matrix, whole_layer)
             d, size = (rows, cols) if matrix == "O" else (cols, rows)
             key = (d, min(size, d), 1 if whole_layer else BASELINE_DRAWS)
@@ -193,8 +203,8 @@ def _of_layer(weights: LayerWeights) -> _Parts:
     other; heads that share a key/value head add up their queries, and their outputs, first.
     """
 
-    def summed(part: Tensor) -> Tensor:
-        return part if weights.group == 1 else part.double().unflatten(0, (-1, weights.group)).sum(1)
+    def added(part: Tensor) -> Tensor:
+        return part if weights.group == 1 else summed(part, len(weights.key))
 
     def stacked(part: Tensor) -> Tensor:
         return part.flatten(0, 1)[None]
@@ -202,7 +212,7 @@ def _of_layer(weights: LayerWeights) -> _Parts:
     query, key, value, output = weights.query, weights.key, weights.value, weights.output.mT
     return _Parts(
         {"Q": stacked(query), "K": stacked(key), "V": stacked(value), "O": stacked(output)},
-        {"QK": (stacked(summed(query)), stacked(key)), "OV": (stacked(value), stacked(summed(output)))},
+        {"QK": (stacked(added(query)), stacked(key)), "OV": (stacked(value), stacked(added(output)))},
         {
             matrix: bias.reshape(1, 1, -1)
             for matrix, bias in (
@@ -221,17 +231,19 @@ def _measured(
     numbers: Sequence[int],
     before: Sequence[Mapping[str, Spectrum]],
     now: Sequence[Mapping[str, Spectrum]],
+    left_out: frozenset[str],
 ) -> list[Numbers]:
     """Measure some heads, or a layer as a whole: distances of matrices and circuits, angles between images."""
+    known = [matrix for matrix in MATRICES if matrix not in left_out]
     whole_layer = list(numbers) == [-1]
     first, second = (_of_layer(each) if whole_layer else _of_heads(each, numbers) for each in weights)
     distances = {
         matrix: circuit_distance(first.circuits[matrix], second.circuits[matrix])
         if matrix in first.circuits
         else distance(first.projections[matrix], second.projections[matrix])
-        for matrix in MATRICES
+        for matrix in known
     }
-    chances = {matrix: unrelated(*(_norms(each, matrix) for each in (first, second))) for matrix in MATRICES}
+    chances = {matrix: unrelated(*(_norms(each, matrix) for each in (first, second))) for matrix in known}
     for matrix, bias in first.biases.items():
         if (other := second.biases.get(matrix)) is not None:
             distances[f"b_{matrix}"] = distance(bias, other)
@@ -242,7 +254,7 @@ def _measured(
         row |= {f"{matrix.lower()}_distance_chance": float(values[place]) for matrix, values in chances.items()}
         for name in ("", "_chance"):
             row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
-    for matrix in first.projections:
+    for matrix in first.projections.keys() - left_out:
         ranks = ([rank_of(each[matrix]) for each in spectra] for spectra in (before, now))
         found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))
         for row, each in zip(rows, found, strict=True):
@@ -267,18 +279,6 @@ def _of_angles(matrix: str, angles: Apart) -> Numbers:
         f"{matrix.lower()}_angle_largest": angles.largest,
         f"{matrix.lower()}_overlap": angles.overlap,
     }
-
-
-def _differences(before: Mapping[str, Spectrum], now: Mapping[str, Spectrum]) -> Numbers:
-    """Subtract every measure of the first model's matrices from the second's."""
-    rows = (rank_rows([each[matrix] for matrix in MATRICES]) for each in (before, now))
-    found: Numbers = {}
-    for matrix, own, theirs in zip(MATRICES, *rows, strict=True):
-        for measure in MEASURES:
-            place = RANK_COLUMNS.index(measure.name)
-            one, other = float(own[place]), float(theirs[place])
-            found[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if one == other else other - one
-    return found
 
 
 def _cells(numbers: Numbers, chance: Numbers) -> Iterator[Cell]:

@@ -36,7 +36,8 @@ from engine.service.assembly import BASELINE_DRAWS
 from engine.service.crew import Crew
 from engine.service.positions import factors_at
 from engine.service.token_tables import TokenTables
-from engine.values.heads import MATRICES
+from engine.service.whole_layers import without_factors
+from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
 from engine.values.tables import Cell
 from engine.values.view import Query
@@ -68,7 +69,12 @@ CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
 
 
 class CircuitsTable:
-    """Measures an open model's circuits; keeps what layers share."""
+    """Measures an open model's circuits; keeps what layers share.
+
+    Attributes
+    ----------
+    left_out : of layers as a whole, which columns were left empty when they were measured last, and why.
+    """
 
     def __init__(self, session: Session, tables: TokenTables) -> None:
         self._session = session
@@ -76,6 +82,7 @@ class CircuitsTable:
         self._crew = Crew(torch.get_num_threads())
         self._chance: dict[Hashable, Numbers] = {}
         self._token_maps: dict[Vocabulary, Tensor | None] = {}
+        self.left_out: dict[Head, str] = {}
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer."""
@@ -101,10 +108,12 @@ class CircuitsTable:
         self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
-        group = self._session.spectra(layer.name, whole_layer, breathe).complete()
+        group = self._session.spectra(layer.name, whole_layer, breathe).with_circuits()
+        if whole_layer:
+            self.left_out[layer.name] = without_factors(layer, group.left_out, group.lacking)
         numbers = [number for number in group.spectra if query.wants(number)]
         spectra = [group.spectra[number] for number in numbers]
-        ranks = {matrix: np.array([rank_of(own[matrix]) for own in spectra]) for matrix in MATRICES}
+        ranks = {matrix: np.array([rank_of(own[matrix]) for own in spectra]) for matrix in spectra[0]}
         if query.distance is not None:
             ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
         tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
@@ -115,7 +124,7 @@ class CircuitsTable:
         breathe()
         chosen = factors if whole_layer else _chosen(factors, numbers)
         measured = self._in_pieces(chosen, ranks, frame, breathe)
-        chance = self._of_chance(layer, whole_layer, frame, breathe)
+        chance = self._of_chance(layer, whole_layer, frame, group.left_out, breathe)
         for number, own in zip(numbers, measured, strict=True):
             place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
             yield (*place, *_cells(own, chance))
@@ -142,7 +151,7 @@ class CircuitsTable:
 
         Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
         """
-        (layer,) = self._crew.run([partial(of_layer, factors)], breathe)
+        (layer,) = self._crew.run([partial(of_layer, factors, frozenset("QO") - ranks.keys())], breathe)
         made = self._crew.run([partial(reversed_circuit, layer, frame, kind) for kind in frame.spectra], breathe)
         squares = {kind: each[0] for kind, each in zip(frame.spectra, made, strict=True)}
         problems = {kind: attempts(square) for kind, square in squares.items()}
@@ -156,20 +165,22 @@ class CircuitsTable:
             row |= {name: float(value) for name, value in of_eigenvalues(kind, each[None]).items()}
         return row | shares_of_rounding(row)
 
-    def _of_chance(self, layer: LayerOutline, whole_layer: bool, frame: Frame, breathe: Breathe) -> Numbers:
+    def _of_chance(
+        self, layer: LayerOutline, whole_layer: bool, frame: Frame, left_out: frozenset[str], breathe: Breathe
+    ) -> Numbers:
         """Measure Gaussian heads of a layer's shapes; layers of one shape share it."""
         shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
         inner = layer.head_dim, layer.value_head_dim
-        key = (whole_layer, inner, *shapes.values(), *frame.tolerance.values(), frame.compared, frame.spectra)
+        key = (whole_layer, inner, left_out, *shapes.values(), *frame.tolerance.values(), frame.compared, frame.spectra)
         if key not in self._chance:
             breathe()
             ranks = {matrix: min(shape) for matrix, shape in shapes.items()}
             widths = (layer.heads, layer.key_value_heads) if whole_layer else (1, 1)
             ranks["QK"] = min(*shapes["QK"], widths[1] * layer.head_dim)
             ranks["OV"] = min(*shapes["OV"], widths[1] * layer.value_head_dim)
-            factors = _gaussian(layer, whole_layer)
+            factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
             draws = 1 if whole_layer else BASELINE_DRAWS
-            full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items()}
+            full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items() if matrix not in left_out}
             solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
             drawn = self._in_pieces(factors, full, replace(frame, spectra=solved, token_map=None), breathe)
             means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
@@ -259,9 +270,10 @@ def _chosen(factors: Factors, numbers: list[int]) -> Factors:
     return query[numbers], key[shared], value[shared], output[numbers]
 
 
-def _gaussian(layer: LayerOutline, whole_layer: bool) -> Factors:
-    """Draw Gaussian factors of a layer's shapes, from a fixed seed."""
+def _gaussian(layer: LayerOutline, whole_layer: bool, is_summed: bool) -> Factors:
+    """Draw Gaussian factors of a layer's shapes, from a fixed seed; sums of what shares keys are Gaussian too."""
     heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (BASELINE_DRAWS, BASELINE_DRAWS)
+    heads = shared if is_summed else heads
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:

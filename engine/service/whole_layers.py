@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.models.memory import free_memory
@@ -129,6 +129,12 @@ def room_for(layer: LayerOutline, matrices: Sequence[str], is_browsing: bool) ->
     if any(needed[matrix] > MOST_BROWSED for matrix in fitting):
         notice = f"{_what(layer, fitting)}, {_time(layer, fitting)}"
     return Room(fitting, lacking, notice)
+
+
+def without_factors(layer: LayerOutline, left_out: Collection[str], lacking: str) -> str:
+    """Say of a row of a layer as a whole which factors' columns are empty, and why; nothing where all are there."""
+    named = " and ".join(f"W_{matrix}" for matrix in "QO" if matrix in left_out)
+    return f"{layer.name} as a whole is without what {named} alone can tell: {lacking}" if named else ""
 
 
 def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from engine.service.ablation_table import AblationTable
@@ -71,6 +71,7 @@ class WorkedOut:
             "patterns": self.patterns.rows,
             "ablation": ablation.sweep,
         }
+        self._left_out: Mapping[str, Mapping[Head, str]] = {"circuits": circuits.left_out, "changes": changes.left_out}
         self._lacking: Mapping[str, OfStack] = {
             "circuits": _lacking("ov_copying", tables.lacking),
             "changes": _lacking(
@@ -126,14 +127,16 @@ class WorkedOut:
                 left_out |= self._composition.left_out_before(layer)
         if left_out and left_out.keys() >= {layer.name for layer in layers}:
             raise none_left(left_out)
-        return Table(name, view.columns, tuple(view.ranked(rows)), left_out, self._lacks(name, layers))
+        return Table(name, view.columns, tuple(view.ranked(rows)), left_out, self._lacks(name, layers, query.wants(-1)))
 
-    def _lacks(self, name: str, layers: Iterable[LayerOutline]) -> tuple[str, ...]:
+    def _lacks(self, name: str, layers: Collection[LayerOutline], with_whole: bool) -> tuple[str, ...]:
         """Say what rows of layers are without, and why, each once."""
         if name not in self._lacking:
             return ()
         stacks = dict.fromkeys(layer.stack for layer in layers)
-        return tuple(dict.fromkeys(said for stack in stacks for said in self._lacking[name](stack)))
+        whole = [self._left_out.get(name, {}).get(layer.name, "") for layer in layers if with_whole]
+        said = [each for stack in stacks for each in self._lacking[name](stack)]
+        return tuple(dict.fromkeys(filter(None, (*said, *whole))))
 
     def growing(self, name: str, query: Query, breathe: Breathe) -> Iterator[tuple[Table, Progress]]:
         """Yield a table that grows as more of it becomes known, with how far it has come; the last one is complete."""

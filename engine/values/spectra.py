@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 
 FloatArray = NDArray[np.float64]
 
@@ -73,6 +73,22 @@ class SpectraGroup:
         EngineError : where some are left out, saying why.
         """
         if self.lacking:
+            raise EngineError(self.lacking)
+        return self
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The matrices that are left out."""
+        return frozenset(MATRICES).difference(*self.spectra.values()) if self.lacking else frozenset()
+
+    def with_circuits(self) -> SpectraGroup:
+        """Give it back where all are there but for W_Q and W_O.
+
+        Raises
+        ------
+        EngineError : where more is left out, saying why.
+        """
+        if self.left_out - {"Q", "O"}:
             raise EngineError(self.lacking)
         return self
 
