@@ -15,7 +15,7 @@ from engine.models.room import need_room
 from engine.models.zeros import zeros_without_memory
 from engine.values.errors import EngineError
 
-BLOCK_BYTES = 2_000_000
+BLOCK_BYTES = 1_000_000
 """Of the scores of one block of queries: few enough to stay near the processor, and enough to keep it busy."""
 
 FEWEST_QUERIES = 16
