@@ -10,9 +10,13 @@ import pytest
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
 from textual.app import App, ComposeResult
-from textual.geometry import Size
+from textual.css.styles import RenderStyles
+from textual.drivers.headless_driver import HeadlessDriver
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 
 from tests.conftest import TinyModel
@@ -20,10 +24,13 @@ from tests.explorer import explorer, settle, until
 from tests.monkey_hands import press
 from tests.painted import good_terminal
 from tui import whole_frames
-from tui.frame import MainScreen
+from tui.frame import Frame, MainScreen
 from tui.painting import Repaint
 from tui.panes import overview
+from tui.panes.line import Line
 from tui.whole_frames import WholeFrames
+from tui.widgets.heatmap_canvas import HeatmapCanvas
+from tui.widgets.spectrum_block import SpectrumBlock
 
 TWICE = "the cat sat on the mat and the dog sat on the cat and then the cat and the dog sat on the mat again"
 
@@ -62,6 +69,16 @@ class Links(App[None]):
 
     def compose(self) -> ComposeResult:
         yield from self.links
+
+
+class Said(Frame):
+    """The explorer's way of painting, and something said."""
+
+    def get_default_screen(self) -> Screen[object]:
+        return WholeFrames(id="_default")
+
+    def compose(self) -> ComposeResult:
+        yield Static("said")
 
 
 @pytest.fixture
@@ -127,6 +144,72 @@ async def test_a_key_that_moves_a_cursor_is_one_frame_of_few_bytes(
             for key in keys:
                 sent = await frames_after(app, frames, partial(press, app, key))
                 assert [len(frame.encode()) < most for frame in sent] == [True], (lead, key, sent)
+
+
+async def test_opening_a_layer_for_the_next_head_is_one_frame(frames: list[str]) -> None:
+    async with explorer("demo", head="L0H7") as (app, pilot):
+        await settle(pilot)
+        assert not app.tree_widget.show_vertical_scrollbar
+        assert len(await frames_after(app, frames, partial(app.conductor.step_head, 1))) == 1
+        assert app.tree_widget.show_vertical_scrollbar
+
+
+async def test_where_nothing_differs_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_terminal(monkeypatch)
+    sent: list[str] = []
+    app = Said()
+    async with app.run_test() as pilot:
+        monkeypatch.setattr(App, "is_headless", False)
+        monkeypatch.setattr(HeadlessDriver, "write", lambda driver, data: sent.append(data))
+        said = app.query_one(Static)
+        app.action_redraw()
+        await pilot.pause(0.05)
+        assert "said" in "".join(sent)
+        sent.clear()
+        said.refresh(layout=True)
+        await pilot.pause(0.05)
+        assert sent == []
+        app.cursor_position = Offset(3, 0)  # as in a field, where it stands after what is typed
+        said.refresh()
+        await pilot.pause(0.05)
+        assert sent == ["\x1b[1;4H"]
+
+
+async def test_only_what_is_to_be_painted_is_painted_and_in_the_styles_that_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    painted: list[Widget] = []
+    styled: list[Widget] = []
+    render_lines, get_component_styles = Widget.render_lines, Widget.get_component_styles
+
+    def rendering(widget: Widget, crop: Region) -> list[Strip]:
+        painted.append(widget)
+        return render_lines(widget, crop)
+
+    def styling(widget: Widget, *names: str) -> RenderStyles:
+        styled.append(widget)
+        return get_component_styles(widget, *names)
+
+    monkeypatch.setattr(Widget, "render_lines", rendering)
+    monkeypatch.setattr(Widget, "get_component_styles", styling)
+    async with explorer("demo", size=(154, 50), text=TWICE, head="L0H0") as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        painted.clear()
+        styled.clear()
+        await pilot.press("l")
+        await settle(pilot)
+        assert {type(each) for each in painted} == {SpectrumBlock, Line}
+        for key in ("]", "["):
+            painted.clear()
+            styled.clear()
+            await pilot.press(key)
+            await settle(pilot)
+        assert {SpectrumBlock, HeatmapCanvas} <= {type(each) for each in painted}
+        assert not [each for each in styled if isinstance(each, SpectrumBlock | HeatmapCanvas)]
+        app.use_theme("textual-light")
+        await settle(pilot)
+        assert {SpectrumBlock, HeatmapCanvas} <= {type(each) for each in styled}
 
 
 async def test_where_the_focus_goes_the_whole_screen_is_not_painted_again(

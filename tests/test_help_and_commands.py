@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import OptionList
@@ -10,7 +12,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle
 from tui.app import Explorer
-from tui.help_screen import HelpScreen
+from tui.help_screen import HelpScreen, LaidOutOnce
 from tui.palette_screen import Palette
 
 
@@ -42,6 +44,21 @@ async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel
             assert len(listed) == len(wanted), listed
             await pilot.press("escape")
             await pilot.pause()
+
+
+def test_what_is_laid_out_once_is_what_it_is_laid_out_each_time_and_anew_for_another_width() -> None:
+    laid_out: list[int] = []
+
+    class Counted:
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            laid_out.append(options.max_width)
+            yield Text("what a key does, in words that take several lines", style="bold")
+
+    console, once = Console(width=60), LaidOutOnce(Counted())
+    for width in (20, 12, 20, 20):
+        options = console.options.update(width=width)
+        assert console.render_lines(once, options) == console.render_lines(Counted(), options)
+    assert laid_out == [20, 20, 12, 12, 20, 20]  # of each width once by itself, besides those it is compared with
 
 
 async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:

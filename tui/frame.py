@@ -201,10 +201,24 @@ class Frame(App[None]):
             return True
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        """Send only what differs from what is on the terminal."""
+        """Send only what differs from what is on the terminal, and nothing where nothing does."""
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
             renderable = Repaint(self._painted, renderable)
+            if self._sends and not renderable.render_segments(self.console) and self._leaves_cursor:
+                self.post_display_hook()
+                return
         super()._display(screen, renderable)
+
+    @property
+    def _sends(self) -> bool:
+        """Whether what is displayed is sent now; the toolkit drops what comes while much changes, or in tests."""
+        is_there = self._running and not self._closed and self._driver is not None
+        return is_there and not self.is_headless and not self._batch_count
+
+    @property
+    def _leaves_cursor(self) -> bool:
+        """Whether the terminal's cursor, which follows what is typed, is where it is to be."""
+        return self.screen.outer_size.clamp_offset(self.cursor_position) == self._previous_cursor_position
 
     def notify(
         self,

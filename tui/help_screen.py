@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from textual import on
@@ -99,6 +100,19 @@ class HelpSearch(Field):
         self.display = False
 
 
+class LaidOutOnce:
+    """What is laid out once for each width, however often it is asked how high it is and what is in its lines."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+        self._laid_out: dict[int, list[Segment]] = {}
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width not in self._laid_out:
+            self._laid_out[options.max_width] = list(console.render(self._shown, options))
+        yield from self._laid_out[options.max_width]
+
+
 class HelpScreen(ListScreen):
     """What every key does, those of the focused view first, and what the marks beside the selected head mean.
 
@@ -164,7 +178,8 @@ class HelpScreen(ListScreen):
                 for keys, description in lines:
                     table.add_row(Text(f"  {keys}"), Text(description, overflow="fold"))
                 parts += (Text(section.title, style="bold"), table, Text(""))
-        self.body.update(Group(*parts) if parts else f"no key does that; {key_of(self.app, 'help.all')} shows all")
+        none = f"no key does that; {key_of(self.app, 'help.all')} shows all"
+        self.body.update(LaidOutOnce(Group(*parts)) if parts else none)
 
 
 def _said(section: Section, line: tuple[str, str]) -> str:

@@ -110,11 +110,12 @@ class Painted:
 
 
 class Repaint(CompositorUpdate):
-    """An update that sends what differs from what is painted, found out when it is sent."""
+    """An update that sends what differs from what is painted, found out once, when it is sent."""
 
     def __init__(self, painted: Painted, update: ChopsUpdate | LayoutUpdate) -> None:
         self._painted = painted
         self._update = update
+        self._written: str | None = None
 
     @property
     def area(self) -> int:
@@ -125,7 +126,9 @@ class Repaint(CompositorUpdate):
 
     def render_segments(self, console: Console) -> str:
         """Write what differs."""
-        return self._painted.written(self._update, console)
+        if self._written is None:
+            self._written = self._painted.written(self._update, console)
+        return self._written
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Segment(self.render_segments(console), None, [(ControlType.CURSOR_MOVE_TO, 0, 0)])

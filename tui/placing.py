@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import cast
 
-from textual._compositor import Compositor, CompositorMap, ReflowResult
+from textual._compositor import ChopsUpdate, Compositor, CompositorMap, ReflowResult
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
+
+Span = tuple[int, int, int]
+"""A line, its first column that is to be painted, and the one behind the last."""
 
 
 class Placing(Compositor):
@@ -47,20 +50,46 @@ class Placing(Compositor):
                 self._cuts += [seams(spans, screen.width)] * (bottom - top)
         return self._cuts
 
+    def render_partial_update(self) -> ChopsUpdate | None:
+        """Paint what is to be painted anew, and nothing else of the widgets that it is of."""
+        regions, self._dirty_regions = self._dirty_regions, set()
+        if not regions:
+            return None
+        spans = list(self._regions_to_spans(regions))
+        return ChopsUpdate(self._painted(spans), spans, [cut[1:] for cut in self.cuts])
+
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
-        """Give the pieces of the lines that are painted, by the column they begin in: of the foremost widget."""
+        """Give the pieces of whole lines, by the column they begin in."""
+        lines = [(y, crop.x, crop.right) for y in crop.line_range if is_rendered_line(y)]
+        return cast("Sequence[Mapping[int, Strip]]", self._painted(lines))  # as the toolkit has it
+
+    def _painted(self, spans: Sequence[Span]) -> list[dict[int, Strip | None]]:
+        """Paint the pieces of lines in which some columns are wanted: of the foremost widget; None of other pieces."""
         cuts = self.cuts
         lines: list[dict[int, Strip | None]] = [dict.fromkeys(cut[:-1]) for cut in cuts]
-        for region, clip, strips in self._get_renders(crop):
+        wanted: dict[int, list[tuple[int, int]]] = {}
+        for y, x1, x2 in spans:
+            found = [(start, end) for start, end in pairwise(cuts[y]) if start < x2 and end > x1]
+            wanted[y] = list(dict.fromkeys((*wanted.get(y, ()), *found)))
+        for widget, (region, clip) in self.visible_widgets.items():
             shown = region.intersection(clip)
-            for y, strip in zip(shown.line_range, strips, strict=False):
-                if not is_rendered_line(y):
-                    continue
-                line, right = lines[y], shown.x + min(shown.width, strip.cell_length)
-                for start, end in pairwise(cuts[y]):
-                    if line[start] is None and shown.x <= start and end <= right:
-                        line[start] = strip.crop(start - shown.x, end - shown.x)
-        return cast("Sequence[Mapping[int, Strip]]", lines)  # as the toolkit has it, though what is not painted is None
+            rows = [y for y in shown.line_range if any(_holds(shown, piece) for piece in wanted.get(y, ()))]
+            if not rows:
+                continue
+            part = Region(shown.x, rows[0], shown.width, rows[-1] + 1 - rows[0])
+            strips = widget.render_lines(part.translate(-region.offset))
+            for y in rows:
+                strip = strips[y - part.y]
+                seen = shown.crop_size((strip.cell_length, shown.height))
+                for start, end in [piece for piece in wanted[y] if _holds(seen, piece)]:
+                    lines[y][start] = strip.crop(start - shown.x, end - shown.x)
+                    wanted[y].remove((start, end))
+        return lines
+
+
+def _holds(region: Region, piece: tuple[int, int]) -> bool:
+    """Say whether a widget is in all columns of a piece of a line."""
+    return region.x <= piece[0] and piece[1] <= region.right
 
 
 def seams(spans: Sequence[tuple[int, int]], width: int) -> list[int]:

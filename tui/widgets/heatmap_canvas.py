@@ -22,6 +22,7 @@ from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_levels, signed_styles
 from tui.drawing.text import centred
 from tui.themes import palette_of
+from tui.widgets.repaint import repaint
 from tui.widgets.rulers import Rulers
 from tui.widgets.scrolled import Scrolled
 
@@ -69,6 +70,9 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         self._rulers = rulers
         self._axes = lay_out((), (), 0, 0)
         self._laid_out_for: object = None
+        self._known_axes: tuple[object, Axes] = (None, self._axes)
+        self._styles_now: tuple[Style, ...] = ()
+        self._window_now, self._levels_now = self.window, self._levels(*self.window)
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -106,7 +110,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         new_levels = self._levels_in_view()
         is_other = axes is not self._axes or new_levels.shape != levels.shape or was_signed != self._is_signed
         if is_other or not levels.size or old_cursor != cursor:
-            self.refresh()
+            repaint(self)
             self.reveal_cursor()
             if axes is not self._axes:
                 self.call_after_refresh(self.reveal_cursor)  # another size can be scrolled only once it is laid out
@@ -116,14 +120,14 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             if columns.size:
                 first, last = int(columns[0]), int(columns[-1])
                 x = self._axes.gutter + first * CELL_WIDTH
-                self.refresh(Region(x, self._axes.header + row, (last - first + 1) * CELL_WIDTH, 1))
+                repaint(self, Region(x, self._axes.header + row, (last - first + 1) * CELL_WIDTH, 1))
 
     def move_cursor(self, cursor: tuple[int, int]) -> None:
         """Put the cursor on another cell, scroll until it is in view, and paint nothing but what shows it."""
         old, self.cursor = self.cursor, cursor
         regions = list(self._regions_of_cursor(old, cursor))
         if regions or old != cursor:
-            self.refresh(*regions)  # all, where none is in view: what is hidden comes back as it was painted last
+            repaint(self, *regions)  # all, where none is in view: what is hidden comes back as it was painted last
         self.reveal_cursor()
 
     def reveal_cursor(self) -> None:
@@ -137,6 +141,14 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         if (top, left) != (queries.start, keys.start):
             self.scroll_to(left * CELL_WIDTH, top, animate=False, immediate=True)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
+        if self.map is not None and self._laid_out_for != self._layout_wanted:
+            self._lay_out_axes()  # it is painted before it is told its new size
+        self._styles_now, self._window_now = self.level_styles, self.window
+        self._levels_now = self._levels(*self._window_now)
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         """Paint one line: of the header, of a query's cells, or blank."""
         width, height = self.size
@@ -144,9 +156,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             message = centred(self.message, width, height)[y]
             style = self.get_component_rich_style("heatmap--message")
             return Strip([Segment(message, style if message.strip() else Style(bgcolor=style.bgcolor))], width)
-        if self._laid_out_for != self._layout_wanted:
-            self._lay_out_axes()  # it is painted before it is told its new size
-        queries, keys = self.window
+        queries, keys = self._window_now
         if y < self._axes.header:
             return Strip(self._header_line(y, keys))
         plain = self.get_component_rich_style("heatmap--label")
@@ -213,9 +223,12 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         return len(self._axes.rows), len(self._axes.columns)
 
     def axes_for(self, query_tokens: Sequence[str], key_tokens: Sequence[str], block: int) -> Axes:
-        """Lay out the labels of some blocks in this pane."""
+        """Lay out the labels of some blocks in this pane; those of single weights are kept until others are wanted."""
         if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
-            return lay_out(query_tokens, key_tokens, *self.size, ascii_only=self.ascii_only)
+            wanted = (tuple(query_tokens), tuple(key_tokens), self.size)
+            if self._known_axes[0] != wanted:
+                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, ascii_only=self.ascii_only))
+            return self._known_axes[1]
         return lay_out_blocks(query_tokens, key_tokens, block, *self.size, ascii_only=self.ascii_only)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
@@ -262,7 +275,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         if self.map is None or not keys:
             return
         ink = self.ink
-        (levels,) = self._levels(range(query, query + 1), keys)
+        levels = self._levels_now[query - self._window_now[0].start].copy()
         style = self.get_component_rich_style
         others = {
             CURSOR: ("[]", style("heatmap--cursor")),
@@ -271,7 +284,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         }
         if query == self.cursor[0] and self.cursor[1] in keys:
             levels[self.cursor[1] - keys.start] = CURSOR
-        yield from merged_cells(levels, signed_cells(ink) if self._is_signed else ink.cells, self.level_styles, others)
+        yield from merged_cells(levels, signed_cells(ink) if self._is_signed else ink.cells, self._styles_now, others)
 
     def _regions_of_cursor(self, old: tuple[int, int], new: tuple[int, int]) -> Iterator[Region]:
         """Find what shows the cursor in view, of the old one and the new one: its cell and the labels that change."""

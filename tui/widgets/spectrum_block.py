@@ -11,7 +11,7 @@ from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -32,6 +32,7 @@ from tui.drawing.plots import (
 )
 from tui.drawing.text import fit, harmless, in_ascii
 from tui.drawing.ticks import brief
+from tui.widgets.repaint import repaint
 from tui.widgets.spectrum_frame import NO_FRAME, Frame
 
 _AIRY = 8
@@ -93,6 +94,7 @@ class SpectrumBlock(Widget, can_focus=False):
         self._lines: Plot | None = None
         self._frame = NO_FRAME
         self._composed_for: Size | None = None
+        self._styles_now: dict[int, Style] = {}
 
     def draw(self, curve: Curve, span: Span, label_width: int, *, baseline: bool, cursor: int | None) -> None:
         """Draw a curve; what stays as it is on the screen is not painted again.
@@ -114,10 +116,15 @@ class SpectrumBlock(Widget, can_focus=False):
         self._cursor = cursor
         self._paint()
 
-    def render_line(self, y: int) -> Strip:
-        """Paint the line of words, or one row of the plot."""
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Paint some lines; what all of them need is found once."""
         if self.curve is not None and self._composed_for != self.size:
             self._make_frame(self.curve)  # it is painted before it is told its new size
+        self._styles_now = self._styles()
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Paint the line of words, or one row of the plot."""
         frame = self._frame
         words = self.get_component_rich_style("spectra--label")
         if y == 0:
@@ -126,7 +133,7 @@ class SpectrumBlock(Widget, can_focus=False):
         if not 0 < y <= len(frame.plot.marks):
             return Strip.blank(self.size.width, self.rich_style)
         characters, marks = frame.plot.characters[y - 1], frame.plot.marks[y - 1]
-        styles = self._styles()
+        styles = self._styles_now
         label = frame.labels[y - 1]
         segments = [Segment(label, words if label.strip() else styles[Mark.BLANK])] if label else []
         bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)] if len(marks) else [0]
@@ -178,14 +185,14 @@ class SpectrumBlock(Widget, can_focus=False):
             return
         if not self.size:
             self._composed_for = None
-            self.refresh()  # what Textual has kept of the old picture must not be shown again
+            repaint(self)  # what Textual has kept of the old picture must not be shown again
             return
         old = self._frame
         self._make_frame(self.curve)
         if not self._frame.fits(old):
-            self.refresh()
+            repaint(self)
         elif regions := list(self._frame.differences(old)):
-            self.refresh(*regions)
+            repaint(self, *regions)
 
     def _make_frame(self, curve: Curve) -> None:
         """Put the frame together for the size that the block has."""
