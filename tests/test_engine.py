@@ -69,6 +69,7 @@ def assert_spectra(group: SpectraGroup, heads: dict[int, dict[str, torch.Tensor]
     assert group.spectra.keys() == heads.keys()
     for number, matrices in heads.items():
         spectra = group.of(number)
+        assert len({id(each.head) for each in spectra}) == 1  # the collector goes through every name there is
         assert tuple(each.matrix for each in spectra) == MATRICES
         for each in spectra:
             assert (each.head.head, (each.rows, each.cols)) == (number, tuple(matrices[each.matrix].shape))

@@ -47,6 +47,7 @@ def assemble(
     """
     whole_layer = list(numbers) == [-1]
     spectra: dict[int, dict[str, Spectrum]] = {number: {} for number in numbers}
+    names = {number: Head(layer.stack, layer.layer, number) for number in numbers}  # one for all matrices of a head
     norms = {factor: float(values[norm][0, 0]) for factor, norm in NORMS.items() if norm in values}
     for matrix in (matrix for matrix in MATRICES if matrix in values):
         rows, cols = layer.shape(matrix, whole_layer)
@@ -54,9 +55,10 @@ def assemble(
         tolerance = rank_tolerance(rows, cols, COMPUTE_EPSILON, stored)
         own_norms = {factor: norm for factor, norm in norms.items() if factor in matrix}
         for row, number in enumerate(numbers):
-            name = Head(layer.stack, layer.layer, number)
             own = values[matrix][row]
             factors = [values[each][row] if each in values else values[NORMS[each]][row, 1:] for each in matrix]
             is_rounding = len(matrix) > 1 and _is_rounding(own, factors, stored)
-            spectra[number][matrix] = Spectrum(name, matrix, rows, cols, own, tolerance, is_rounding, own_norms)
+            spectra[number][matrix] = Spectrum(
+                names[number], matrix, rows, cols, own, tolerance, is_rounding, own_norms
+            )
     return SpectraGroup(layer.name, whole_layer, spectra, lacking)
