@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -42,6 +44,32 @@ _AIRY = 8
 def axis_labels(span: Span) -> tuple[str, str]:
     """Write the values at the upper and the lower edge of a plot."""
     return brief(span.top, 3), brief(span.foot, 3)
+
+
+@lru_cache(maxsize=64)
+def mark_styles(
+    bar: Style, chance: Style, edge: Style | None, cursor: Style, ground: Color | None, *, ascii_only: bool
+) -> Mapping[int, Style]:
+    """Give the style of every mark, under the cursor and elsewhere.
+
+    Parameters
+    ----------
+    bar, chance, cursor : the styles of what a plot is made of.
+    edge : the style of chance's edge over a bar, where colours are mixed.
+    ground : what is behind all.
+    ascii_only : whether nothing but ASCII is drawn.
+    """
+    styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=ground), Mark.CHANCE: chance}
+    styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
+    for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
+        styles[Mark.BAR + under] = front
+        if edge is not None:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
+            styles[Mark.CHANCE_OVER_BAR + under] = edge + Style(bgcolor=front.color)
+        else:
+            styles[Mark.BAR_BEFORE_CHANCE + under] = front
+            styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not ascii_only)
+    return styles
 
 
 class SpectrumBlock(Widget, can_focus=False):
@@ -239,19 +267,12 @@ class SpectrumBlock(Widget, can_focus=False):
     def _styles(self) -> dict[int, Style]:
         """Give the style of every mark, under the cursor and elsewhere."""
         style = self.get_component_rich_style
-        coloured, cursor = self._glyphs is COLOUR_PLOT, style("spectra--cursor")
+        coloured = self._glyphs is COLOUR_PLOT
         bar = style("spectra--bar" if coloured else "spectra--bar-plain")
         chance = style("spectra--chance" if coloured else "spectra--label")
-        styles: dict[int, Style] = {Mark.BLANK: Style(bgcolor=style("spectra--label").bgcolor), Mark.CHANCE: chance}
-        styles |= {Mark.BLANK + UNDER_CURSOR: cursor, Mark.CHANCE + UNDER_CURSOR: cursor}
-        for under, front in ((0, bar), (UNDER_CURSOR, cursor)):
-            styles[Mark.BAR + under] = front
-            if coloured:
-                styles[Mark.BAR_BEFORE_CHANCE + under] = front + Style(bgcolor=chance.color)
-                styles[Mark.CHANCE_OVER_BAR + under] = style("spectra--chance-edge") + Style(bgcolor=front.color)
-            else:
-                styles[Mark.BAR_BEFORE_CHANCE + under] = front
-                styles[Mark.CHANCE_OVER_BAR + under] = front + Style(reverse=not self._ascii)
+        edge = style("spectra--chance-edge") if coloured else None
+        ground = style("spectra--label").bgcolor
+        styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground, ascii_only=self._ascii))
         if self._lines is not None:
             for number in range(len(self._glyphs.signs)):
                 line = self.line_style(number)
