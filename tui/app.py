@@ -18,7 +18,6 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
@@ -94,13 +93,6 @@ class Explorer(Actions):
         self.ascii_only = ascii_only
         if ascii_only:
             self.draw_ascii_only()
-
-    def get_default_screen(self) -> Screen[object]:
-        """Give the screen of the views without the toolkit's own keys that go from view to view; they are ours here."""
-        screen = super().get_default_screen()
-        for key in ("tab", "shift+tab"):
-            del screen._bindings.key_to_bindings[key]
-        return screen
 
     def compose(self) -> ComposeResult:
         """Lay out the frame, without the views."""

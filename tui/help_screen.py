@@ -20,13 +20,16 @@ from textual.widgets import Input
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
 from tui.drawing.text import harmless
-from tui.field import Field
+from tui.field import OF_EDITING, Field
 from tui.key_groups import GROUPS
 from tui.key_names import key_of
 from tui.list_screen import ListScreen
 
 HERE = "in this menu"
 """Title of the keys of what has come over the views."""
+
+TYPED = "in a line that is typed into"
+"""Title of the keys that edit it, which come last: they are those of shells."""
 
 NOT_USED = "not used of the configuration"
 """Title of what is wrong with it."""
@@ -58,7 +61,9 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
         binding = each.binding
         if binding.id is None:
             continue  # the toolkit's own keys, beside which ours stand
-        if each.node is app.screen and isinstance(each.node, ModalScreen):
+        if binding.id.startswith(OF_EDITING):
+            title = TYPED
+        elif each.node is app.screen and isinstance(each.node, ModalScreen):
             title = HERE
         elif each.node in (app, app.screen):
             title = _title(binding)
@@ -81,7 +86,7 @@ def _title(binding: Binding) -> str:
 
 def _place(title: str) -> int:
     """Put a widget's keys before those that work anywhere, and keys without a group after them."""
-    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS)
+    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS) + (title == TYPED)
 
 
 class HelpSearch(Field):

@@ -91,15 +91,15 @@ FIRST = {
     "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},
     "export": {
-        "select": "Write",
-        "submit": "Write",
+        "menu.select": "Write",
+        "field.submit": "Write",
         "export.next_format": "Format",
         "export.name": "Name",
         "export.close": "Back",
     },
     "sentences": {
-        "select": "Show",
-        "submit": "Show",
+        "menu.select": "Show",
+        "field.submit": "Show",
         "sentences.find": "Find",
         "sentences.forget": "Forget",
         "sentences.bring_back": "Bring back",
@@ -126,7 +126,7 @@ FIRST = {
     },
     "palette": {
         "submit": "Do it",
-        "escape": "Back",
+        "palette.leave": "Back",
     },
     "overview": {
         "overview.choose": "Go in",

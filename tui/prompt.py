@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
+from tui.field import Field
 from tui.filter_input import candidates
 from tui.frame import is_displayed
 from tui.panes.line import Line
@@ -51,7 +52,7 @@ class Question(Protocol):
         """Take that there is no answer."""
 
 
-class PromptInput(Input):
+class PromptInput(Field):
     """The answer itself.
 
     Attributes
