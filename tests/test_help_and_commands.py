@@ -187,5 +187,18 @@ async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_n
             assert said in screen_text(app).splitlines()[-1]
             assert "…" not in screen_text(app).splitlines()[-1]
             await pilot.press("escape")
+        await ask("set number", "enter")
+        await ask("theme none", "enter")  # at once, as in editors
+        assert "no such theme" in screen_text(app).splitlines()[-1]
+        await pilot.press("backspace")
+        await ask("x")
+        assert app.prompt.input.value == "theme non:x", "what is mended is no new command"
+        await pilot.press("enter")
+        await ask("", "escape")
+        assert not app.prompt.display
+        await pilot.press("slash", *"nowhere", "enter")
+        await ask("h1", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert not app.prompt.display
         await ask("wq", "enter")
         assert not app.is_running
