@@ -102,6 +102,13 @@ FIRST = {
         "field.submit": "Show",
         "sentences.find": "Find",
         "sentences.forget": "Forget",
+        "sentences.back": "Back",
+    },
+    "sentences -forgotten": {
+        "menu.select": "Show",
+        "field.submit": "Show",
+        "sentences.find": "Find",
+        "sentences.forget": "Forget",
         "sentences.bring_back": "Bring back",
         "sentences.back": "Back",
     },
@@ -141,7 +148,7 @@ FIRST = {
 What has one of the classes of `TURNED` has keys of its own then.
 """
 
-TURNED = ("-both", "-single", "-near")
+TURNED = ("-both", "-single", "-near", "-forgotten")
 """Classes of panes and widgets that look at something in another way."""
 
 
