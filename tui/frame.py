@@ -43,6 +43,10 @@ WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspac
 """How keys are written in ASCII that have a sign of their own."""
 
 
+SEEN = 1.5
+"""Seconds for which a message stays at least, whatever is typed."""
+
+
 class MainScreen(WholeFrames[object], inherit_bindings=False):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
 
@@ -254,10 +258,10 @@ class Frame(App[None]):
                 self._unnotify(old, refresh=False)
 
     def put_away_what_stays(self) -> None:
-        """Take away what is to stay longer than messages do by themselves, once it has been there as long as those."""
+        """Take away what is to stay longer than messages do by themselves, once it could be seen."""
         usual = self.NOTIFICATION_TIMEOUT
         for each in list(self._notifications):
-            if each.timeout > usual and time.time() - each.raised_at > usual:
+            if each.timeout > usual and time.time() - each.raised_at > SEEN:
                 self._unnotify(each)
 
     def _refresh_notifications(self) -> None:
