@@ -24,7 +24,7 @@ from textual.widgets import Input, Label, Static, Tree
 from tui.actions import Actions
 from tui.beside import begin
 from tui.key_line import KeyLine
-from tui.key_watch import PATIENCE
+from tui.key_watch import AT_ANY_TIME, PATIENCE
 from tui.messages import (
     Advanced,
     CellMoved,
@@ -177,7 +177,7 @@ class Explorer(Actions):
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
+        return self.is_ready or action in AT_ANY_TIME
 
     def _note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
