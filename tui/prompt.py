@@ -228,7 +228,8 @@ class Prompt(Horizontal):
         self.display = False
 
     def leave_question(self) -> None:
-        """Take that what was asked has no answer; the line stays for another question."""
+        """Give the keys back, as another question is about what has them; what was asked has no answer."""
+        self.give_back()
         if self._question is not None:
             self._question.leave()
 
@@ -267,5 +268,6 @@ class Prompt(Horizontal):
 
     def on_descendant_blur(self) -> None:
         """Go away where the mouse has taken the keys elsewhere; without the terminal's focus no widget has them."""
-        if self.app.app_focus and not self._has_given_back:
+        has_again = self.screen.focused is self.input  # for another question, by now
+        if self.app.app_focus and not self._has_given_back and not has_again:
             self.close()
