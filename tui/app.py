@@ -151,7 +151,7 @@ class Explorer(Actions):
         if opening is not None and named is not None:
             self.conductor.open(opening)
             self.engine.remember(named)
-            self.set_timer(PATIENCE, self.do_kept_keys)
+            self.set_timer(PATIENCE, self.do_early_keys)
         else:
             self.forget_leaving()
             self.choose_model(is_first=True)

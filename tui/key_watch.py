@@ -147,6 +147,11 @@ class KeyWatch(Parts):
         is_taken = active is not None and (active.node is self.screen or active.binding.action in AT_ANY_TIME)
         return not is_taken
 
+    def do_early_keys(self) -> None:
+        """Do what was typed too early, if that has not begun yet; another model may be awaited by now, and stays so."""
+        if self._is_early:
+            self.do_kept_keys()
+
     def do_kept_keys(self) -> None:
         """Do what was typed too early, if that has not begun yet, and what was typed for the model that is there."""
         is_waiting = self._is_early or (self._following is None and not self._passing)
