@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from textual.message import Message
@@ -85,3 +86,50 @@ async def test_where_a_pair_is_refused_its_question_goes_and_the_zoom_stays(tiny
         await type_keys(pilot, "t")
         assert app.tree_widget.has_focus, "one key shows it again"
     assert app.unforeseen is None
+
+
+async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        make_views, may_go_on = app.make_views, asyncio.Event()
+
+        async def late(start: Start) -> None:
+            await may_go_on.wait()
+            await make_views(start)
+
+        monkeypatch.setattr(app, "make_views", late)
+        await type_keys(pilot, "B")
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        screen.field.value = str(tiny_model("gpt2"))
+        await pilot.pause(0)
+        await type_keys(pilot, "enter", "j", "4")  # while it opens, or while one takes the place of the other
+        await until(pilot, lambda: not app.is_ready)
+        await type_keys(pilot, "j", "P")
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert open_outline(app).model_type == "gpt2"
+        assert app.views.active.view == "circuits"
+        assert app.conductor.selected is not None
+        assert app.tree_widget.pinned == {app.conductor.selected}
+    assert app.unforeseen is None
+
+
+async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyModel, tmp_path: Path) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, "B")
+        screen = app.screen
+        assert isinstance(screen, ChooserScreen)
+        screen.field.value = str(tmp_path)
+        await pilot.pause(0)
+        await type_keys(pilot, "enter", "4", "w")
+        await until(pilot, lambda: not screen.field.disabled)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: app.screen is app.screen_stack[0])
+        await settle(pilot)
+        view = app.views.active.view
+        await type_keys(pilot, "2")
+        await settle(pilot)
+        assert (view, app.views.active.view) == ("spectra", "ranks")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 from textual.pilot import Pilot
 from textual.widget import Widget
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.help_screen import HelpScreen, LaidOutOnce
 from tui.palette_screen import Palette
@@ -74,9 +75,11 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
         assert "more" not in seen
         assert isinstance(app.screen, HelpScreen)
         assert app.screen._sections[-2].title == "in this list"
-        of_list = {key for keys, _ in app.screen._sections[-2].lines for key in keys.split()}
+        of_list = {key for line in app.screen._sections[-2].lines for key in line.keys.split()}
         assert {"j", "↓", "k", "↑", "g", "home", "G", "end", "pgdn", "pgup"} <= of_list
-        assert "Next view" not in dict(app.screen._sections[-2].lines).values(), "which goes nowhere from the list"
+        assert "Next view" not in {line.said for line in app.screen._sections[-2].lines}, (
+            "which goes nowhere from the list"
+        )
         await pilot.press("g", "g", "slash", *"zoom")
         await pilot.pause()
         assert "one view, or all" in " ".join(screen_text(app).split())
@@ -88,6 +91,27 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
         await pilot.press("enter", "escape")
         await pilot.pause()
         assert app.screen is app.screen_stack[0]
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_keys_are_found_in_the_help_by_their_names_though_a_sign_stands_for_them(ascii_only: bool) -> None:
+    async with explorer("demo", ascii_only=ascii_only) as (app, pilot):
+        await type_keys(pilot, "t", "question_mark", "slash")
+        for text, wanted, not_wanted in (
+            ("enter", "go to a head's view", "Quit"),
+            ("return", "go to a head's view", "Quit"),
+            ("ctrl+p", "Every command, by name", "Quit"),
+            ("ctrl", "Every command, by name", "All heads of the layer"),
+            ("alt+left", "Back to where you were", "Quit"),
+            ("shift+a", "All heads of the layer", "Quit"),
+            ("question mark", "Keys that work here", "Quit"),
+            ("escape", "back to the tree", "Quit"),
+        ):
+            await type_keys(pilot, "ctrl+u", *text)
+            await until(pilot, lambda text=text: app.screen.query_one(Input).value == text)  # type: ignore[misc]
+            found = " ".join(str(screen_text(app)).split())
+            assert wanted in found, text
+            assert not not_wanted or not_wanted not in found, text
 
 
 async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) -> None:
@@ -163,5 +187,22 @@ async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_n
             assert said in screen_text(app).splitlines()[-1]
             assert "…" not in screen_text(app).splitlines()[-1]
             await pilot.press("escape")
+        await ask("set number", "enter")
+        await ask("theme none", "enter")  # at once, as in editors
+        assert "no such theme" in screen_text(app).splitlines()[-1]
+        await pilot.press("backspace")
+        await ask("x")
+        assert app.prompt.input.value == "theme non:x", "what is mended is no new command"
+        await pilot.press("enter")
+        await ask("", "escape")
+        assert not app.prompt.display
+        await pilot.press("slash", *"nowhere", "enter")
+        await ask("h1", "enter")
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert not app.prompt.display
+        await ask("set number", "enter")
+        await ask("zoom", "enter")  # which is of the keys that had the focus
+        assert app.screen.has_class("-zoomed")
+        assert not app.prompt.display
         await ask("wq", "enter")
         assert not app.is_running

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from textwrap import wrap
 
 import pytest
 from textual.theme import BUILTIN_THEMES
@@ -15,6 +17,7 @@ from tui import launch
 from tui.app import Explorer
 from tui.command_line import explore
 from tui.configured import ConfiguredCommand, effective
+from tui.frame import SEEN
 from tui.help_screen import HelpScreen
 from tui.settings import config_file
 from tui.start import Start
@@ -128,7 +131,8 @@ async def test_every_mistake_can_be_read_in_the_help_and_in_the_log() -> None:
     config, _ = effective(explore)
     async with explorer("demo", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
         (said,) = (str(each.message) for each in app._notifications)
-        assert said.endswith("… and 3 more; attn-tui config and ? list all")
+        assert said.startswith("config.toml, line 1: threads"), "short: the help has the whole path"
+        assert said.endswith("… and 3 more; ? lists all")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         room = app.screen.query_one("#list").content_region
@@ -163,3 +167,19 @@ def test_what_is_shown_is_written_as_a_person_writes_it_and_does_not_run_togethe
     said = call("config").stdout
     assert f'theme       "dark"          {config_file()}, line 1\n' in said
     assert f"app.back = f2 f3 alt+left ctrl+shift+left f11  {config_file()}, line 3\n" in said
+
+
+async def test_a_mistake_takes_few_lines_of_the_screen_and_goes_with_a_key_once_it_can_have_been_read() -> None:
+    configure(MISTAKES)
+    assert isinstance(explore, ConfiguredCommand)
+    config, _ = effective(explore)
+    async with explorer("demo", start=Start("demo", config=config)) as (app, pilot):
+        (said,) = app._notifications
+        lines = [part for line in said.message.splitlines() for part in wrap(line, 57)]
+        assert len(lines) + bool(said.title) <= 3
+        said.raised_at = time.time()
+        await pilot.press("j")
+        assert said in app._notifications
+        said.raised_at -= SEEN
+        await pilot.press("j")
+        assert not app._notifications

@@ -18,14 +18,13 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Label, Static, Tree
 
 from tui.actions import Actions
 from tui.beside import begin
 from tui.key_line import KeyLine
-from tui.key_watch import PATIENCE
+from tui.key_watch import AT_ANY_TIME, PATIENCE
 from tui.messages import (
     Advanced,
     CellMoved,
@@ -95,13 +94,6 @@ class Explorer(Actions):
         if ascii_only:
             self.draw_ascii_only()
 
-    def get_default_screen(self) -> Screen[object]:
-        """Give the screen of the views without the toolkit's own keys that go from view to view; they are ours here."""
-        screen = super().get_default_screen()
-        for key in ("tab", "shift+tab"):
-            del screen._bindings.key_to_bindings[key]
-        return screen
-
     def compose(self) -> ComposeResult:
         """Lay out the frame, without the views."""
         with Horizontal(id="top"):
@@ -159,7 +151,7 @@ class Explorer(Actions):
         if opening is not None and named is not None:
             self.conductor.open(opening)
             self.engine.remember(named)
-            self.set_timer(PATIENCE, self.do_kept_keys)
+            self.set_timer(PATIENCE, self.do_early_keys)
         else:
             self.forget_leaving()
             self.choose_model(is_first=True)
@@ -185,7 +177,7 @@ class Explorer(Actions):
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
             return self.is_ready and len(self.screen_stack) == 1
-        return self.is_ready or action in ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
+        return self.is_ready or action in AT_ANY_TIME
 
     def _note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""

@@ -23,6 +23,7 @@ from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
 from tui.key_names import key_of
+from tui.key_watch import KeyWatch
 from tui.messages import Advanced
 from tui.modal import Modal
 from tui.model_field import ModelField
@@ -278,6 +279,8 @@ class ChooserScreen(Modal[Opened | None]):
     def _wait_for_it(self, waits: bool) -> None:
         """Take no other choice while a model opens, and begin with the field again when it does not."""
         self.field.disabled = self.list.disabled = waits
+        if isinstance(self.app, KeyWatch):
+            self.app.await_model(waits)
         if not waits:
             self.set_focus(self.field)
 

@@ -169,6 +169,15 @@ class Comparing:
             self._maps.draw_difference(pane, pair, (self._name(pair[0]), self._name(pair[1])), self._text, self._off)
 
     @property
+    def why_not_turned(self) -> str:
+        """Say that maps know no distance, where those of several heads are in view; else nothing."""
+        pane = self._app.views.active
+        if not isinstance(pane, ComparePane) or pane.side is Side.SPECTRA:
+            return ""
+        on = key_of(self._app, "app.compare")
+        return f"these are maps of the sentence; a distance is of spectra: {on} goes on to them"
+
+    @property
     def named(self) -> tuple[str, str] | None:
         """Name the table that the active view draws, and what it is of; None where it is not of several heads."""
         pane = self._app.views.active

@@ -163,7 +163,7 @@ class Conductor:
     def step_position(self, step: int) -> None:
         """Go to what is predicted at another token."""
         if self._model is not None:
-            self._model.step_position(step)
+            self._app.key_line.say(self._model.step_position(step))
 
     def fold_gains(self) -> None:
         """Show directions with the gains of norms, or without."""

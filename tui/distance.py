@@ -39,7 +39,9 @@ class Distance:
 
         While the first such QK is worked out, a second press is one too many and changes nothing.
         """
-        if self._wanted is not None or self._weights.is_turning:
+        if said := self._comparing.why_not_turned:
+            self._app.key_line.say(said)
+        elif self._wanted is not None or self._weights.is_turning:
             self._app.key_line.say("QK at a distance is being worked out …")
         elif self._weights.distance is None:
             self._want(0)

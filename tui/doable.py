@@ -16,13 +16,14 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.declared import in_declared_order
+from tui.field import OF_EDITING
 from tui.key_groups import GROUPS, VIEWS
 from tui.key_names import key_of
 from tui.parts import Parts
 from tui.themes import SHORT, find_theme
 
-OWN = ("command_palette", "jump")
-"""Actions that ask for what the palette and the line at the foot are asked."""
+OWN = ("command_palette", "jump", "screen.copy_text")
+"""Actions that ask for what the palette and the line at the foot are asked, or that are of what the mouse selects."""
 
 OF_EDITORS = {"h": "help", "e": "export", "open": "models"} | dict.fromkeys(
     ("q", "q!", "qa", "qa!", "quit", "quit!", "exit", "wq", "wqa", "x", "xa"), "quit"
@@ -55,7 +56,8 @@ def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
     """Give what every key does that works now: views first, then the other actions in the order of the help."""
     found: dict[tuple[DOMNode, str], list[Binding]] = {}
     for each in in_declared_order(screen.active_bindings.values()):
-        if each.binding.id is not None and each.binding.action not in OWN:
+        name = each.binding.id
+        if name is not None and not name.startswith(OF_EDITING) and each.binding.action not in OWN:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
         name = _name(bindings[0])

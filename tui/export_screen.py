@@ -252,8 +252,8 @@ class _Whats(Menu):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
         Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
-        Binding("g,home", "first", "First", show=False, id="export.first"),
-        Binding("G,end", "last", "Last", show=False, id="export.last"),
+        Binding("g", "first", "First", show=False, id="export.first"),
+        Binding("G", "last", "Last", show=False, id="export.last"),
     ]
 
 

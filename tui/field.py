@@ -4,18 +4,53 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
+OF_EDITING = "field."
+"""What the ids of keys begin with that edit what is typed."""
 
-class Field(Input):
+EDITING = (
+    ("left", "left", "cursor_left", "A character left"),
+    ("right", "right", "cursor_right", "A character right"),
+    ("word_left", "ctrl+left", "cursor_left_word", "A word left"),
+    ("word_right", "ctrl+right", "cursor_right_word", "A word right"),
+    ("begin", "home,ctrl+a", "home", "To the beginning"),
+    ("end", "end,ctrl+e", "end", "To the end"),
+    ("delete_left", "backspace", "delete_left", "Delete the character at the left"),
+    ("delete", "delete,ctrl+d", "delete_right", "Delete the character under the cursor"),
+    ("delete_word_left", "ctrl+w,alt+backspace,ctrl+backspace", "delete_left_word", "Delete the word at the left"),
+    ("delete_word", "alt+d,ctrl+delete", "delete_right_word", "Delete the word at the right"),
+    ("delete_to_begin", "ctrl+u", "delete_left_all", "Delete all that is at the left"),
+    ("delete_to_end", "ctrl+k", "delete_right_all", "Delete all that is at the right"),
+    ("select_left", "shift+left", "cursor_left(True)", "Select a character left"),
+    ("select_right", "shift+right", "cursor_right(True)", "Select a character right"),
+    ("select_word_left", "ctrl+shift+left", "cursor_left_word(True)", "Select a word left"),
+    ("select_word_right", "ctrl+shift+right", "cursor_right_word(True)", "Select a word right"),
+    ("select_to_begin", "shift+home", "home(True)", "Select up to the beginning"),
+    ("select_to_end", "shift+end", "end(True)", "Select up to the end"),
+    ("select_all", "ctrl+shift+a", "select_all", "Select all"),
+    ("copy", "ctrl+c,super+c", "copy", "Copy what is selected; where nothing is, leave"),
+    ("cut", "ctrl+x", "cut", "Cut what is selected"),
+    ("paste", "ctrl+v", "paste", "Paste what was copied or cut here"),
+    ("submit", "enter", "submit", "Take what is typed"),
+)
+"""What keys do in a line that is typed into: the last word of their ids, the keys, the action, in words."""
+
+
+class Field(Input, inherit_bindings=False):
     """An input that ctrl+c leaves, unless the person has selected text in it, which it copies.
 
     Attributes
     ----------
     leaving : the action by which it is left.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(keys, action, said, show=False, id=f"{OF_EDITING}{name}") for name, keys, action, said in EDITING)
+    ]
 
     leaving: ClassVar[str] = "leave"
     _offered: Selection | None = None

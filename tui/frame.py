@@ -6,14 +6,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual._xterm_parser import XTermParser
 from textual.app import App, ScreenStackError
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.errors import NoWidget
@@ -28,6 +28,7 @@ from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
 from engine.service.log import note
+from tui.key_groups import TAKING_AWAY
 from tui.key_line import KeyLine
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
@@ -42,8 +43,23 @@ WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspac
 """How keys are written in ASCII that have a sign of their own."""
 
 
-class MainScreen(WholeFrames[object]):
+SEEN = 1.5
+"""Seconds for which a message stays at least, whatever is typed."""
+
+
+class MainScreen(WholeFrames[object], inherit_bindings=False):
     """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+c,super+c",
+            "screen.copy_text",
+            "Copy selected text; quit where none is",
+            show=False,
+            id="app.copy_selected",
+            group=TAKING_AWAY,
+        ),
+    ]
 
     focused = Reactive[Widget | None](None, repaint=False)
 
@@ -242,10 +258,10 @@ class Frame(App[None]):
                 self._unnotify(old, refresh=False)
 
     def put_away_what_stays(self) -> None:
-        """Take away what is to stay longer than messages do by themselves, once it has been there as long as those."""
+        """Take away what is to stay longer than messages do by themselves, once it could be seen."""
         usual = self.NOTIFICATION_TIMEOUT
         for each in list(self._notifications):
-            if each.timeout > usual and time.time() - each.raised_at > usual:
+            if each.timeout > usual and time.time() - each.raised_at > SEEN:
                 self._unnotify(each)
 
     def _refresh_notifications(self) -> None:

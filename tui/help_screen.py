@@ -20,7 +20,7 @@ from textual.widgets import Input
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
 from tui.drawing.text import harmless
-from tui.field import Field
+from tui.field import OF_EDITING, Field
 from tui.key_groups import GROUPS
 from tui.key_names import key_of
 from tui.list_screen import ListScreen
@@ -28,16 +28,39 @@ from tui.list_screen import ListScreen
 HERE = "in this menu"
 """Title of the keys of what has come over the views."""
 
+TYPED = "in a line that is typed into"
+"""Title of the keys that edit it, which come last: they are those of shells."""
+
 NOT_USED = "not used of the configuration"
 """Title of what is wrong with it."""
 
+
+@dataclass(frozen=True)
+class Line:
+    """What is written for keys, what they do, and by which names these are found where a sign stands for them."""
+
+    keys: str
+    said: str
+    names: str = ""
+
+
 MOUSE = (
-    ("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
-    ("wheel", "scroll what is under the pointer"),
-    ("shift+drag", "select text, as the terminal does it by itself"),
+    Line("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
+    Line("wheel", "scroll what is under the pointer"),
+    Line("shift+drag", "select text, as the terminal does it by itself"),
 )
 """What the mouse does, which no binding says."""
 
+
+OTHER_NAMES = {
+    "enter": "return",
+    "escape": "esc",
+    "pagedown": "page down",
+    "pageup": "page up",
+    "delete": "del",
+    "full_stop": "dot period",
+}
+"""What keys are called beside the names that the toolkit has for them."""
 
 WIDEST = 16
 """Cells that the keys' column takes at least where some keys take more; what they do stands below each other."""
@@ -48,30 +71,51 @@ class Section:
     """A title, and the keys below it with what they do."""
 
     title: str
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
 
 
 def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Section]:
     """Group the keys that work now by the widget they belong to; those that work anywhere by what they are about."""
-    found: dict[str, dict[str, tuple[list[str], str]]] = {}
+    found: dict[str, dict[str, list[Binding]]] = {}
     for each in in_declared_order(active):
         binding = each.binding
         if binding.id is None:
             continue  # the toolkit's own keys, beside which ours stand
-        if each.node is app.screen and isinstance(each.node, ModalScreen):
+        if binding.id.startswith(OF_EDITING):
+            title = TYPED
+        elif each.node is app.screen and isinstance(each.node, ModalScreen):
             title = HERE
         elif each.node in (app, app.screen):
             title = _title(binding)
         else:
             title = f"in the {each.node.name or each.node.id or 'view'}"
-        keys, _ = found.setdefault(title, {}).setdefault(binding.action, ([], binding.description))
-        keys.append(app.get_key_display(binding))
+        found.setdefault(title, {}).setdefault(binding.action, []).append(binding)
     order = [group.description for group in GROUPS]
     sections = [
-        Section(title, tuple((" ".join(dict.fromkeys(keys)), said) for keys, said in actions.values()))
-        for title, actions in found.items()
+        Section(title, tuple(_line(app, bindings) for bindings in actions.values())) for title, actions in found.items()
     ]
     return sorted(sections, key=lambda each: order.index(each.title) if each.title in order else _place(each.title))
+
+
+def _line(app: App[None], bindings: list[Binding]) -> Line:
+    """Write the keys that do the same."""
+    keys = " ".join(dict.fromkeys(map(app.get_key_display, bindings)))
+    return Line(keys, bindings[0].description, " ".join(_names(each.key) for each in bindings))
+
+
+def _names(key: str) -> str:
+    """Give what a key may be called, whatever stands for it on the screen.
+
+    Examples
+    --------
+    >>> _names("ctrl+d"), _names("G"), _names("question_mark"), _names("pagedown")
+    ('ctrl+d', 'shift+g', 'question mark', 'pagedown page down')
+    """
+    *modifiers, last = key.split("+")
+    if len(last) == 1 and last.isupper():
+        modifiers, last = [*modifiers, "shift"], last.lower()
+    name = "+".join((*modifiers, last.replace("_", " ")))
+    return f"{name} {OTHER_NAMES[last]}" if last in OTHER_NAMES else name
 
 
 def _title(binding: Binding) -> str:
@@ -81,7 +125,7 @@ def _title(binding: Binding) -> str:
 
 def _place(title: str) -> int:
     """Put a widget's keys before those that work anywhere, and keys without a group after them."""
-    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS)
+    return -1 if title.startswith("in the ") or title == HERE else len(GROUPS) + (title == TYPED)
 
 
 class HelpSearch(Field):
@@ -129,9 +173,9 @@ class HelpScreen(ListScreen):
 
     def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
-        wrong = Section(NOT_USED, tuple(("!", harmless(each)) for each in misconfigured))
+        wrong = Section(NOT_USED, tuple(Line("!", harmless(each)) for each in misconfigured))
         self._sections = [wrong, *sections, Section("mouse", MOUSE)]
-        self._marks = Section("marks of this head", tuple((mark, MARKS[mark]) for mark in marks))
+        self._marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
         self._search = HelpSearch()
 
     def compose(self) -> ComposeResult:
@@ -169,19 +213,19 @@ class HelpScreen(ListScreen):
     def _list(self, text: str) -> None:
         """List keys that a text is in, or whose title it is in."""
         found = [(each, [line for line in each.lines if text in _said(each, line)]) for each in self._sections]
-        width = max((cell_len(keys) for _, lines in found for keys, _ in lines), default=0)
+        width = max((cell_len(line.keys) for _, lines in found for line in lines), default=0)
         parts: list[RenderableType] = []
         for section, lines in found:
             if lines:
                 table = Table.grid(padding=(0, 2, 0, 0))
                 table.add_column(min_width=min(width + 2, WIDEST))
-                for keys, description in lines:
-                    table.add_row(Text(f"  {keys}"), Text(description, overflow="fold"))
+                for line in lines:
+                    table.add_row(Text(f"  {line.keys}"), Text(line.said, overflow="fold"))
                 parts += (Text(section.title, style="bold"), table, Text(""))
         none = f"no key does that; {key_of(self.app, 'help.all')} shows all"
         self.body.update(LaidOutOnce(Group(*parts)) if parts else none)
 
 
-def _said(section: Section, line: tuple[str, str]) -> str:
+def _said(section: Section, line: Line) -> str:
     """Give all that a search looks through of a line."""
-    return f"{section.title} {line[0]} {line[1]}".lower()
+    return f"{section.title} {line.keys} {line.names} {line.said}".lower()

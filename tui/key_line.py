@@ -91,15 +91,22 @@ FIRST = {
     "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},
     "export": {
-        "select": "Write",
-        "submit": "Write",
+        "menu.select": "Write",
+        "field.submit": "Write",
         "export.next_format": "Format",
         "export.name": "Name",
         "export.close": "Back",
     },
     "sentences": {
-        "select": "Show",
-        "submit": "Show",
+        "menu.select": "Show",
+        "field.submit": "Show",
+        "sentences.find": "Find",
+        "sentences.forget": "Forget",
+        "sentences.back": "Back",
+    },
+    "sentences -forgotten": {
+        "menu.select": "Show",
+        "field.submit": "Show",
         "sentences.find": "Find",
         "sentences.forget": "Forget",
         "sentences.bring_back": "Bring back",
@@ -126,7 +133,7 @@ FIRST = {
     },
     "palette": {
         "submit": "Do it",
-        "escape": "Back",
+        "palette.leave": "Back",
     },
     "overview": {
         "overview.choose": "Go in",
@@ -141,7 +148,7 @@ FIRST = {
 What has one of the classes of `TURNED` has keys of its own then.
 """
 
-TURNED = ("-both", "-single", "-near")
+TURNED = ("-both", "-single", "-near", "-forgotten")
 """Classes of panes and widgets that look at something in another way."""
 
 

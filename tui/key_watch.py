@@ -41,6 +41,9 @@ SLOWEST = 2.0
 TOGETHER = 32
 """Keys that go on together at most: however many have been typed, what the first did is drawn before the last."""
 
+AT_ANY_TIME = ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
+"""Actions that need no model, and wait for none."""
+
 HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
@@ -60,6 +63,8 @@ class KeyWatch(Parts):
         self._held: deque[Typed | Pressed] = deque()
         self._passing: deque[Typed | Pressed] = deque()
         self._is_early = True
+        self._for_model: list[events.Key] = []
+        self._awaits_model = False
         self._following: asyncio.Task[None] | None = None
 
     @property
@@ -104,7 +109,10 @@ class KeyWatch(Parts):
             self.keys_pressed += 1
             self.key_line.hush()
             self.put_away_what_stays()
-        await super().on_event(event)
+        if isinstance(event, events.Key) and self._is_for_model(event.key):
+            self._for_model.append(event)
+        else:
+            await super().on_event(event)
         self._passing.popleft()
         if not self._passing:
             self._following = asyncio.create_task(self._follow(event, receiver))
@@ -121,10 +129,36 @@ class KeyWatch(Parts):
         active = self.screen.active_bindings.get(key)
         return active is not None and active.binding.action == "quit" and (not self._held or len(key) > 1)
 
-    def do_kept_keys(self) -> None:
-        """Do what was typed too early, if that has not begun yet."""
+    def await_model(self, is_awaited: bool) -> None:
+        """Keep keys from now on for the model that has been chosen, or drop them where it does not open."""
+        self._awaits_model = is_awaited
+        self._for_model.clear()
+
+    def _is_for_model(self, key: str) -> bool:
+        """Say whether a key is meant for the model that has been chosen, which is not there yet.
+
+        So is all that the opening screen does not take while it waits, and then what needs a model; text is text.
+        """
+        if not self._awaits_model or isinstance(self.focused, Input):
+            return False
+        active = self.screen.active_bindings.get(key)
+        if len(self.screen_stack) > 1:
+            return self.is_ready and active is None
+        is_taken = active is not None and (active.node is self.screen or active.binding.action in AT_ANY_TIME)
+        return not is_taken
+
+    def do_early_keys(self) -> None:
+        """Do what was typed too early, if that has not begun yet; another model may be awaited by now, and stays so."""
         if self._is_early:
-            self._is_early = False
+            self.do_kept_keys()
+
+    def do_kept_keys(self) -> None:
+        """Do what was typed too early, if that has not begun yet, and what was typed for the model that is there."""
+        is_waiting = self._is_early or (self._following is None and not self._passing)
+        self._held.extendleft(reversed(self._for_model))
+        self.await_model(False)
+        self._is_early = False
+        if is_waiting:
             self._hand_on(1)
 
     def forget_leaving(self) -> None:

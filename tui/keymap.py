@@ -19,6 +19,7 @@ from textual.keys import KEY_DISPLAY_ALIASES, KEY_TO_UNICODE_NAME, REPLACED_KEYS
 from textual.screen import Screen
 
 from tui.config_lines import EXAMPLE
+from tui.field import OF_EDITING
 from tui.settings import Config
 
 MODIFIERS = {"ctrl", "shift", "alt", "meta", "super", "hyper"}
@@ -233,6 +234,7 @@ def _hidden(known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]) -
         for key in wanted.get(str(each.id), known[str(each.id)].keys)
     }  # fmt: skip
     inside = {str(each.id) for kind in kinds if not issubclass(kind, App | Screen) for each in bindings_of(kind)}
+    inside -= {name for name in inside if name.startswith(OF_EDITING)}  # where every letter hides a key anyway
     return [
         (key, name, other)
         for key, other in sorted(anywhere)

@@ -30,8 +30,8 @@ class ListScreen(Modal[None]):
         Binding("ctrl+d", "page(0.5)", "Half a page down", show=False, id="list.half_down"),
         Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False, id="list.half_up"),
         # Here no prompt opens, so that the first of two presses is there already.
-        Binding("g,home", "first", "First line", show=False, id="list.first"),
-        Binding("G,end", "last", "Last line", show=False, id="list.last"),
+        Binding("g,home,ctrl+home", "first", "First line", show=False, id="list.first"),
+        Binding("G,end,ctrl+end", "last", "Last line", show=False, id="list.last"),
     ]
 
     def __init__(self) -> None:

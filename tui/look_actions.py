@@ -103,11 +103,12 @@ class LookActions(Parts):
             from tui.config_lines import by_line
 
             self.misconfigured = by_line(self.misconfigured)
-            said, *others = self.misconfigured
+            first, *others = self.misconfigured
+            said = first.replace(str(config.path), config.path.name)  # of which the help has the whole
             if others:
-                said += f"\n… and {len(others)} more; attn-tui config and {key_of(self, 'app.help')} list all"
+                said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
             await asyncio.to_thread(note, "error", "\n".join(("not used of the configuration:", *self.misconfigured)))
-            self.notify(said, title="configuration", severity="warning", markup=False, timeout=10)
+            self.notify(said, severity="warning", markup=False, timeout=10)
 
 
 def _everywhere(keys: dict[str, str]) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from tui.key_line import KeyLine
@@ -18,11 +19,17 @@ def hand_on(closed: Screen[Any]) -> None:
         closed.app.screen._invoke_later(callback, sender)
 
 
-class Modal(ModalScreen[ScreenResultType]):
+class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
     """A screen over the explorer that closes once.
 
     Of two quick keys that close it the second comes when it has been closed; it would close the screen below as well.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
+        Binding("shift+tab", "app.focus_previous", "To the part before", show=False, id="box.previous"),
+        Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
+    ]
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close, with a result, unless that has been done."""

@@ -14,7 +14,7 @@ from engine.values.errors import EngineError
 from engine.values.views import VIEWS
 from tui.beside import begin
 from tui.key_groups import PROGRAM
-from tui.parts import Parts
+from tui.key_watch import KeyWatch
 from tui.start import Start
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tui.views import Views
 
 
-class ModelActions(Parts):
+class ModelActions(KeyWatch):
     """An application in which another model can be opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -52,6 +52,7 @@ class ModelActions(Parts):
 
     async def _choose_again(self, why: str) -> None:
         """Put the model away that was chosen, and go back to where it was."""
+        self.await_model(False)
         await self._put_away(self.start)
         self.tree_widget.clear()
         self.tree_widget.title_line.name_measure("")

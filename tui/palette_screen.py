@@ -14,7 +14,7 @@ from textual.widgets import Input
 from tui.modal import hand_on
 
 
-class Palette(CommandPalette):
+class Palette(CommandPalette, inherit_bindings=False):
     """The toolkit's palette, whose Enter waits for the matches of what has been typed by then.
 
     What the toolkit's does not take, a key before its list has lines and two quick ones that close it, it leaves be.
@@ -25,7 +25,13 @@ class Palette(CommandPalette):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "escape", "Leave", show=False, id="palette.leave"),
+        Binding("escape,ctrl+c", "escape", "Leave", show=False, id="palette.leave"),
+        Binding("down", "cursor_down", "Next command", show=False, id="palette.down"),
+        Binding("up", "command_list('cursor_up')", "Command before", show=False, id="palette.up"),
+        Binding("pagedown", "command_list('page_down')", "A page down", show=False, id="palette.page_down"),
+        Binding("pageup", "command_list('page_up')", "A page up", show=False, id="palette.page_up"),
+        Binding("ctrl+home", "command_list('first')", "First command", show=False, id="palette.first"),
+        Binding("ctrl+end", "command_list('last')", "Last command", show=False, id="palette.last"),
         Binding("ctrl+q", "app.quit", "Quit", show=False, id="palette.quit"),
     ]
 

@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
+from tui.field import Field
 from tui.filter_input import candidates
 from tui.frame import is_displayed
 from tui.panes.line import Line
@@ -51,7 +52,7 @@ class Question(Protocol):
         """Take that there is no answer."""
 
 
-class PromptInput(Input):
+class PromptInput(Field):
     """The answer itself.
 
     Attributes
@@ -64,6 +65,9 @@ class PromptInput(Input):
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("g", "first", "First line", id="prompt.first", priority=True),
+        Binding(
+            "colon", "anew", "Begin anew, where an answer was refused just now", False, id="prompt.anew", priority=True
+        ),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]
@@ -88,7 +92,12 @@ class PromptInput(Input):
         return self.parent
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Take ``g`` for the first line only where nothing was typed since the ``g`` that opened the line."""
+        """Take ``g`` for the first line only where nothing was typed since the ``g`` that opened the line.
+
+        And a colon for the beginning of another command only where an answer was refused and nothing was typed since.
+        """
+        if action == "anew":
+            return self.prompt.is_refused
         return action != "first" or (self.prompt.is_untouched and not self.value)
 
     def action_answer(self) -> None:
@@ -105,6 +114,11 @@ class PromptInput(Input):
         """Leave, and go to the first line of what had the keys."""
         self.prompt.close()
         await self.prompt.first_line()
+
+    async def action_anew(self) -> None:
+        """Ask where to go, or what to do, with nothing typed, as the key does where no line is open."""
+        self.prompt.leave_question()
+        await self.run_action("app.jump")
 
     async def action_submit(self) -> None:
         """Take a key that some remapping has left to the toolkit for the same."""
@@ -150,11 +164,17 @@ class Prompt(Horizontal):
         self._has_given_back = False
         self._keys_pressed = keys_pressed
         self._opened_at = 0
+        self._refused_at: int | None = None
 
     @property
     def is_untouched(self) -> bool:
         """Whether no key has been pressed between the one that opened the line and this one."""
         return self._keys_pressed() == self._opened_at + 1
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the answer was refused, and no key has been pressed between that and this one."""
+        return self._refused_at is not None and self._keys_pressed() == self._refused_at + 1
 
     def compose(self) -> ComposeResult:
         """Put the question, the answer and what is said about it beside each other."""
@@ -174,6 +194,7 @@ class Prompt(Horizontal):
             self._before = self.screen.focused
         self._question = question
         self._opened_at = self._keys_pressed()
+        self._refused_at = None
         self.input.names = question.names
         self.label.show(question.label)
         with self.prevent(Input.Changed):
@@ -206,6 +227,12 @@ class Prompt(Horizontal):
         self._question = None
         self.display = False
 
+    def leave_question(self) -> None:
+        """Give the keys back, as another question is about what has them; what was asked has no answer."""
+        self.give_back()
+        if self._question is not None:
+            self._question.leave()
+
     async def first_line(self) -> None:
         """Press the key of two letters, which no keyboard has, for whoever has the keys now."""
         from textual.events import Key
@@ -234,11 +261,13 @@ class Prompt(Horizontal):
             question.answer(self.input.value)
         except EngineError as error:
             self.said.show(str(error))
+            self._refused_at = self._keys_pressed()
             self._take_keys()
         else:
             self.close()
 
     def on_descendant_blur(self) -> None:
         """Go away where the mouse has taken the keys elsewhere; without the terminal's focus no widget has them."""
-        if self.app.app_focus and not self._has_given_back:
+        has_again = self.screen.focused is self.input  # for another question, by now
+        if self.app.app_focus and not self._has_given_back and not has_again:
             self.close()

@@ -10,7 +10,7 @@ from functools import partial
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import Head, MapName
+from engine.values.heads import DELTA, Head, MapName, no_attention
 from engine.values.lines import MapLines
 from engine.values.memory import size
 from engine.values.minuend import Minuend
@@ -172,10 +172,11 @@ class Reading:
     def _draw(self) -> None:
         """Draw the wanted map, ask for it when it is not known, or say why there is none."""
         wanted = self._wanted()
+        is_change = wanted.stack.endswith(DELTA)
         title = f"{wanted.stack} {wanted}" if len(self._outline.stacks) > 1 else str(wanted)
         if wanted.is_rollout:
             title += " · with all heads on" if self._off.heads else ""
-        elif self._is_difference:
+        elif self._is_difference and not is_change:
             title += f"  with {self._off} less with all on" if self._off.heads else "  other model less this one"
         elif self._off.heads:
             title += f" · with {self._off}"
@@ -186,6 +187,8 @@ class Reading:
             self._pane.show_message(title, self._waiting(), is_waiting=True)
         elif isinstance(self._sentence, EngineError):
             self._pane.show_message(title, str(self._sentence))
+        elif is_change:
+            self._pane.show_message(title, no_attention(wanted.stack))
         else:
             self._draw_map(wanted, title, self._text, self._sentence)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual import on
@@ -19,6 +19,9 @@ from tui.key_names import key_of
 from tui.modal import Modal
 from tui.sentences import Sentences
 from tui.widgets.menu import Menu
+
+if TYPE_CHECKING:
+    from tui.parts import Parts
 
 SHOWN = 2000
 """Characters of a sentence that are looked at for its line in the list."""
@@ -75,6 +78,7 @@ class SentencesScreen(Modal[str | None]):
         """List the sentences that hold the words, with the cursor where it was."""
         at = self._list.highlighted or 0
         self._found = matching(self._sentences.listed, self._words.value)
+        self.query_one("#sentences").set_class(bool(self._sentences.forgotten), "-forgotten")
         self._list.clear_options()
         width = max(self.app.size.width - 12, 20)
         self._list.add_options([Option(Text(self._line(text, width), no_wrap=True)) for text in self._found])
@@ -127,15 +131,14 @@ class SentencesScreen(Modal[str | None]):
 
     def action_bring_back(self) -> None:
         """Have the sentence again that was forgotten last, with the cursor on it."""
+        if not self._sentences.forgotten:
+            cast("Parts", self.app).key_line.say("no sentence has been forgotten since the start")
+            return
         text = self._sentences.bring_back()
         self._fill()
         if text in self._found:
             self._list.highlighted = self._found.index(text)
         self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Bring back only where something has been forgotten."""
-        return action != "bring_back" or bool(self._sentences.forgotten)
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""

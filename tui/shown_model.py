@@ -124,7 +124,6 @@ class ShownModel:
         self._views.go_to(CONTRIBUTIONS.name)
         self.tables.resume()
 
-    def step_position(self, step: int) -> None:
-        """Go to what is predicted at another token, once a sentence has been read."""
-        if self.reading.tokens:
-            self.tables.step_position(step, self.reading.tokens)
+    def step_position(self, step: int) -> str:
+        """Go to what is predicted at another token, once a sentence has been read; say so where there is none."""
+        return self.tables.step_position(step, self.reading.tokens) if self.reading.tokens else ""

@@ -14,6 +14,10 @@ WORDS = 4
 """Tokens that stand for a side of a term."""
 
 
+FOLDED = "  norms folded in"
+"""Stands in a title where the gains of norms are folded in."""
+
+
 @dataclass(frozen=True)
 class TableChoice:
     """What a person has chosen that tables are of.
@@ -47,7 +51,7 @@ class TableChoice:
         if "energy" in view.options:
             where += f"  ε {self.epsilon:g}"
         if self.folds and "fold_norm" in view.options:
-            where += "  norms folded in"
+            where += FOLDED
         if view.scope is Scope.MODEL:
             return where.strip()
         if name is None:

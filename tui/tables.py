@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, NotFinite
+from engine.values.errors import EngineError, NotFinite, NotFolded
 from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import ModelOutline
@@ -25,7 +25,7 @@ from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.status_line import describe
-from tui.table_choice import TableChoice
+from tui.table_choice import FOLDED, TableChoice
 from tui.unread import no_place, no_sentence
 from tui.views import Views
 
@@ -113,14 +113,16 @@ class Tables:
         self._chosen = replace(self._chosen, asked=replace(self.asked, token=f"#{number}"))
         self.draw()
 
-    def step_position(self, step: int, tokens: int) -> None:
-        """Show what is predicted at a token before or after, of so many."""
+    def step_position(self, step: int, tokens: int) -> str:
+        """Show what is predicted at a token before or after, of so many; say so where there is none."""
         here = self.asked.position
         if here is None:
             here = next((int(row[0]) for row in self._predicted()), tokens - 1)
-        asked = replace(self.asked, position=max(0, min(here + step, tokens - 1)), token=None)
-        self._chosen = replace(self._chosen, asked=asked)
+        if not 0 <= here + step < tokens:
+            return f"this is the {'last' if step > 0 else 'first'} of {counted(tokens, 'token')}"
+        self._chosen = replace(self._chosen, asked=replace(self.asked, position=here + step, token=None))
         self.draw()
+        return ""
 
     def _predicted(self) -> Table:
         """Give the predictions that are known of what is asked, whose rows say at which token."""
@@ -185,6 +187,9 @@ class Tables:
             pane.show_message(title, "reading …", is_waiting=True)
         elif found is None:
             self._run(partial(self._fetch, key, pane, title), "table")
+        elif isinstance(found, NotFolded):
+            leave_out = f"{key_of(pane.app, 'table.fold')} leaves norms out"
+            pane.show_message(title.replace(FOLDED, ""), f"{found.what}; {leave_out}")
         elif isinstance(found, EngineError):
             pane.show_message(title, str(found))
         else:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.values.model import ModelOutline
 
 
-class HeadTree(Tree["Head | None"]):
+class HeadTree(Tree["Head | None"], inherit_bindings=False):
     """Layers and their heads; a layer's heads are made when it is first opened.
 
     Parameters
@@ -41,11 +41,12 @@ class HeadTree(Tree["Head | None"]):
         Binding("j,down", "cursor_down", "Down", show=False, id="tree.down"),
         Binding("k,up", "cursor_up", "Up", show=False, id="tree.up"),
         Binding("enter", "select_cursor", "Open or close a layer; go to a head's view", show=False, id="tree.select"),
+        Binding("space", "toggle_node", "Open or close a layer", show=False, id="tree.toggle"),
         Binding("l,right", "open", "Open, or go into", show=False, id="tree.open"),
         Binding("h,left", "close", "Close, or go out of", show=False, id="tree.close"),
         *paging("tree"),
-        Binding("gg,home", "first", "First line", show=False, id="tree.first"),
-        Binding("G,end", "last", "Last line", show=False, id="tree.last"),
+        Binding("gg,home,ctrl+home", "first", "First line", show=False, id="tree.first"),
+        Binding("G,end,ctrl+end", "last", "Last line", show=False, id="tree.last"),
     ]
 
     def __init__(self, note: Callable[[Head], Sequence[str]]) -> None:

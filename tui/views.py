@@ -57,6 +57,7 @@ class Views(Container):
         self.before: Pane = self.spectra
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
+        self._zoomed_from: tuple[Widget, Pane] | None = None
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
@@ -175,13 +176,21 @@ class Views(Container):
         return True
 
     def zoom(self) -> None:
-        """Give the active view all the room, the tree's too where only one view is shown, or share it again."""
-        is_zoomed = not self.has_class("-zoomed")
-        if is_zoomed and self.screen.focused is not None and self not in self.screen.focused.ancestors:
+        """Give the active view all the room, the tree's too where only one view is shown, or share it again.
+
+        Where the keys were the tree's, that view has them until it shares its room again.
+        """
+        is_zoomed, focused, before = not self.has_class("-zoomed"), self.screen.focused, self._zoomed_from
+        self._zoomed_from = None
+        if is_zoomed and focused is not None and self not in focused.ancestors:
+            self._zoomed_from = focused, self.active
             self.active.focus_view()  # before the tree goes, which else would take the keys with it
         if any([_marked(self, {"-zoomed": is_zoomed}), _marked(self.screen, {"-zoomed": is_zoomed})]):
             self._restyle(*self.screen.query("#side, #tree"))
             self.screen.refresh_bindings()  # which says what the key does next
+        is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
+        if before is not None and not is_zoomed and is_as_it_was:
+            self.screen.set_focus(before[0])
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

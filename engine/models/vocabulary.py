@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.models.checkpoint import TensorEntry, Tensors
 from engine.models.projections import sibling
-from engine.values.errors import EngineError, NotFinite
+from engine.values.errors import NotFinite, NotFolded
 from engine.values.model import LayerOutline, ModelOutline
 
 EMBEDDINGS = (
@@ -159,16 +159,16 @@ def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str
 
     Raises
     ------
-    EngineError : when none is known by name.
+    NotFolded : when none is known by name.
     """
     for row in NORMS_BEFORE:
         name = f"{sibling(layer.module, row.name)}.weight"
         if outline.model_type in row.types and layer.stack != "cross" and name in entries:
             return _gain(name, layer.d_model, outline, entries)
     across = "attention across stacks reads the encoder through no norm" if layer.stack == "cross" else "it has none"
-    raise EngineError(
+    raise NotFolded(
         f"no norm before {layer.stack}.{layer.name} is known by name ({across} that attn-tui knows for type "
-        f"'{outline.model_type}'); leave --fold-norm out"
+        f"'{outline.model_type}')"
     )
 
 
@@ -177,7 +177,7 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
 
     Raises
     ------
-    EngineError : when none is known by name.
+    NotFolded : when none is known by name.
     """
     sides = {"encoder", "decoder"}
     names = [
@@ -193,17 +193,14 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
     known = any(outline.model_type in row.types for row in NORMS_BEFORE)
     name = _only(own) or _only(neutral) if known else None
     if name is None:
-        raise EngineError(
-            f"the norm before the unembedding is not known by name for type '{outline.model_type}'; "
-            "leave --fold-norm out"
-        )
+        raise NotFolded(f"the norm before the unembedding is not known by name for type '{outline.model_type}'")
     return _gain(name, d, outline, entries)
 
 
 def _gain(name: str, d: int, outline: ModelOutline, entries: Mapping[str, TensorEntry]) -> Gain:
     """Describe a gain of the right length."""
     if entries[name].shape != (d,):
-        raise EngineError(f"{name} has shape {list(entries[name].shape)}, not [{d}]; leave --fold-norm out")
+        raise NotFolded(f"{name} has shape {list(entries[name].shape)}, not [{d}]")
     return Gain(name, 1.0 if outline.model_type in GAINS_FROM_ZERO else 0.0)
 
 

@@ -12,7 +12,7 @@ from engine.service.loading import collector_at_rest, torch_import
 from engine.service.whole_model import WholeModel
 from engine.values.attention import AttentionMap, AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, Head, MapName
+from engine.values.heads import DELTA, Head, MapName, no_attention
 from engine.values.off import NOTHING_OFF, Off
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Sentences:
     def _check(self, stack: str, layer: int | None) -> None:
         """Refuse what has no maps, or is not there."""
         if stack.endswith(DELTA):
-            raise EngineError(f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}")
+            raise EngineError(no_attention(stack))
         if layer is not None:
             self._outline.layer(Head(stack, layer))
 

@@ -20,5 +20,18 @@ class NotFinite(EngineError):
         self.what = what
 
 
+class NotFolded(EngineError):
+    """The gain of a norm cannot be folded into weights; without it they can be looked at.
+
+    Attributes
+    ----------
+    what : why it cannot.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; leave --fold-norm out")
+        self.what = what
+
+
 class Superseded(EngineError):
     """A newer request for the same view has replaced this one; nobody waits for its answer any more."""

@@ -91,6 +91,11 @@ def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
     return Head(stack, int(match["layer"]), -1 if head is None or not head.isdigit() else int(head))
 
 
+def no_attention(stack: str) -> str:
+    """Say of the change that an adapter makes to a stack that there are no maps of it, and of which there are."""
+    return f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}"
+
+
 @dataclass(frozen=True, slots=True)
 class MapName:
     """The name of one attention map: of a head, or a mean over heads, over layers, or over both.

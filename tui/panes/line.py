@@ -41,10 +41,10 @@ class Line(Static):
             text = Text(in_ascii(text) if sends_ascii_only(self.app) else text)
         new = text
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
-            is_auto = self.styles.width is not None and self.styles.width.is_auto
-            is_wider = new.cell_len != self.shown.cell_len
+            is_auto = any(each is not None and each.is_auto for each in (self.styles.width, self.styles.height))
+            is_longer = new.cell_len != self.shown.cell_len
             self.shown = new
-            self.update(new, layout=is_auto and is_wider)
+            self.update(new, layout=is_auto and is_longer)
 
 
 NARROW = 40

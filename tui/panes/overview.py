@@ -23,10 +23,10 @@ from engine.values.views import HEADS, OVERVIEW
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting, in_ascii
-from tui.filter_input import NameInput, candidates
-from tui.key_names import key_of
+from tui.filter_input import NameInput
+from tui.measure_input import MeasureInput
 from tui.measures import MEASURES
-from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
+from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen, Told
 from tui.missing import why_empty
 from tui.panes.line import WORTH_SEEING, Line
 from tui.panes.pane import Pane
@@ -58,12 +58,6 @@ class Said:
     trouble: str = ""
 
 
-class MeasureInput(NameInput):
-    """The line that a measure's name is typed into."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
-
-
 class OverviewPane(Pane):
     """Shows one measure of every head of the model."""
 
@@ -80,9 +74,7 @@ class OverviewPane(Pane):
         self.add_class("-table")
         self.map = HeadMap(ascii_only=ascii_only)
         self.histogram = Histogram(ascii_only=ascii_only)
-        self.name_input = MeasureInput("measure", "a measure's name: ov.energy_rank, induction")
-        self.name_input.columns = MEASURES
-        self.name_input.display = False
+        self.name_input = MeasureInput()
         self.explanation_line = Line(classes="pane-legend")
         self.shown: MeasureMap | None = None
         self.scale: MeasureScale | None = None
@@ -272,23 +264,22 @@ class OverviewPane(Pane):
 
     def _suggest(self) -> None:
         """List the measures that hold what is typed; of the one that is meant say what it is."""
-        found = candidates(self.name_input.value.strip().lower(), MEASURES)
-        if not found:
-            back = key_of(self.app, "overview.leave")
-            self.explanation_line.show(f"no measure is called '{self.name_input.value.strip()}'; {back} goes back")
+        if not self.name_input.found:
+            self.explanation_line.show(self.name_input.why_none)
             return
-        first, *others = found
+        first, *others = self.name_input.found
         self.explanation_line.show(Text.assemble((first, "bold"), "  ", "  ".join(others[:12])))
 
     @on(NameInput.Finished)
     def _finished(self) -> None:
-        """Show the measure that is meant."""
-        word = self.name_input.value.strip().lower()
-        found = candidates(word, MEASURES)
-        if word and not found:
+        """Show the measure that is meant; what is none leaves the line open, but a condition, which is of the table."""
+        word, found = self.name_input.word, self.name_input.found
+        if self.name_input.is_of_table:
+            self.post_message(Told(self.name_input.why_none))
+        elif word and not found:
             return
         self._close()
-        if word:
+        if found and word:
             self.post_message(MeasureWanted(word if word in MEASURES else found[0]))
 
     @on(NameInput.Cleared)

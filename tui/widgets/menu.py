@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual._widget_navigation import find_next_enabled_no_wrap
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
 
 from tui.widgets.paging import lines_of, paging
 
 
-class Menu(OptionList):
+class Menu(OptionList, inherit_bindings=False):
     """A list to choose from, which pages go through."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*paging("menu")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "cursor_down", "Down", show=False, id="menu.down"),
+        Binding("up", "cursor_up", "Up", show=False, id="menu.up"),
+        Binding("home,ctrl+home", "first", "First line", show=False, id="menu.first"),
+        Binding("end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
+        *paging("menu"),
+        Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
+    ]
 
     def action_page_down(self) -> None:
         """Go a page down; the toolkit fails where a line has not been laid out yet, or has no room to be."""

@@ -8,8 +8,10 @@ from tui.drawing.levels import Ink, choose_ink
 from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
 
 
-class Scrolled(ScrollView):
+class Scrolled(ScrollView, inherit_bindings=False):
     """Scrolls by bars that cost few bytes, and knows what the terminal can tell apart.
+
+    Its keys are those of the widgets made of it: what the toolkit's would scroll away from the cursor stays.
 
     Attributes
     ----------

@@ -38,8 +38,8 @@ class SpectraView(Widget, can_focus=True):
         Binding("left", "arrow(-1)", "Previous singular value, or Δ one less", show=False, id="spectra.left"),
         Binding("right", "arrow(1)", "Next singular value, or Δ one more", show=False, id="spectra.right"),
         *paging("spectra", "Ten singular values", "Five singular values"),
-        Binding("gg,home", "edge(False)", "First singular value", show=False, id="spectra.first"),
-        Binding("end,G", "edge(True)", "Last singular value", show=False, id="spectra.last"),
+        Binding("gg,home,ctrl+home", "edge(False)", "First singular value", show=False, id="spectra.first"),
+        Binding("end,G,ctrl+end", "edge(True)", "Last singular value", show=False, id="spectra.last"),
         Binding("up,k", "select(-1)", "Matrix above", show=False, id="spectra.up"),
         Binding("down,j", "select(1)", "Matrix below", show=False, id="spectra.down"),
     ]

@@ -1,0 +1,137 @@
+"""A key that cannot do anything where one is says so in one line, and what is refused says what is true of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.values.heads import Head
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.test_adapters import LAYER, low_rank, write_adapter
+from tests.test_hands_find_their_way import foot, press
+from tui.app import Explorer
+from tui.panes.compare import ComparePane, Side
+
+TEXT = "the cat sat on the mat and the dog"
+
+
+def is_in_view(app: Explorer) -> bool:
+    """Say whether the active view has the keys."""
+    return app.focused is not None and app.views.active in app.focused.ancestors
+
+
+@pytest.mark.parametrize(("size", "is_hidden"), [((80, 24), True), ((160, 50), False)])
+async def test_a_view_that_had_all_the_room_gives_the_keys_back_to_the_tree(
+    size: tuple[int, int], is_hidden: bool
+) -> None:
+    async with explorer("demo", head="L0H0", size=size) as (app, pilot):
+        await press(pilot, "4", "t", "z")
+        assert is_in_view(app)
+        assert app.tree_widget.display is not is_hidden
+        await press(pilot, "j", "z")
+        assert app.tree_widget.has_focus
+        await press(pilot, "4", "z", "z")
+        assert is_in_view(app), "which had them before"
+        await press(pilot, "t", "z", "2", "z")
+        assert app.views.active is app.views.ranks
+        assert is_in_view(app), "where a person has gone meanwhile"
+
+
+async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_leaves_them_out_is(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
+        await press(pilot, "6", "f")
+        said = " ".join(screen_text(app).split())
+        assert "f leaves norms out" in said
+        assert "--fold-norm" not in said
+        assert "folded in" not in said
+        await press(pilot, "f")
+        assert "no norm before" not in screen_text(app)
+
+
+async def test_keys_that_go_no_farther_say_so() -> None:
+    async with explorer("demo", head="L0H0", text=TEXT) as (app, pilot):
+        await press(pilot, "8", ".")
+        assert foot(app).startswith("this is the last of ")
+        await press(pilot, ",")
+        assert "this is" not in foot(app)
+        await press(pilot, *"," * 30)
+        assert foot(app).startswith("this is the first of ")
+        await press(pilot, "t", "P", "]", "C", "C")
+        pane = app.views.active
+        weights = app.conductor.weights
+        assert isinstance(pane, ComparePane)
+        assert weights is not None
+        for side in (Side.MAPS, Side.DIFFERENCE):
+            assert pane.side is side
+            await press(pilot, "d")
+            assert foot(app) == "these are maps of the sentence; a distance is of spectra: C goes on to them"
+            assert weights.distance is None
+            await press(pilot, "C")
+        await press(pilot, "d")
+        assert weights.distance == 0
+
+
+async def test_a_condition_over_the_map_of_all_heads_is_of_the_table_and_keys_go_on(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "w", "slash", *"induction > 0.3")
+        assert "conditions filter the table of heads: w, then /" in screen_text(app)
+        await press(pilot, "enter")
+        assert foot(app) == "conditions filter the table of heads: w, then /"
+        before = app.views.overview.map.head
+        await press(pilot, "l", "P")
+        assert app.views.overview.map.has_focus
+        assert app.tree_widget.pinned == {app.views.overview.map.head} != {before}
+        await press(pilot, "w", "slash", *"head = 1", "enter")
+        assert "head = 1" in screen_text(app)
+
+
+async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await press(pilot, "S", "u")
+        assert foot(app) == "no sentence has been forgotten since the start"
+        await press(pilot, "j")
+        assert "u Bring back" not in foot(app)
+        await press(pilot, "d")
+        assert "u Bring back" in foot(app)
+        await press(pilot, "question_mark")
+        assert "Bring back what was forgotten last" in screen_text(app)
+        await press(pilot, "escape", "u")
+        assert "u Bring back" not in foot(app)
+        assert TEXT in screen_text(app)
+
+
+async def test_the_change_of_an_adapter_has_one_title_and_one_refusal(tiny_model: TinyModel, tmp_path: Path) -> None:
+    base = tiny_model("llama")
+    folder = write_adapter(tmp_path / "adapter", str(base), low_rank(f"{LAYER}.q_proj", 32, 32))
+    engine = Engine(EngineOptions(use_cache=False, other=str(base)))
+    async with explorer(folder, engine=engine, text=TEXT, head="L1H1") as (app, pilot):
+        await press(pilot, "3", "D")
+        assert "other model less this one" in shown(app.views.attention.title_line)
+        app.conductor.go_to(Head("decoder-delta", 1, 1))
+        for key in ("3", "T"):
+            await press(pilot, key)
+            text = "".join(screen_text(app).split())
+            assert "achangehasnoattentionofitsown" in text or app.views.active.view == "attention", key
+            assert app.views.attention.message == "a change has no attention of its own; look at the stack decoder"
+            assert "othermodelless" not in text
+
+
+async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
+    text = "Anna has a red ball. Anna gives the red ball to Ben and Ben gives the red ball back to Anna, as ever."
+    async with explorer("demo", head="L0H3", text=text) as (app, pilot):
+        await press(pilot, "o", "3", "e")
+        for _ in range(6):
+            if "attn-tui export" in screen_text(app):
+                break
+            await type_keys(pilot, "j")
+            await settle(pilot)
+        lines = [line.strip(" │") for line in screen_text(app).splitlines()]
+        said = " ".join(filter(None, lines))
+        assert f"--text '{text}'" in said
+        assert "--off L0H3" in said
