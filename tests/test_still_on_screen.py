@@ -12,10 +12,11 @@ from textual.widgets._toast import Toast
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
-from tests.explorer import explorer, settle, until
+from tests.explorer import explorer, settle, type_keys, until
 from tests.monkey_hands import press
 from tui.app import Explorer
 from tui.start import Start
+from tui.widgets.spectrum_block import SpectrumBlock
 
 
 async def test_a_click_on_a_message_that_has_just_gone_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,3 +76,18 @@ async def test_a_head_that_the_model_has_not_is_none_of_its_own() -> None:
     async with explorer("demo", head="L0H0") as (app, _):
         asked = [Head("decoder", 3, 7), Head("decoder", 3), Head("decoder", 3, 8), Head("decoder", 4, 0)]
         assert [app.conductor.has(head) for head in asked] == [True, True, False, False]
+
+
+async def test_a_view_that_has_gone_is_not_painted_beneath_another_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beneath a menu a screen is painted as it was laid out, though its views make place for another model's."""
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await type_keys(pilot, "1")
+        screen = app.screen
+        block = app.screen.query(SpectrumBlock).first()
+        region = block.region
+        monkeypatch.setattr(screen, "_refresh_layout", lambda *_, **__: None)
+        await app.views.spectra.remove()
+        assert block in screen._compositor.visible_widgets, "it is laid out still"
+        line = screen._compositor.render_strips()[region.y]
+        assert line.crop(region.x, region.right).text.isspace()
+    assert app.unforeseen is None

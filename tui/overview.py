@@ -28,7 +28,7 @@ from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
-from tui.measures import group_after, measure_after
+from tui.measures import MEASURES, group_after, measure_after
 from tui.panes.overview import Said
 from tui.views import Views
 from tui.weights import Weights
@@ -188,9 +188,12 @@ class Overview:
             rows = known.rows if isinstance(state, EngineError) else tuple(state)
             self._grown[part] = Grown(query, rows, trouble)
 
-    def begin_with(self, measure: str) -> None:
-        """Show a measure, unless a person has chosen one already."""
-        if not self._is_chosen:
+    def begin_with(self, measure: str, in_tree: str) -> None:
+        """Show a measure here and one in the tree, where each is known, unless a person has chosen already."""
+        has_chosen_both = self._is_chosen and "." in self.measure
+        if self._weights is not None and not has_chosen_both:
+            self._weights.choose_measure(in_tree)
+        if measure in MEASURES and not self._is_chosen:
             self.show_measure(measure)
 
     def show_measure(self, measure: str) -> None:

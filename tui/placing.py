@@ -74,8 +74,8 @@ class Placing(Compositor):
         for widget, (region, clip) in self.visible_widgets.items():
             shown = region.intersection(clip)
             rows = [y for y in shown.line_range if any(_holds(shown, piece) for piece in wanted.get(y, ()))]
-            if not rows:
-                continue
+            if not rows or widget.parent is None:
+                continue  # what has gone since the last layout has no styles any more
             part = Region(shown.x, rows[0], shown.width, rows[-1] + 1 - rows[0])
             strips = widget.render_lines(part.translate(-region.offset))
             for y in rows:

@@ -13,7 +13,6 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import VIEWS
-from tui.measures import MEASURES
 from tui.remembered import (
     LONGEST,
     Exported,
@@ -96,10 +95,7 @@ class Restoring:
 
     def begin_with_measures(self) -> None:
         """Show the measures to begin with, as soon as there is a model: a person may change them from then on."""
-        if self._last.measure and self._app.conductor.weights is not None:
-            self._app.conductor.weights.choose_measure(self._last.measure)
-        if self._last.overview in MEASURES:
-            self._app.conductor.overview.begin_with(self._last.overview)
+        self._app.conductor.overview.begin_with(self._last.overview, self._last.measure)
 
     def arrange(self) -> None:
         """Show the view to begin with, before anything is drawn in it."""
