@@ -158,3 +158,15 @@ async def test_a_message_whose_time_is_over_while_it_is_put_on_screen_goes_at_on
         assert toast._timeout > 0, "the toolkit's timer of a time below zero never lets go of the event loop"
         await app.mount(toast)
         await until(pilot, lambda: not toast.is_attached)
+
+
+async def test_the_last_line_of_the_tree_comes_into_view_though_only_that_one_is_out_of_it() -> None:
+    async with explorer("demo") as (app, pilot):
+        tree = app.tree_widget
+        await type_keys(pilot, "G", "k", "l")
+        await settle(pilot)
+        assert tree.last_line == tree.size.height, "one line more than there are places"
+        for key, scrolled in (("G", 1), ("g", 1), ("g", 0), ("end", 1), ("home", 0)):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            assert tree.scroll_offset.y == scrolled

@@ -191,16 +191,20 @@ class HeadTree(Tree["Head | None"], inherit_bindings=False):
     def action_page(self, pages: float) -> None:
         """Go as many lines up or down as are in view, less one."""
         step = lines_of(pages, self.scrollable_content_region.height - 1)
-        self.cursor_line = max(0, min(self.cursor_line + step, self.last_line))
-        self.scroll_to_line(self.cursor_line)
+        self._go_to_line(max(0, min(self.cursor_line + step, self.last_line)))
+
+    def _go_to_line(self, line: int) -> None:
+        """Move the cursor to a line and bring that into view, which setting the toolkit's cursor does not do."""
+        self.cursor_line = line
+        self.scroll_to_line(line, animate=False)
 
     def action_first(self) -> None:
         """Go to the first line."""
-        self.cursor_line = 0
+        self._go_to_line(0)
 
     def action_last(self) -> None:
         """Go to the last line."""
-        self.cursor_line = self.last_line
+        self._go_to_line(self.last_line)
 
     def action_open(self) -> None:
         """Open a node, or go to its first child when it is open; go into a head."""
