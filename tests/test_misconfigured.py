@@ -83,7 +83,12 @@ LINES = (
         ('[keys]\napp.spectra = "ctrl+N"\n', ", line 2", "ctrl+N is no key"),
         ('[keys]\napp.spectra = "return"\n', ", line 2", "return is no key"),
         ('[keys]\napp.spectra = "shift+e"\n', ", line 2", "E is taken by app.export_again"),
-        ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line ", "f8 is taken by"),
+        ('[keys]\ntree.down = "f8"\ntree.up = "f8"\n', ", line 3", "tree.up: f8 is taken by tree.down (Down)"),
+        ('[keys]\ntree.up = "f8"\ntree.down = "f8"\n', ", line 3", "tree.down: f8 is taken by tree.up (Up)"),
+        ('[keys]\napp.tree = "gt"\n', ", line 2", "pressed one after the other there is gg alone; it keeps t"),
+        ('[keys]\napp.search = "ctrl+h"\n', ", line 2", "terminals send backspace for ctrl+h"),
+        ('[keys]\napp.zoom = " "\n', ", line 2", "a space is written space; it keeps z"),
+        ('[keys]\napp.zoom = ["n", ""]\n', ", line 2", 'takes keys, such as "n" or ["n", "ctrl+n"], or "" for none'),
         ('[keys]\napp.zoom = "tab"\n', ", line 2", "tab is taken by app.next_view (Next view); it keeps z"),
         ('[keys]\napp.zoom = "ctrl+i"\n', ", line 2", "terminals send tab for ctrl+i"),
         ('[keys]\napp.zoom = ["z", "ctrl+["]\n', ", line 2", "terminals send escape for ctrl+"),
@@ -91,8 +96,6 @@ LINES = (
         ('[keys]\napp.leave = "Esc"\n', ", line 2", "Esc is no key; write escape; it keeps"),
         ('[keys]\napp.zoom = "Ctrl+F"\n', ", line 2", "Ctrl+F is no key; write ctrl+f; it keeps"),
         ('[keys]\napp.export = "q"\n', ", line 2", "q is taken by app.quit (Quit); it keeps e"),
-        ('[keys]\ntree.down = "q"\n', ", line 2", "in the tree, q is tree.down and hides app.quit (Quit)"),
-        ('[keys]\ntable.sort = "f9"\napp.quit = "f9"\n', ", line 2", "f9 is table.sort and hides app.quit (Quit)"),
     ],
 )
 def test_what_is_wrong_with_the_file_is_one_line_that_names_the_place(text: str, place: str, said: str) -> None:

@@ -55,7 +55,7 @@ def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert config.values.keys() == SETTINGS.keys()
     assert config.keys.keys() == every_binding().keys()
     assert problems_of(config) == ()
-    keys, _ = check_keys(config)
+    keys = check_keys(config).keys
     assert {name: tuple(each.split(",")) for name, each in keys.items()} == {
         name: bound.keys for name, bound in every_binding().items()
     }
@@ -130,21 +130,21 @@ def test_the_threads_shown_are_those_that_are_taken(said: str, shown: str, monke
 
 
 def test_keys_that_change_places_do_not_clash() -> None:
-    keys, problems = check_keys(configure('[keys]\ntree.down = "k"\ntree.up = ["j", "up"]\napp.help = "f1,?"\n'))
-    assert problems == ()
-    assert keys == {"tree.down": "k", "tree.up": "j,up", "app.help": "f1,question_mark"}
+    checked = check_keys(configure('[keys]\ntree.down = "k"\ntree.up = ["j", "up"]\napp.help = "f1,?"\n'))
+    assert (checked.problems, checked.remarks) == ((), ())
+    assert checked.keys == {"tree.down": "k", "tree.up": "j,up", "app.help": "f1,question_mark"}
 
 
 def test_a_key_may_be_called_as_on_the_screen_or_by_what_is_pressed() -> None:
     text = '[keys]\napp.text = "del"\napp.ranks = "shift+q"\napp.leave = ["f9", "esc"]\n'
-    keys, problems = check_keys(configure(f'{text}app.zoom = ["shift+ctrl+→", "ctrl+pgdn", "alt+/"]\n'))
-    assert keys == {
+    checked = check_keys(configure(f'{text}app.zoom = ["shift+ctrl+→", "ctrl+pgdn", "alt+/"]\n'))
+    assert checked.keys == {
         "app.text": "delete",
         "app.ranks": "Q",
         "app.leave": "f9,escape",
         "app.zoom": "ctrl+shift+right,ctrl+pagedown,alt+slash",
     }
-    assert problems == ()
+    assert checked.problems == ()
 
 
 def test_a_default_for_the_ranks_does_not_get_into_the_way_of_other_tables() -> None:

@@ -11,22 +11,26 @@ from engine.service.options import limit_threads
 from engine.values.errors import EngineError
 from tui.config_lines import by_line
 from tui.configured import Effective
-from tui.keymap import check_keys, every_binding, readable
+from tui.keymap import check_keys, every_binding
 from tui.settings import FILE_VARIABLE, SETTINGS, Config, config_file
 from tui.themes import every_theme
+from tui.written_keys import readable
 
 _HEAD = """\
 # Settings of attn-tui. A line that begins with # says what holds without it; take the # away to change it.
 # What is typed comes first, then the environment (ATTN_TUI_THEME and so on), then this file.
 """
 
+NO_KEY = "(no key)"
+"""Stands for the keys of what has none."""
+
 WIDTH = 110
 """Cells of a line of comments."""
 
 _KEYS = """
 [keys]
-# By the id of what they do: one key, or several: "j,down". Keys are written n, N, ?, f5, ctrl+n, shift+left,
-# pagedown, comma, or as `?` in the explorer names them, which shows the keys as they are.
+# By the id of what they do: one key, or several: "j,down"; "" is none. Keys are written n, N, ?, f5, ctrl+n,
+# shift+left, pagedown, comma, or as `?` in the explorer names them, which shows the keys as they are.
 """
 
 
@@ -36,15 +40,17 @@ def describe(config: Config, settings: Sequence[Effective]) -> Iterator[str]:
     yield f"{'file':<12}{config.path}{state}"
     for each in settings:
         yield f"{each.setting.name:<12}{each.value:<14}  {each.origin}"
-    keys, _ = check_keys(config) if config.keys else ({}, ())
-    for name, written in keys.items():
-        each_once = " ".join(map(readable, dict.fromkeys(written.split(","))))
+    checked = check_keys(config)
+    for name, written in checked.keys.items():
+        each_once = " ".join(map(readable, dict.fromkeys(written.split(",")))) or NO_KEY
         yield f"{'keys':<12}{f'{name} = {each_once}':<30}  {config.place(name)}"
+    for remark in checked.remarks:
+        yield f"{'note':<12}{remark.removeprefix(f'{config.path}, ')}"
 
 
 def problems_of(config: Config) -> tuple[str, ...]:
     """List everything that is wrong with the file, and before that with the environment."""
-    return by_line((*config.problems, *(check_keys(config)[1] if config.keys else ())))
+    return by_line((*config.problems, *check_keys(config).problems))
 
 
 def commented() -> str:

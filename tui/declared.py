@@ -1,4 +1,4 @@
-"""The order of keys: as they are declared, whatever keys a person gave to some of them."""
+"""The order of keys: as they are declared, and of what has several as it names them, or as a person has."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from textual.dom import DOMNode
 def in_declared_order(active: Iterable[ActiveBinding]) -> list[ActiveBinding]:
     """Sort keys by what they belong to, in the order given, then as the classes declare them, the toolkit's last.
 
-    The toolkit puts those at the end that were given other keys.
+    The toolkit puts those at the end that were given other keys. Of these the first in the file stays the first.
     """
     every = list(active)
     nodes = list(dict.fromkeys(each.node for each in every))
     places = {node: _places(type(node)) for node in nodes}
-    return sorted(every, key=lambda each: (nodes.index(each.node), *_place(each.binding, places[each.node])))
+    return sorted(every, key=lambda each: (nodes.index(each.node), *_place(each, places[each.node])))
 
 
-def _place(binding: Binding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
+def _place(each: ActiveBinding, places: dict[str, tuple[int, str]]) -> tuple[int, int]:
     """Say which of a class's bindings one is, and which of its keys."""
-    place, keys = places.get(binding.id or "", (len(places), ""))
-    return place, keys.find(f",{binding.key},")
+    name, key = each.binding.id or "", each.binding.key
+    place, keys = places.get(name, (len(places), ""))
+    given = each.node.app._keymap.get(name)
+    return place, (keys if given is None else f",{given},").find(f",{key},")
 
 
 def _places(kind: type[DOMNode]) -> dict[str, tuple[int, str]]:

@@ -18,7 +18,7 @@ from engine.values.errors import EngineError
 from tui.declared import in_declared_order
 from tui.field import OF_EDITING
 from tui.key_groups import GROUPS, VIEWS
-from tui.key_names import key_of
+from tui.key_names import is_bound, key_of
 from tui.parts import Parts
 from tui.themes import SHORT, find_theme
 
@@ -61,7 +61,7 @@ def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
             found.setdefault((each.node, each.binding.action), []).append(each.binding)
     for (node, action), bindings in sorted(found.items(), key=lambda item: _order(item[1][0])):
         name = _name(bindings[0])
-        keys = dict.fromkeys(map(app.get_key_display, bindings))
+        keys = dict.fromkeys(map(app.get_key_display, filter(is_bound, bindings)))
         yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
 

@@ -22,7 +22,7 @@ from tui.declared import in_declared_order
 from tui.drawing.text import harmless
 from tui.field import OF_EDITING, Field
 from tui.key_groups import GROUPS
-from tui.key_names import key_of
+from tui.key_names import is_bound, key_of
 from tui.list_screen import ListScreen
 
 HERE = "in this menu"
@@ -79,8 +79,8 @@ def describe_keys(app: App[None], active: Iterable[ActiveBinding]) -> list[Secti
     found: dict[str, dict[str, list[Binding]]] = {}
     for each in in_declared_order(active):
         binding = each.binding
-        if binding.id is None:
-            continue  # the toolkit's own keys, beside which ours stand
+        if binding.id is None or not is_bound(binding):
+            continue  # the toolkit's own keys, beside which ours stand, and what a person took the keys from
         if binding.id.startswith(OF_EDITING):
             title = TYPED
         elif each.node is app.screen and isinstance(each.node, ModalScreen):

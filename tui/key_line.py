@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tui.declared import in_declared_order
+from tui.key_names import is_bound
 
 LABELS = {
     "sentence.read": "Read it",
@@ -224,7 +225,7 @@ class KeyLine(Widget, can_focus=False):
         """Give the keys that have a word or ask to be shown: the focused view's, then in the order of `LABELS`."""
         found: dict[str, tuple[Binding, bool]] = {}
         for each in in_declared_order(screen.active_bindings.values()):
-            if not (isinstance(screen.focused, Input) and self._is_typed(each)):
+            if is_bound(each.binding) and not (isinstance(screen.focused, Input) and self._is_typed(each)):
                 found.setdefault(each.binding.id or each.binding.action, (each.binding, each.enabled))
         own = _first(screen.focused or screen)
         others = (name for name, (binding, _) in found.items() if binding.show and name not in LABELS)

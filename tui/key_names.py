@@ -13,9 +13,18 @@ from textual.dom import DOMNode
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """How a text writes keys that the line of keys shows by a sign."""
 
+UNBOUND = "no key of "
+"""Stands before the id of a binding that a person took the keys from, as what is pressed then: the toolkit must be told
+a key, of each binding another one, and no terminal sends this."""
+
+
+def is_bound(binding: Binding) -> bool:
+    """Say whether there is a key for something."""
+    return not binding.key.startswith(UNBOUND)
+
 
 def key_of(app: App[Any], name: str) -> str:
-    """Write the first key that a binding has now, by the binding's id.
+    """Write the first key that a binding has now, by the binding's id; where it has none, that id.
 
     Raises
     ------
@@ -23,6 +32,8 @@ def key_of(app: App[Any], name: str) -> str:
     """
     keys = app._keymap.get(name) or _usual(name)
     key = keys.partition(",")[0].strip()
+    if key.startswith(UNBOUND):
+        return f"{name} (no key)"
     return IN_TEXT.get(key) or app.get_key_display(Binding(key, ""))
 
 

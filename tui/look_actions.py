@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from engine.service.log import note
 from tui.beside import begin
 from tui.key_groups import PROGRAM
-from tui.key_names import key_of
+from tui.key_names import UNBOUND, key_of
 from tui.parts import Parts
 from tui.remembered import remember_theme, trouble
 from tui.settings import Config
@@ -71,8 +71,8 @@ class LookActions(Parts):
             self.notify(said, severity="warning", markup=False, timeout=6)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
-        """Take other keys, and name those where a text does so all the time."""
-        super().set_keymap(keymap)
+        """Take other keys, or none, and name those where a text does so all the time."""
+        super().set_keymap({name: keys or f"{UNBOUND}{name}" for name, keys in keymap.items()})
         self.name_keys()
 
     def name_keys(self) -> None:
@@ -96,9 +96,9 @@ class LookActions(Parts):
         if config.keys:
             from tui.keymap import check_keys
 
-            keys, wrong = await asyncio.to_thread(check_keys, config)
-            self.set_keymap(_everywhere(keys))
-            self.misconfigured += wrong
+            checked = await asyncio.to_thread(check_keys, config)
+            self.set_keymap(_everywhere(checked.keys))
+            self.misconfigured += checked.problems
         if self.misconfigured:
             from tui.config_lines import by_line
 

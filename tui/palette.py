@@ -59,7 +59,7 @@ class Commands(Provider):
     def _actions(self) -> Iterator[Command]:
         """Give what every key does that works now, with the keys."""
         for each in doables(self._parts, self.screen):
-            yield f"{each.description}  ({' '.join(each.keys)})", each.do
+            yield each.description + (f"  ({' '.join(each.keys)})" if each.keys else ""), each.do
 
     def _themes(self) -> Iterator[Command]:
         """Give the themes."""

@@ -68,7 +68,7 @@ class Config:
     ----------
     path : of the file.
     values : by the name of a setting, what it is set to; not looked at closer yet.
-    keys : by the id of a binding, its keys, separated by commas; not looked at closer yet.
+    keys : by the id of a binding, its keys, separated by commas, none if it is to have none; not looked at closer yet.
     problems : what is wrong with the file, a line each that names the place.
     text : the file as it is, to name lines in it.
     """
@@ -129,11 +129,11 @@ def _sort(config: Config, said: dict[str, Any]) -> Config:
     table = said.pop("keys", {})
     if isinstance(table, dict):
         for name, value in _flat(table):
-            each = value if isinstance(value, list) else [value]
-            if each and all(isinstance(key, str) and key for key in each):
+            each = [] if value == "" else value if isinstance(value, list) else [value]
+            if all(isinstance(key, str) and key for key in each):
                 keys[name] = ",".join(each)
             else:
-                wanted = 'takes keys, such as "n" or ["n", "ctrl+n"]; it keeps its own'
+                wanted = 'takes keys, such as "n" or ["n", "ctrl+n"], or "" for none; it keeps its own'
                 problems.append(f"{config.place(name)}: {name} {wanted}")
     else:
         problems.append(f'{config.place("keys")}: keys stand in a table of their own: [keys], then tree.down = "n"')

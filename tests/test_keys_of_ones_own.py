@@ -1,0 +1,75 @@
+"""Keys that a person gives, shares out or takes away in the configuration file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.explorer import explorer, screen_text, settle, until
+from tests.test_settings import call, configure
+from tui.help_screen import HelpScreen
+from tui.key_names import key_of
+from tui.keymap import check_keys
+from tui.start import Start
+
+
+@pytest.mark.parametrize("seed", ["1", "2", "3", "4"])
+def test_of_two_with_one_key_the_first_in_the_file_has_it_in_every_process(seed: str) -> None:
+    configure('[keys]\napp.spectra = "f1"\napp.help = ["f1", "f4"]\napp.ranks = ["f4", "f5"]\n')
+    program = "from tui import keymap, settings; print(keymap.check_keys(settings.read_config()))"
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert "keys={'app.spectra': 'f1', 'app.ranks': 'f4,f5'}" in done.stdout
+    assert "line 3: app.help: f1 is taken by app.spectra (Spectra); it keeps ?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "said"),
+    [
+        ('tree.down = "q"', "tree.down = q", "in the tree, q is tree.down and hides app.quit (Quit)"),
+        ('table.sort = "f9"\napp.quit = "f9"', "app.quit = f9", "f9 is table.sort and hides app.quit (Quit)"),
+    ],
+)
+def test_a_key_that_is_wanted_in_one_part_is_noted_and_no_mistake(text: str, keys: str, said: str) -> None:
+    config = configure(f"[keys]\n{text}\n")
+    done = call("config")
+    assert done.exit_code == 0
+    assert keys in done.stdout
+    assert re.search(rf"^note        line 2: .*{re.escape(said)}$", done.stdout, re.MULTILINE)
+    assert check_keys(config).problems == ()
+
+
+@pytest.mark.parametrize("nothing", ['""', "[]"])
+async def test_a_key_that_is_taken_away_does_nothing_and_is_named_nowhere(nothing: str) -> None:
+    config = configure(f'[keys]\napp.zoom = {nothing}\napp.ranks = {nothing}\napp.spectra = "2"\n')
+    shown = call("config")
+    assert shown.exit_code == 0
+    assert "app.zoom = (no key)" in shown.stdout
+    async with explorer("demo", head="L0H0", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
+        await settle(pilot)
+        assert not app._notifications
+        assert "All room" not in screen_text(app).splitlines()[-1]
+        assert "2 Spectra" in screen_text(app).splitlines()[-1]
+        await pilot.press("z")
+        assert not app.views.has_class("-zoomed")
+        assert key_of(app, "app.zoom") == "app.zoom (no key)"
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen))
+        assert "Zoom: one view, or all" not in screen_text(app)
+        assert "no key of" not in screen_text(app)
+        await pilot.press("escape", *"gzoom", "enter")
+        await settle(pilot)
+        assert app.views.has_class("-zoomed")  # by its name it can be done all the same
+
+
+async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_shows() -> None:
+    config = configure('[keys]\napp.quit = "q,ctrl+w"\napp.ranks = ["f7", "2"]\n')
+    async with explorer("demo", head="L0H0", start=Start("demo", config=config)) as (app, pilot):
+        await settle(pilot)
+        line = screen_text(app).splitlines()[-1]
+        assert line.rstrip().endswith("q Quit")
+        assert "f7 Ranks" in line
