@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from tests.explorer import explorer, settle
 from tui import copied_compared
 from tui.app import Explorer
+from tui.panes.table import TablePane
 
 TEXT = "the cat sat on the mat"
 
@@ -84,3 +85,30 @@ async def test_a_table_without_rows_is_not_copied_by_any_key() -> None:
                 "the composition table has no rows; nothing was copied"
             ]
         assert app.clipboard == "before"
+
+
+async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "7")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        places = [pane.grid.columns.index("label"), *range(len(pane.grid.columns))]
+        row, column = next(
+            (row, column)
+            for column in places
+            for row, place in enumerate(pane.grid.order)
+            if pane.grid.rows[place][pane.grid.all_columns.index(pane.grid.columns[column])] == ""
+        )
+        name = pane.grid.columns[column]
+        app.copy_to_clipboard("before")
+        app.clear_notifications()
+        pane.grid.put(row, column)
+        await press(pilot, "y")
+        assert [each.message for each in app._notifications] == [f"{name} is empty; nothing was copied"]
+        assert app.clipboard == "before"
+
+
+async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        await press(pilot, "1", "y", "Y")
+        assert next(each.message for each in app._notifications).startswith("the line of σ 1 of Q\n")

@@ -218,3 +218,21 @@ async def test_the_title_says_how_many_columns_are_farther_to_the_right(tiny_mod
         await settle(pilot)
         assert pane(app).grid.beyond < beyond
         assert shown(pane(app).title_line) == f"circuits L1H2  → {pane(app).grid.beyond} more columns"
+
+
+async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor_is_on() -> None:
+    async with explorer("demo", head="L0H0", size=(80, 24)) as (app, pilot):
+        await pilot.press("4")
+        await settle(pilot)
+        before = shown(pane(app).readout_line)
+        table = pane(app).shown
+        assert table is not None
+        at, of = table.columns.index("head"), table.columns.index(pane(app).grid.column)
+        third = next(row for row in rows(table) if str(row[at]) == "3")
+        await pilot.press("slash", *"head = 3")
+        await settle(pilot)
+        assert shown(pane(app).explanation_line) == "1 of 9 rows"
+        assert repr(third[of]) in shown(pane(app).readout_line) != before
+        await pilot.press("ctrl+u", *"head > 77")
+        await settle(pilot)
+        assert shown(pane(app).readout_line) == ""

@@ -93,7 +93,7 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         if pane.grid.row is None:
             raise _without_rows(pane)
         name = pane.grid.column
-        return Copied(str(pane.grid.row[pane.grid.columns.index(name)]), name)
+        return _filled(pane.grid.row[pane.grid.columns.index(name)], name)
     if isinstance(pane, AttentionPane):
         if pane.heatmap.pooled is None:
             raise EngineError(NOTHING)
@@ -106,12 +106,12 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         cell = pane.shown.cell(pane.map.head)
         if cell is None:
             raise EngineError(NOTHING)
-        return Copied(str(cell), f"{pane.shown.measure} of {pane.map.head}")
+        return _filled(cell, f"{pane.shown.measure} of {pane.map.head}")
     if isinstance(pane, RanksPane) and conductor.weights is not None and pane.under_cursor is not None:
         head, matrix, number = pane.under_cursor
         if not matrix:
             return Copied(str(head), f"the line's name; {key_of(pane.app, 'app.copy_row')} copies its numbers")
-        return Copied(str(number), f"{conductor.weights.measure.title} of {head}, {matrix}")
+        return _filled(number, f"{conductor.weights.measure.title} of {head}, {matrix}")
     if isinstance(pane, TextPane) and pane.shown is not None:
         table, lines = pane.table_on_screen(), pane.shown
         row = dict(zip(table.columns, tuple(table)[pane.line], strict=True))
@@ -127,6 +127,18 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         numbers, says = numbers_of(pane)
         return Copied(written([numbers], "the numbers"), says)
     raise EngineError(NOTHING)
+
+
+def _filled(cell: Cell, name: str) -> Copied:
+    """Give what is in a cell.
+
+    Raises
+    ------
+    EngineError : where that is nothing, which would leave in the clipboard what was there before.
+    """
+    if cell == "":
+        raise EngineError(f"{name} is empty; nothing was copied")
+    return Copied(str(cell), name)
 
 
 def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
@@ -166,7 +178,7 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
         matrix, index = pane.graph.matrix, pane.graph.index
         places = [table.columns.index(name) for name in ("matrix", "index")]
         rows = [row for row in table if [row[place] for place in places] == [matrix, index]]
-        return Copied(written(rows, "the row"), f"σ {index} of {matrix}")
+        return Copied(written(rows, "the row"), f"the line of σ {index} of {matrix}")
     if isinstance(pane, OverviewPane) and pane.map.head is not None:
         head = pane.map.head
         own = (head.stack, head.layer, head.label)

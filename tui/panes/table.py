@@ -183,17 +183,19 @@ class TablePane(FilteredPane):
 
     @on(TableGrid.Moved)
     def read_out(self) -> None:
-        """Explain the column under the cursor, and write its cell in full."""
+        """Explain the column under the cursor, unless a filter is typed of which it is said how far it goes.
+
+        The cell is written in full, as the cursor may be on another row with every letter of the filter.
+        """
         self.refresh_title()
-        if self.filter_input.display:
-            return
         row = self.grid.row
         if self.shown is None or row is None:
             self.readout_line.show("")
             return
         cell = row[self.grid.columns.index(self.grid.column)]
         explanation, readout = self._lines(self.grid.column, cell, explain(self.grid.column, self.view))
-        self.explanation_line.show(explanation)
+        if not self.filter_input.display:
+            self.explanation_line.show(explanation)
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
