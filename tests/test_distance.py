@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from engine.models.rotary_types import ROTARY_TYPES, unturned_for_certain
 from engine.service.thread import Urgency
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -173,3 +174,34 @@ async def test_without_rotary_positions_d_says_so_and_changes_nothing(tiny_model
         assert app.views.spectra.graph.index == 2
         assert app.conductor.selected == Head("decoder", 1, 2)
         assert "Δ" not in screen_text(app).replace(said, "")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "t5"])
+async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_engine_is_asked(
+    tiny_model: TinyModel, kind: str
+) -> None:
+    async with explorer(tiny_model(kind)) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        assert "d Distance" not in screen_text(app).splitlines()[-1]
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await pilot.press("d")
+        await pilot.pause()
+        assert "Δ" not in screen_text(app)
+        (said,) = (str(each.message) for each in app._notifications)
+        assert said == f"type '{kind}' has no rotary positions that attn-tui knows; there is no QK at a distance"
+        free.set()
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("1")
+        await settle(pilot)
+        assert "d Distance" in screen_text(app).splitlines()[-1]
+
+
+def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:
+    said = [name for name in transformers.CONFIG_MAPPING if unturned_for_certain(name, {})]
+    assert {"gpt2", "bert", "t5"} <= set(said)
+    for name in said:
+        kind = transformers.CONFIG_MAPPING[name].model_type
+        assert kind in (name, "evolla") or kind not in ROTARY_TYPES, name  # Evolla's own files say evolla
+    assert unturned_for_certain("llava", {"text_config": {"model_type": "llama"}}) == ""

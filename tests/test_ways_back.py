@@ -95,3 +95,18 @@ async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
         has_looked.set()
         await settle(pilot)
         assert "computing" not in shown(title)
+
+
+async def test_the_way_back_is_offered_where_there_is_one() -> None:
+    async with explorer("demo", head="L0H0", size=(160, 50)) as (app, pilot):
+
+        def offers() -> bool:
+            return "H Back" in screen_text(app).splitlines()[-1]
+
+        assert not offers()
+        await pilot.press("1", "g", *"L1H3", "enter", "t")
+        await settle(pilot)
+        assert offers()
+        await pilot.press("H", "H", "H")
+        await settle(pilot)
+        assert not offers()

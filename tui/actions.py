@@ -217,6 +217,14 @@ class Actions(
         """Change ε and measure again."""
         self.conductor.change_epsilon(step)
 
+    def is_in_vain(self, name: str) -> bool:
+        """Say of a binding, by its id, whether it could now only say why it does nothing."""
+        if not self.is_ready:
+            return False
+        distance, ways = self.conductor.distance, self.conductor.ways
+        refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)
+        return refuses_distance or (name == "app.back" and (ways is None or not ways.has_before))
+
     def action_distance(self) -> None:
         """Show QK at a distance, or without positions."""
         if self.conductor.distance is not None:

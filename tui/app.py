@@ -86,6 +86,7 @@ class Explorer(Actions):
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
         self.key_line = KeyLine()
+        self.key_line.leaves_out = self.is_in_vain
         self.prompt = Prompt(lambda: self.keys_pressed)
         self.sentence_input = SentenceInput(ascii_only=ascii_only)
         self.name_keys()

@@ -34,12 +34,19 @@ class Distance:
         self._wanted: int | None = None
         """Where to turn once it is known that there is QK at a distance; None where nothing waits for that."""
 
+    @property
+    def refusal(self) -> str:
+        """Why there is none of this model, where its type alone says so."""
+        return self._weights.knowledge.outline.unturned
+
     def toggle(self) -> None:
         """Show QK with the key at a distance from the query, 0 to begin with, or without positions again.
 
         While the first such QK is worked out, a second press is one too many and changes nothing.
         """
-        if said := self._comparing.why_not_turned:
+        if self.refusal:
+            self._app.notify(self.refusal, severity="warning", markup=False)
+        elif said := self._comparing.why_not_turned:
             self._app.key_line.say(said)
         elif self._wanted is not None or self._weights.is_turning:
             self._app.key_line.say("QK at a distance is being worked out …")

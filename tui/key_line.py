@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -186,6 +186,9 @@ class KeyLine(Widget, can_focus=False):
     }
     """
 
+    leaves_out: Callable[[str], bool] = staticmethod(lambda name: False)
+    """Says of a binding, by its id, whether its key could now only say why it does nothing."""
+
     def __init__(self) -> None:
         super().__init__()
         self._keys: tuple[_Key, ...] = ()
@@ -232,7 +235,7 @@ class KeyLine(Widget, can_focus=False):
         first = (name for name in LABELS if name not in LAST)
         labels = {**LABELS, "app.zoom": "Share room"} if screen.has_class("-zoomed") else LABELS
         for name in dict.fromkeys((*own, *first, *others, *LAST)):
-            if name in found:
+            if name in found and not self.leaves_out(name):
                 binding, enabled = found[name]
                 label = own.get(name) or labels.get(name, binding.description)
                 yield _Key(binding.key, self.app.get_key_display(binding), label, enabled, KEPT_BELOW.get(name, 0))

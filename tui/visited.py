@@ -57,6 +57,11 @@ class Visited:
         """The place that was come to last."""
         return self._places[self._at] if self._places else None
 
+    @property
+    def has_before(self) -> bool:
+        """Whether there is a place to go back to."""
+        return self._at > 0
+
     def leave(self, row: int | None, in_tree: bool, *, is_jump: bool = False) -> None:
         """Remember what the place here looks like before it is left; from where one jumps is visited, however short."""
         if self._places:

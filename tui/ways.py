@@ -68,6 +68,11 @@ class Ways:
         return self.app.conductor.selected
 
     @property
+    def has_before(self) -> bool:
+        """Whether there is a place to go back to."""
+        return self._history.has_before
+
+    @property
     def labels(self) -> Mapping[Head, str]:
         """What heads are called that clearly do one thing."""
         return self._weights.labels.by_head
@@ -164,7 +169,10 @@ class Ways:
         if not self._is_restoring:
             in_tree = self.app.tree_widget.has_focus
             go = self._history.turn if is_beside else self._history.move
+            had_before = self.has_before
             go(Place(self.here, self.app.views.active.view, in_tree=in_tree))
+            if self.has_before is not had_before:
+                self.app.refresh_bindings()  # of which the line of keys shows those that lead somewhere
 
     def step(self, step: int) -> bool:
         """Go back or forward; False where there is nothing."""
@@ -177,6 +185,7 @@ class Ways:
             self._restore(place)
         finally:
             self._is_restoring = False
+        self.app.refresh_bindings()
         return True
 
     def _restore(self, place: Place) -> None:

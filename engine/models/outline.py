@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.models.checkpoint import TensorEntry
@@ -13,6 +13,7 @@ from engine.models.marking import marks_of
 from engine.models.places import Places, place_modules
 from engine.models.projections import sibling
 from engine.models.proven import PROVEN_TYPES
+from engine.models.rotary_types import unturned_for_certain
 from engine.models.rules import (
     REFUSED_TENSORS,
     TYPES_WITHOUT_ONE_MATRIX,
@@ -159,7 +160,8 @@ def read_anatomy(
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))
-    return anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
+    anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
+    return replace(anatomy, outline=replace(anatomy.outline, unturned=unturned_for_certain(model_type, config)))
 
 
 def anatomy_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +112,20 @@ PARTS = {
 }
 """By type and stack, where several are turned in one model: the setting that holds the stack's own configuration, and
 the class that computes its frequencies."""
+
+
+def why_unturned(model_type: str, turning: RotaryType | None) -> str:
+    """Say why there is no QK at a distance of a type; nothing where there may be."""
+    if turning is None:
+        return f"type '{model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
+    return f"type '{model_type}' {turning.refused}; there is no QK at a distance" if turning.refused else ""
+
+
+def unturned_for_certain(model_type: str, config: Mapping[str, Any]) -> str:
+    """Say of a model whose configuration was just read why there is no QK at a distance; nothing where that is open.
+
+    It is open where a part of the model has a type of its own, or may have, and where a setting decides.
+    """
+    has_parts = any(isinstance(each, Mapping) and "model_type" in each for each in config.values())
+    is_of_parts = has_parts or any(whole == model_type for whole, _ in PARTS)
+    return "" if is_of_parts else why_unturned(model_type, ROTARY_TYPES.get(model_type))

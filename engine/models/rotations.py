@@ -15,7 +15,7 @@ from engine.mathematics.rotary import Rotation
 from engine.models.checkpoint import Tensors
 from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
-from engine.models.rotary_types import PARTS, ROTARY_TYPES, RotaryType
+from engine.models.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_unturned
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline
@@ -44,12 +44,10 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     """
     config = _configuration(outline, layer, settings)
     turning = ROTARY_TYPES.get(config.model_type or settings["model_type"])
-    if turning is not None and turning.refused:
-        raise EngineError(f"type '{outline.model_type}' {turning.refused}; there is no QK at a distance")
-    if turning is None or not _is_chosen(config, turning):
-        raise EngineError(
-            f"type '{outline.model_type}' has no rotary positions that attn-tui knows; there is no QK at a distance"
-        )
+    if turning is not None and not turning.refused and not _is_chosen(config, turning):
+        turning = None
+    if turning is None or turning.refused:
+        raise EngineError(why_unturned(outline.model_type, turning))
     if not _is_turned(config, turning, layer):
         return UNTURNED
     frequencies, longest = _frequencies(outline, config, turning, layer)

@@ -114,6 +114,7 @@ class ModelOutline:
     parameters, stored_bytes : of the whole checkpoint.
     context : the longest sentence in tokens, or None when the model sets no limit.
     notes : what the person should know about this model, one sentence each.
+    unturned : why there is no QK at a distance, where the type alone says so.
     """
 
     name: str
@@ -125,6 +126,7 @@ class ModelOutline:
     stored_bytes: int
     context: int | None
     notes: tuple[str, ...] = ()
+    unturned: str = ""
 
     @property
     def stacks(self) -> tuple[str, ...]:
