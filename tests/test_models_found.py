@@ -10,11 +10,13 @@ import pytest
 from huggingface_hub import constants
 
 from engine.demo import MODEL_DIRECTORY
+from engine.models.catalogue import cached_models
 from engine.models.locate import locate
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
 from tests.test_settings import call
+from tui.enter import enter_does
 
 NAME = "somebody/tiny"
 
@@ -87,6 +89,7 @@ def test_a_hub_that_never_answers_is_given_up_soon(hub: FakeHub) -> None:
 
 
 LOCATE = """
+from engine.models.catalogue import cached_models
 from engine.models.locate import locate
 from engine.values.errors import EngineError
 try: print(locate("somebody/tiny").directory)
@@ -126,6 +129,25 @@ for each in cached_models(): print(each.name, each.model_type, each.layers, each
         "somebody/new gpt2 2 4 nothing",
         "somebody/old gpt2 2 4 nothing",
     ]
+
+
+def test_a_model_that_is_there_in_part_is_described_by_what_is_there_and_said_to_be_so(
+    hub: FakeHub, tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(NAME, tiny_model("gpt2"))
+    snapshot = locate(NAME).directory
+    (snapshot / "model.safetensors").resolve().unlink()  # which leaves a link to nothing
+    held = sum(each.stat().st_size for each in snapshot.iterdir() if each.is_file())
+    (found,) = cached_models()
+    assert (found.name, found.model_type, found.layers, found.heads) == (NAME, "gpt2", 2, 4)
+    assert (found.size, found.missing) == (held, "weights")
+    point_at("http://127.0.0.1:9", tmp_path / "cache", monkeypatch)
+    line = not_found(NAME)
+    assert line.startswith(f"{NAME} is not complete in the local cache ({tmp_path / 'cache'}) and the Hub cannot be")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert enter_does(found, NAME, None, "Enter", "tab") == (
+        f"{NAME} is not complete: weights; HF_HUB_OFFLINE keeps the rest from being downloaded"
+    )
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])

@@ -10,6 +10,9 @@ from tui.drawing.text import harmless
 from tui.found_list import NOT_HERE
 from tui.meant import HUB_ID
 
+OFFLINE = "HF_HUB_OFFLINE keeps"
+"""What to blame where nothing is to be downloaded."""
+
 LISTED = 8
 """Completions of a path that are named."""
 
@@ -30,11 +33,19 @@ def enter_does(
     if model is None:
         return _with_text(name, place, enter, tab, names)
     if model.missing == NOT_HERE:
-        return f"{name} is {NOT_HERE}: {enter} downloads it"
+        downloads = f", and {OFFLINE} it from being downloaded" if _is_offline() else f": {enter} downloads it"
+        return f"{name} is {NOT_HERE}{downloads}"
     if model.missing:
-        goes_on = "tries it" if name.startswith("/") else "downloads what is missing"
-        return f"{harmless(name)} is not complete: {model.missing}; {enter} {goes_on}"
+        goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
+        if not name.startswith("/") and _is_offline():
+            goes_on = f"{OFFLINE} the rest from being downloaded"
+        return f"{harmless(name)} is not complete: {model.missing}; {goes_on}"
     return f"{enter} opens {harmless(name)}"
+
+
+def _is_offline() -> bool:
+    """Say whether nothing is to be downloaded."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
@@ -50,8 +61,8 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequ
         return f"{enter} opens the {place.kind} {shown}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
         return completions or f"there is no {shown}, and no Hub id is written so"
-    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return f"{shown} is {NOT_HERE}, and HF_HUB_OFFLINE keeps it from being downloaded"
+    if _is_offline():
+        return f"{shown} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
     more = beginning((*(() if place is None else place.completions), *names))
     goes_on = f"; {tab} completes: {harmless(more)}" if len(more) > len(text) else ""
     return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"

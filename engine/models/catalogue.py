@@ -11,17 +11,14 @@ from huggingface_hub.errors import CacheNotFound
 from engine.models.checkpoint import missing_shards, weight_file
 from engine.models.configuration import settings_of
 from engine.models.locate import adapter_file
-from engine.models.naming import ADAPTER_CONFIG
+from engine.models.naming import ADAPTER_CONFIG, CACHED
 from engine.values.errors import EngineError
 from engine.values.found import FoundModel, Origin
 from engine.values.memory import size
 
-_FOLDER = "models--"
-"""What the cache begins the names of models' folders with; those of data sets begin otherwise."""
-
 
 def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
-    """Go through the models of the local Hub cache, last used first, then what is too damaged to be looked into.
+    """Go through the models of the local Hub cache, last used first, then those with something damaged.
 
     Parameters
     ----------
@@ -34,10 +31,9 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
     for repository in sorted(repositories, key=lambda each: -each.last_accessed):
         yield _described(repository, revision)
     known = {each.repo_path.name for each in repositories}
-    for folder in sorted(Path(constants.HF_HUB_CACHE).glob(f"{_FOLDER}*")):
+    for folder in sorted(Path(constants.HF_HUB_CACHE).glob(f"{CACHED}*")):
         if folder.name not in known and folder.is_dir():
-            name = folder.name.removeprefix(_FOLDER).replace("--", "/")
-            yield FoundModel(name, Origin.HUB, missing=_begun(folder) or "no files")
+            yield _damaged(folder, revision)
 
 
 def _described(repository: CachedRepoInfo, revision: str | None) -> FoundModel:
@@ -48,12 +44,31 @@ def _described(repository: CachedRepoInfo, revision: str | None) -> FoundModel:
     if found is None:
         missing = _begun(repository.repo_path) or f"revision {wanted}"
         return FoundModel(name, Origin.HUB, repository.size_on_disk, last_used, missing=missing)
-    directory = found.snapshot_path
+    return _of_snapshot(name, found.snapshot_path, repository.repo_path, repository.size_on_disk, last_used)
+
+
+def _damaged(folder: Path, revision: str | None) -> FoundModel:
+    """Say what a repository holds that the Hub's own list passes over, as where a link leads to no file any more."""
+    name = folder.name.removeprefix(CACHED).replace("--", "/")
+    wanted = revision or "main"
+    try:
+        commit = (folder / "refs" / wanted).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        commit = wanted
+    directory = folder / "snapshots" / commit
+    here = [each.stat() for each in directory.rglob("*") if each.is_file()] if commit else []
+    if not here:
+        return FoundModel(name, Origin.HUB, missing=_begun(folder) or "no files")
+    held, last_used = sum(each.st_size for each in here), max(each.st_atime for each in here)
+    return _of_snapshot(name, directory, folder, held, last_used)
+
+
+def _of_snapshot(name: str, directory: Path, folder: Path, held: int, last_used: float) -> FoundModel:
+    """Say what a snapshot in a repository's folder is of, and what it lacks."""
     model_type, layers, heads = settings_of(directory)
     if not model_type and (directory / ADAPTER_CONFIG).is_file():
         model_type = "adapter"
-    missing = _missing(directory, repository.repo_path)
-    return FoundModel(name, Origin.HUB, repository.size_on_disk, last_used, model_type, layers, heads, missing)
+    return FoundModel(name, Origin.HUB, held, last_used, model_type, layers, heads, _missing(directory, folder))
 
 
 def _missing(directory: Path, folder: Path) -> str:

@@ -22,7 +22,7 @@ from engine.models.background import Background
 from engine.models.checkpoint import missing_shards, weight_file
 from engine.models.download import Download, attended, full, needed, reason
 from engine.models.locate import DEMO, adapter_file
-from engine.models.naming import ADAPTER_CONFIG
+from engine.models.naming import ADAPTER_CONFIG, CACHED
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 
@@ -99,5 +99,8 @@ def from_hub(name: str, revision: str | None, report: Callable[[Progress], None]
 
 
 def _not_cached(name: str) -> str:
-    """Begin the sentence that names the cache."""
-    return f"{name} is not in the local cache ({constants.HF_HUB_CACHE})"
+    """Begin the sentence that names the cache: of a model that may be there in part, which is not the same."""
+    folder = models_directory() / f"{CACHED}{name.replace('/', '--')}"
+    has_some = any(each.is_file() for each in folder.glob("snapshots/*/*")) or any(folder.glob("blobs/*"))
+    is_not = "is not complete" if has_some else "is not"
+    return f"{name} {is_not} in the local cache ({constants.HF_HUB_CACHE})"
