@@ -88,3 +88,18 @@ async def test_a_table_that_grows_keeps_the_cursor_where_it_has_been_moved(tiny_
         pane = await typed_while_waiting(app, pilot, ["9"], ["j", "j", "l"], is_blank=True)
         assert pane.grid.cursor[0] == 2
         assert pane.grid.column == pane.grid.columns[pane.grid.frozen + 1]
+
+
+async def test_enter_waits_for_the_rows_as_other_keys_do(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
+        await typed_while_waiting(app, pilot, ["4"], ["j", "enter"], is_blank=True)
+        assert str(app.conductor.selected) == "L0H2"
+        assert app.views.active.view == "circuits"
+        await typed_while_waiting(app, pilot, ["t", "j", "4"], ["j", "t", "enter"], is_blank=False)
+        assert str(app.conductor.selected) == "L0H3"  # what was meant for the tree is no row's
+
+
+async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
+        await typed_while_waiting(app, pilot, ["7"], ["enter"], is_blank=False)
+        assert str(app.conductor.selected) == "L0H1"

@@ -22,6 +22,9 @@ from tui.configured import ConfiguredCommand, current_config
 COMMANDS = ("check", "completion", "config", "export", "info", "man")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
 
+HELP = "help"
+"""What hands type for ``--help`` that know other programs."""
+
 
 def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """Take a theme by its name, or by the short one."""
@@ -30,6 +33,12 @@ def check_theme(ctx: click.Context, parameter: click.Parameter, value: str | Non
     from tui.themes import find_theme
 
     return find_theme(value)
+
+
+def _command_meant(word: str) -> str:
+    """Ask whether a command is meant by a word that was taken for a model and is like one; nothing where none is."""
+    near = difflib.get_close_matches(word, COMMANDS, 1) if not os.path.exists(word) else []
+    return f"; is the command {near[0]} meant?" if near else ""
 
 
 class WrongUsage(click.ClickException):
@@ -82,7 +91,12 @@ class ExplorerGroup(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read ``attn-tui gpt2 --text hi`` as ``attn-tui explore gpt2 --text hi``."""
+        """Read ``attn-tui gpt2 --text hi`` as ``attn-tui explore gpt2 --text hi``, and help as ``--help``.
+
+        A folder that is called help is a model all the same.
+        """
+        if args and args[0] == HELP and not os.path.exists(HELP):
+            args = [*args[1:], "--help"]
         if not args or args[0] not in {*self.commands, *COMMANDS, "--help", "-h", "--version"}:
             args = ["explore", *args]
         return super().parse_args(ctx, args)
@@ -112,12 +126,12 @@ class ExploreCommand(ConfiguredCommand):
     ) -> click.Context:
         """Name the context as the person typed it."""
         is_first = not args  # what is parsed takes the words out of the list
-        meant = difflib.get_close_matches(args[0], COMMANDS, 1) if len(args) > 1 else []
+        meant = _command_meant(args[0]) if len(args) > 1 else ""
         try:
             context = super().make_context("attn-tui", args, None, **extra)
         except click.UsageError as error:
             if meant:
-                said = f"{error.format_message().rstrip('.')}; is the command {meant[0]} meant?"
+                said = f"{error.format_message().rstrip('.')}{meant}"
                 raise click.UsageError(said, error.ctx) from error
             raise
         context.meta[FIRST_WORD] = is_first
@@ -179,6 +193,7 @@ def explore(
 ) -> None:
     """Open the explorer."""
     options = replace(take_options(arguments), keep_recent=not no_recent, is_browsing=True)
+    from engine.values.errors import EngineError
     from tui.charset import ascii_because
     from tui.launch import launch
     from tui.model_named import model_named
@@ -188,7 +203,10 @@ def explore(
         None if model is None else model_named(model, options), text, head, energy,
         keeps_history=not no_history, log_scale=log_scale, config=current_config(), is_restoring=restore,
     )  # fmt: skip
-    launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
+    try:
+        launch(start, options, theme=theme, ascii_only=bool(ascii_because()) if ascii_only is None else ascii_only)
+    except EngineError as error:
+        raise EngineError(f"{error}{_command_meant(model or '')}") from error
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

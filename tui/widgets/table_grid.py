@@ -167,9 +167,13 @@ class TableGrid(TableCanvas, can_focus=True):
             self._kept.add(self.action_sort)
 
     def action_choose(self, what: str) -> None:
-        """Say which row a person wants to go to."""
-        self.post_message(self.Chosen())
+        """Say which row a person wants to go to, or once there are rows."""
+        if self.row is not None:
+            self.post_message(self.Chosen())
+        else:
+            self._kept.add(partial(self.action_choose, what))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where there is no row to choose, or nothing that it leads to."""
-        return action != "choose" or (self.row is not None and parameters == (self.leads(),))
+        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything."""
+        has_rows = self.row is not None or self._kept.is_expecting
+        return action != "choose" or (has_rows and parameters == (self.leads(),))
