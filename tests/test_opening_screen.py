@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.demo import MODEL_DIRECTORY
+from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.recent import recent_file, recent_models, remember
+from engine.service.thread import Urgency
 from engine.values.found import Origin
+from engine.values.model import ModelOutline
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, settle, type_keys, until
@@ -228,3 +234,36 @@ async def test_the_end_of_a_path_is_seen_on_a_narrow_screen(tmp_path: Path) -> N
         rows = re.findall(r"\S*m\S*/last", screen_text(app))
     assert len(rows) == 20
     assert all(row.startswith(("/m", "…m")) for row in rows)
+
+
+async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_model, may_open = Engine.open, threading.Event()
+
+    def later(engine: Engine, *arguments: Any) -> Future[ModelOutline]:
+        engine._thread.submit(lambda breathe: may_open.wait(60), Urgency.SELECTED)
+        return open_model(engine, *arguments)
+
+    monkeypatch.setattr(Engine, "open", later)
+    async with opening_screen() as (app, pilot, _):
+        for wanted in (str(tiny_model("gpt2")), "demo"):  # the first model, and one over another
+            may_open.clear()
+            await type_keys(pilot, *wanted, "enter", "2", "j")
+            await until(pilot, lambda: "opening" in screen_text(app))
+            await type_keys(pilot, "j")
+            assert isinstance(app.screen, ChooserScreen)
+            may_open.set()
+            await settle(pilot)
+            assert app.conductor.is_open
+            assert app.views.active is app.views.ranks
+            assert str(app.conductor.selected) == "L0H2"
+            await pilot.press("1", "B")
+            await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
+        may_open.clear()
+        await type_keys(pilot, *"./nowhere", "enter", "2", "escape")
+        await until(pilot, lambda: "stopped" in screen_text(app))
+        await type_keys(pilot, *"x")
+        assert isinstance(app.screen, ChooserScreen)
+        assert app.screen.field.value == "./nowherex"  # what was typed for no model is gone
+        may_open.set()

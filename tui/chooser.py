@@ -250,6 +250,7 @@ class ChooserScreen(Modal[Opened | None]):
     def _begin(self, name: str) -> None:
         """Open a model."""
         self._opening = self._engine.another(name)
+        self.key_watch.hold_keys()
         self._wait_for_it(True)
         self._say(f"opening {harmless(name)} …")
         begin(self, partial(self._open, name, self._opening), "open")
@@ -271,6 +272,7 @@ class ChooserScreen(Modal[Opened | None]):
     def _stay(self, said: str) -> None:
         """Let another model be chosen."""
         self._opening = None
+        self.key_watch.drop_kept_keys()
         self._is_downloading = False
         self._refused = self.list.name_chosen
         self._wait_for_it(False)

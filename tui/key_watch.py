@@ -48,8 +48,12 @@ HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
 
+LEAVING = ("quit", "app.quit", "leave")
+"""What is done however early it is."""
+
+
 class KeyWatch(Parts):
-    """An application that does one key after the other; what comes before its views are there waits for them.
+    """An application that does one key after the other; what comes before its views, or a model, waits for them.
 
     The toolkit hands a key from widget to widget through their queues. Where it moves the focus in the end, or opens a
     screen, keys typed fast would long be on their way to what had the focus before, which takes letters for commands.
@@ -125,9 +129,21 @@ class KeyWatch(Parts):
         return self.focused or self.screen
 
     def _leaves(self, key: str) -> bool:
-        """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
+        """Say whether a key ends the program, or the opening of a model, as it does at any time.
+
+        A letter does only where nothing came before it.
+        """
         active = self.screen.active_bindings.get(key)
-        return active is not None and active.binding.action == "quit" and (not self._held or len(key) > 1)
+        return active is not None and active.binding.action in LEAVING and (not self._held or len(key) > 1)
+
+    def hold_keys(self) -> None:
+        """Keep what is typed from now on for the model that is being opened."""
+        self._is_early = True
+
+    def drop_kept_keys(self) -> None:
+        """Forget what was typed for a model that was not opened."""
+        self._is_early = False
+        self._held.clear()
 
     def await_model(self, is_awaited: bool) -> None:
         """Keep keys from now on for the model that has been chosen, or drop them where it does not open."""
@@ -168,8 +184,10 @@ class KeyWatch(Parts):
         self._held = deque(each for each in self._held if not isinstance(each, events.Key) or each.key not in leaving)
 
     def _hand_on(self, count: int) -> None:
-        """Have the next keys done, in their turn among the application's other messages."""
+        """Have the next keys done, in their turn among the application's other messages, unless they wait."""
         self._following = None
+        if self._is_early:
+            return
         if self._held:
             self._held.extendleft(reversed(self._read(self._held.popleft())))
         for _ in range(min(count, len(self._held))):

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from tui.key_line import KeyLine
+from tui.key_watch import KeyWatch
 
 
 def hand_on(closed: Screen[Any]) -> None:
@@ -30,6 +31,12 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         Binding("shift+tab", "app.focus_previous", "To the part before", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
     ]
+
+    @property
+    def key_watch(self) -> KeyWatch:
+        """What every key goes through."""
+        assert isinstance(self.app, KeyWatch)
+        return self.app
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close, with a result, unless that has been done."""
