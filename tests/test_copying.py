@@ -6,7 +6,9 @@ import csv
 import io
 
 import pytest
+from textual.geometry import Offset
 from textual.pilot import Pilot
+from textual.selection import Selection
 
 from tests.explorer import explorer, settle
 from tui import copied_compared
@@ -112,3 +114,14 @@ async def test_a_row_of_a_spectrum_is_not_called_what_its_cell_is() -> None:
     async with explorer("demo", head="L0H0") as (app, pilot):
         await press(pilot, "1", "y", "Y")
         assert next(each.message for each in app._notifications).startswith("the line of σ 1 of Q\n")
+
+
+async def test_text_selected_with_the_mouse_is_said_to_be_copied() -> None:
+    async with explorer("demo", text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "1")
+        line = app.model_line
+        app.screen.selections = {line: Selection(Offset(0, 0), Offset(4, 0))}
+        await press(pilot, "ctrl+c")
+        (said,) = app._notifications
+        assert app.clipboard
+        assert (said.title, said.message) == ("copied", app.clipboard)

@@ -262,3 +262,17 @@ def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothin
         return "read" if left[0]() is None else "what was computed before is still there"
 
     assert reader.running(2, lambda: None, run) == "read"
+
+
+async def test_a_long_sentence_that_is_not_read_yet_stands_from_its_beginning(tiny_model: TinyModel) -> None:
+    text = "A first word, and then so many more that the line has no room for them: " + "more and more of them, " * 9
+    async with explorer(tiny_model("gpt2")) as (app, pilot):
+        app.sentence_input.show_read(text, None)
+        app.sentence_input.cursor_position = len(text)
+        await pilot.pause()
+        line = screen_text(app).splitlines()[-2].rstrip()
+        assert line.startswith(" sentence A first word, and then")
+        assert line.endswith("…")
+        await pilot.press("i", "end")
+        await pilot.pause()
+        assert "more of them," in screen_text(app).splitlines()[-2], "what is typed is seen at the cursor"

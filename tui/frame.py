@@ -35,6 +35,7 @@ from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
 from tui.placing import Placing
+from tui.selected_text import say_copied
 from tui.stylesheet import OnceParsed
 from tui.themes import ANSI, OWN, usual_theme
 from tui.whole_frames import WholeFrames
@@ -66,6 +67,11 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self._compositor = Placing()
+
+    def action_copy_text(self) -> None:
+        """Copy what is selected, and say so."""
+        super().action_copy_text()
+        say_copied(self.app)
 
     @property
     def focus_chain(self) -> list[Widget]:

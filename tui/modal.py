@@ -11,6 +11,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 
 from tui.key_line import KeyLine
 from tui.key_watch import KeyWatch
+from tui.selected_text import say_copied
 
 
 def hand_on(closed: Screen[Any]) -> None:
@@ -37,6 +38,11 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         """What every key goes through."""
         assert isinstance(self.app, KeyWatch)
         return self.app
+
+    def action_copy_text(self) -> None:
+        """Copy what is selected, and say so."""
+        super().action_copy_text()
+        say_copied(self.app)
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close, with a result, unless that has been done."""

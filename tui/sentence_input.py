@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
@@ -101,16 +102,21 @@ class SentenceInput(Field):
         await self.run_action("app.tree")
 
     def render_line(self, y: int) -> Strip:
-        """Draw the tokens of what was read, unless something else stands in the line or is being typed."""
-        shown = self._shown
-        if y or self.has_focus or shown is None or shown.text != self.value:
+        """Draw the tokens of what was read, or its text while these are unknown; else what is typed."""
+        shown, width = self._shown, self.size.width
+        if y or self.has_focus or not self.value:
             return super().render_line(y)
-        from tui.drawing.spelling import strip_of
+        if shown is None or shown.text != self.value:
+            from tui.drawing.text import fit, harmless
 
-        text = strip_of(shown, self.size.width, ascii_only=self._ascii)
+            text = Text(fit(harmless(self.value), width, ascii_only=self._ascii), no_wrap=True, end="")
+        else:
+            from tui.drawing.spelling import strip_of
+
+            text = strip_of(shown, width, ascii_only=self._ascii)
         style = self.rich_style
         plain = Style(bgcolor=style.bgcolor)
-        return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(self.size.width, plain)
+        return Strip(text.render(self.app.console)).apply_style(style).adjust_cell_length(width, plain)
 
     def watch_selection(self) -> None:
         """Have the tokens at the cursor shown."""
