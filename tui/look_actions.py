@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
 
 from engine.service.log import note
 from tui.beside import begin
+from tui.contrast import Legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
 from tui.parts import Parts
@@ -21,6 +23,10 @@ from tui.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
 """The keys that quit from other screens than the views."""
+
+
+_LEGIBLE = Legible()
+"""What makes letters stand out; one, by which the toolkit knows lines that have been through it."""
 
 
 class LookActions(Parts):
@@ -42,6 +48,14 @@ class LookActions(Parts):
 
     remembers_theme = False
     """Whether a theme that is chosen with a key comes back at the next start."""
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Give the theme's colours, with a cursor, bars and titles that stand out."""
+        return with_clear_colours(super().get_css_variables())
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Give what every line goes through, at the end what makes letters stand out."""
+        return (*super().get_line_filters(), _LEGIBLE)
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

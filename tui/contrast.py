@@ -1,0 +1,134 @@
+"""What is written can be read: every letter stands out from what is behind it, under every theme."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from rich.color import Color as Ink
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color, ColorParseError
+from textual.filter import LineFilter
+
+LETTERS = 4.5
+"""The least contrast of text, from 1 to 21 (WCAG 2.1, success criterion 1.4.3)."""
+
+MARKS = 3.0
+"""The least contrast of a mark, such as a cursor (success criterion 1.4.11)."""
+
+STEPS = 32
+"""Steps on the way from a colour to black or white: so few that hardly more colours are sent than the theme has."""
+
+TITLES = 6.0
+"""The least contrast of black or white on a title: words are a little nearer to it than that, some of them more."""
+
+GROUNDS = ("background", "surface", "panel")
+"""The theme's variables for what is behind cursors and bars."""
+
+CURSOR, BARS, TITLE = "success", "primary", "block-cursor-background"
+"""The theme's variables for the cursor and its names, for bars, and for what is behind a title or a line of a list."""
+
+THUMBS, TROUGH = ("scrollbar", "scrollbar-hover", "scrollbar-active"), "scrollbar-background"
+"""The theme's variables for what is moved in a bar that scrolls, and for what is behind it."""
+
+_IS_DRAWN = re.compile(r"[\s─-▟⠀-⣿]*").fullmatch
+"""Whether a text is drawn with alone: lines, blocks and dots, whose colours say something of their own."""
+
+_IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯·.:]*").fullmatch
+"""Whether a text is of marks alone, which are not read letter by letter."""
+
+Rgb = tuple[int, int, int]
+
+
+def contrast(ink: Rgb, ground: Rgb) -> float:
+    """Compute the contrast of two colours, from 1 to 21, whichever is in front.
+
+    Examples
+    --------
+    >>> contrast((0, 0, 0), (255, 255, 255)), round(contrast((119, 119, 119), (255, 255, 255)), 2)
+    (21.0, 4.48)
+    """
+    dark, light = sorted((_luminance(ink), _luminance(ground)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(rgb: Rgb) -> float:
+    """Compute the relative luminance of an sRGB colour, from 0 to 1."""
+    shares = (each / 255 for each in rgb)
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@lru_cache(4096)
+def standing_out(ink: Rgb, grounds: tuple[Rgb, ...], least: float) -> Rgb:
+    """Make a colour darker or lighter, as little as will do, until it stands out from all that is behind it.
+
+    Parameters
+    ----------
+    ink : the colour; it stays where it stands out.
+    grounds : what is behind it.
+    least : the contrast that it is to have; where neither black nor white has it, the better one is given.
+    """
+
+    def least_of(colour: Rgb) -> float:
+        return min(contrast(colour, ground) for ground in grounds)
+
+    best = ink
+    for step in range(STEPS + 1):
+        best = max((_mixed(ink, end, step / STEPS) for end in ((0, 0, 0), (255, 255, 255))), key=least_of)
+        if least_of(best) >= least:
+            break
+    return best
+
+
+def _mixed(ink: Rgb, end: Rgb, share: float) -> Rgb:
+    """Go a part of the way from one colour to another."""
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(ink, end, strict=True))
+    return red, green, blue
+
+
+def with_clear_colours(variables: dict[str, str]) -> dict[str, str]:
+    """Give a theme's variables with a cursor, bars and titles that stand out; each keeps one colour everywhere.
+
+    Letters are made to stand out where they are drawn; a title that hardly carries any is made darker or lighter.
+    """
+    names = (CURSOR, BARS, TITLE, TROUGH, *GROUNDS, *THUMBS)
+    try:
+        colours = {name: Color.parse(variables[name]) for name in names}
+    except (ColorParseError, KeyError):
+        return variables
+    if any(each.ansi is not None for each in colours.values()):
+        return variables
+    rgb = {name: each.rgb for name, each in colours.items()}
+    behind = tuple(dict.fromkeys(rgb[name] for name in GROUNDS))
+    clear = {
+        CURSOR: standing_out(rgb[CURSOR], behind, LETTERS),
+        BARS: standing_out(rgb[BARS], behind, MARKS),
+        TITLE: standing_out(rgb[TITLE], (colours[TITLE].get_contrast_text(1.0).rgb,), TITLES),
+        **{name: standing_out(rgb[name], (rgb[TROUGH],), MARKS) for name in THUMBS},
+    }
+    return variables | {name: Color(*each).hex for name, each in clear.items()}
+
+
+@lru_cache(4096)
+def _legible(style: Style, least: float) -> Style:
+    """Change the colour of letters that do not stand out; of the terminal's own colours nothing is known."""
+    ink, ground = style.color, style.bgcolor
+    if ink is None or ground is None or ink.triplet is None or ground.triplet is None:
+        return style
+    clear = standing_out(tuple(ink.triplet), (tuple(ground.triplet),), least)
+    return style if clear == tuple(ink.triplet) else style + Style(color=Ink.from_rgb(*clear))
+
+
+class Legible(LineFilter):
+    """Sends no letter that hardly stands out from what is behind it, however the theme mixes its colours."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Change the colours of letters, and of marks, where they are too much alike."""
+        return [
+            each
+            if each.style is None or _IS_DRAWN(each.text)
+            else Segment(each.text, _legible(each.style, MARKS if _IS_MARKS(each.text) else LETTERS), each.control)
+            for each in segments
+        ]
