@@ -127,6 +127,11 @@ async def test_the_mouse_points_at_tokens(tiny_model: TinyModel) -> None:
         await pilot.click(pane.keys, offset=(piece.x + 1, 0))
         await settle(pilot)
         assert lines_of(app).query == 4
+        largest = int(np.argmax(lines_of(app).row))
+        assert largest != 4
+        await pilot.click(pane.keys, offset=(piece.x + 1, 0))
+        await settle(pilot)
+        assert lines_of(app).query == largest, "as Enter"
         await pilot.hover(pane.keys, offset=(1 + pane.keys._flow.lines[0][2].x, 0))
         await settle(pilot)
         assert lines_of(app).query == 2

@@ -162,9 +162,14 @@ async def test_each_half_of_a_line_has_the_colour_of_its_layer(monkeypatch: pyte
                 for half, row in zip(halves, (2 * line, 2 * line + 1), strict=True):
                     assert colours[row * 12 + column] in (half, "")
         place = (grid.gutter + 7 * grid.width, 1 + 4)
-        for expected in ((8, 7), (9, 7)):
-            await pilot.click(app.map, offset=place)
+        name = (1, 1 + 4)  # of the two layers that share the line
+        for at, expected in ((place, (8, 7)), (name, (9, 7)), (name, (8, 7)), (name, (9, 7)), ((1, 1), (0, 7))):
+            await pilot.click(app.map, offset=at)
             assert app.map.cursor == expected
+        await pilot.click(app.map, offset=name)
+        await pilot.click(app.map, offset=name)
+        await pilot.click(app.map, offset=(grid.gutter + 2 * grid.width, 1 + 4))
+        assert app.map.cursor == (9, 2), "the layer of the two that the cursor is on"
 
 
 def test_every_value_is_in_one_bar_of_the_histogram() -> None:

@@ -141,6 +141,10 @@ async def test_the_mouse_chooses_cells_and_sorts_by_names() -> None:
         third = app.picture.line(0).index("third")
         await pilot.click(TableGrid, offset=(third + 1, 4))
         assert (app.grid.row, app.grid.column) == (rows(10)[3], "third")
+        assert app.chosen == []
+        await pilot.click(TableGrid, offset=(third + 1, 4))
+        await pilot.pause()
+        assert app.chosen == [rows(10)[3]], "the second click does what Enter does"
         await pilot.click(TableGrid, offset=(third + 1, 0))
         assert ordered(app)[0][3] == 9
 

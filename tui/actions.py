@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 
 from engine.values.views import VIEWS as TABLES
+from tui.click_watch import ClickWatch
 from tui.copy_actions import CopyActions
 from tui.export_actions import ExportActions
 from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEWS
@@ -32,6 +33,7 @@ class Actions(
     SuspendActions,
     WayActions,
     KeyWatch,
+    ClickWatch,
 ):
     """An application with the explorer's keys."""
 

@@ -67,6 +67,8 @@ class ChooserScreen(Modal[Opened | None]):
         Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
     ]
 
+    closes_outside = False
+
     class Found(Message):
         """Models have been found; sent from the engine thread."""
 
@@ -166,21 +168,26 @@ class ChooserScreen(Modal[Opened | None]):
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
-        """Open the model that was clicked."""
+        """Open the model that was clicked, if all of it is there."""
         event.stop()
-        self.action_open()
+        model, place = self.list.chosen, self._place
+        if not model.missing if model is not None else place is not None and bool(place.kind or place.model):
+            self.action_open()
+        elif self._opening is None:
+            self._say(f"a click downloads nothing: {self._does(self.list.name_chosen)}")
 
     def _explain(self) -> None:
         """Say what Enter would do."""
-        model, name = self.list.chosen, self.list.name_chosen
+        name = self.list.name_chosen
         if name and name == self._refused:
             return  # what is wrong with it stays until another is looked at
         self._refused = ""
-        complete = key_of(self.app, "chooser.complete")
-        names = self.list.names_begun(name)
-        self._say(
-            enter_does(model, name, self._place, self._enter, complete, names) if name else "looking for models …"
-        )
+        self._say(self._does(name) if name else "looking for models …")
+
+    def _does(self, name: str) -> str:
+        """Say what Enter would do with what is chosen."""
+        complete, names = key_of(self.app, "chooser.complete"), self.list.names_begun(name)
+        return enter_does(self.list.chosen, name, self._place, self._enter, complete, names)
 
     @property
     def _enter(self) -> str:

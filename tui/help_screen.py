@@ -45,7 +45,9 @@ class Line:
 
 
 MOUSE = (
-    Line("click", "select a line, a head or a cell; sort by a column's name; press a key of the line at the foot"),
+    Line("click", "go to a line, a head or a cell; again, do what Enter does there, but download nothing"),
+    Line("", "sort by a column's name; of two layers that share a line, go to the other by their name"),
+    Line("", "press a key of the line at the foot; beside a menu, close it"),
     Line("wheel", "scroll what is under the pointer"),
     Line("shift+drag", "select text, as the terminal does it by itself"),
 )

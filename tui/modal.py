@@ -27,6 +27,9 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
     Of two quick keys that close it the second comes when it has been closed; it would close the screen below as well.
     """
 
+    closes_outside = True
+    """Whether a click beside what it shows closes it."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
         Binding("shift+tab", "app.focus_previous", "To the part before", show=False, id="box.previous"),
@@ -57,11 +60,13 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
         self.app.screen_stack[0].query_one(KeyLine).follow(self)
 
     def on_click(self, event: events.Click) -> None:
-        """Press a key of the line at the foot, which is seen though it lies below this screen."""
+        """Press a key of the line at the foot, which is seen though it lies below this screen; beside all, close."""
         line = self.app.screen_stack[0].query_one(KeyLine)
         if line.region.contains(event.screen_x, event.screen_y):
             # As the line's own doing: a key that this screen sends would not bubble past it.
             line.call_later(line.press_at, event.screen_x - line.region.x)
+        elif self.closes_outside and self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+            self.dismiss(None)
 
     def on_unmount(self) -> None:
         """Lose nothing that waits for a picture."""

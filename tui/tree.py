@@ -136,9 +136,10 @@ class HeadTree(Tree["Head | None"], inherit_bindings=False):
             self.scroll_to_node(self.cursor_node, animate=False)
 
     def on_click(self, event: events.Click) -> None:
-        """Select a head and leave the keys where they are; the toolkit takes a click for Enter, which goes into it."""
-        node = self.get_node_at_line(event.style.meta.get("line", -1))
-        if node is not None and not node.allow_expand:
+        """Go to a line that is clicked; the toolkit takes that for Enter, as it is where the cursor is already."""
+        meta = event.style.meta
+        node = self.get_node_at_line(meta.get("line", -1))
+        if node is not None and not meta.get("toggle", False) and node.line != self.cursor_line:
             event.prevent_default()
             self.cursor_line = node.line
 

@@ -232,6 +232,7 @@ class TextPane(Pane):
         self._wants_both = not self.queries.display or not self.keys.display
         self._share()
 
+    @on(TokenText.Entered)
     def action_follow(self) -> None:
         """Go where the largest weight is that the text shows."""
         lines = self.shown

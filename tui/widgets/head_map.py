@@ -35,15 +35,24 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         """A person wants to go into the head under the cursor."""
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on the head that was clicked; a click on the cursor goes into the head."""
+        """Put the cursor on the head that was clicked; a click on the cursor goes into the head.
+
+        A click on the name of a layer goes to that layer; of two that share a line, to the other one where the cursor
+        is on one of them.
+        """
         offset, grid = event.get_content_offset(self), self.grid
         if offset is None or grid is None:
             return
         place = offset.y - 1 + self.scroll_offset.y
         column = (offset.x - grid.gutter + self.scroll_offset.x) // grid.width
-        if offset.y < 1 or place >= len(grid.lines) or offset.x < grid.gutter:
+        if offset.y < 1 or place >= len(grid.lines):
             return
-        row = self._row_at(grid.lines[place].rows, event.pointer_y % 1, column)
+        rows = grid.lines[place].rows
+        if offset.x < grid.gutter:
+            if rows:
+                self._go(rows[-1] if self.cursor[0] == rows[0] else rows[0], self.cursor[1])
+            return
+        row = self._row_at(rows, event.pointer_y % 1)
         if row is None or column >= self.rows[row].heads:
             return
         if (row, column) == self.cursor:
@@ -51,19 +60,18 @@ class HeadMap(HeadMapCanvas, can_focus=True):
         else:
             self._go(row, column)
 
-    def _row_at(self, rows: tuple[int, ...], share: float, column: int) -> int | None:
+    def _row_at(self, rows: tuple[int, ...], share: float) -> int | None:
         """Say which of a line's layers is meant.
 
         Parameters
         ----------
         rows : that the line shows.
         share : how far down in the line the mouse is; 0 of most terminals, which tell no more than the line. There
-            a click on the upper one of two goes on to the lower one.
-        column : of the head.
+            it is the one that the cursor is on, or the upper one.
         """
         if len(rows) < 2:
             return rows[0] if rows else None
-        is_lower = share >= 0.5 if share else self.cursor in [(row, column) for row in rows]
+        is_lower = share >= 0.5 if share else self.cursor[0] == rows[1]
         return rows[is_lower]
 
     def _go(self, row: int, column: int) -> None:

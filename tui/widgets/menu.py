@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual._widget_navigation import find_next_enabled_no_wrap
 from textual.binding import Binding, BindingType
 from textual.widgets import OptionList
@@ -12,7 +13,7 @@ from tui.widgets.paging import lines_of, paging
 
 
 class Menu(OptionList, inherit_bindings=False):
-    """A list to choose from, which pages go through."""
+    """A list to choose from, which pages go through; a click goes to a line, and the next one there takes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "cursor_down", "Down", show=False, id="menu.down"),
@@ -22,6 +23,13 @@ class Menu(OptionList, inherit_bindings=False):
         *paging("menu"),
         Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
     ]
+
+    def on_click(self, event: events.Click) -> None:
+        """Go to the line that was clicked; the toolkit takes it at once."""
+        line = event.style.meta.get("option")
+        if line is not None and line != self.highlighted and not self._options[line].disabled:
+            event.prevent_default()
+            self.highlighted = line
 
     def action_page_down(self) -> None:
         """Go a page down; the toolkit fails where a line has not been laid out yet, or has no room to be."""

@@ -70,7 +70,7 @@ class SmallMaps(Scrolled, can_focus=True):
             super().__init__()
 
     class Opened(Message):
-        """A person clicked on a head, whose map is wanted in large."""
+        """A person clicked on the head under the cursor, whose map is wanted in large."""
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__(ascii_only=ascii_only, name="small maps")
@@ -80,6 +80,7 @@ class SmallMaps(Scrolled, can_focus=True):
         self._levels: dict[int, NDArray[np.uint8]] = {}
         self._message = ""
         self._picked: int | None = None
+        self._is_pointed_at = False
         self._halves_for: object = None
         self._halves_made = Halves(1, {}, {})
         self.cursor: int | None = None
@@ -166,6 +167,7 @@ class SmallMaps(Scrolled, can_focus=True):
     def action_step(self, columns: int, rows: int) -> None:
         """Go to another head, so many tiles away; past the end of a row to the next one."""
         if self._tiles.count:
+            self._is_pointed_at = False
             here = -1 if self.cursor is None else self.cursor
             self._pick(here + columns + rows * self._tiles.columns if self.cursor is not None else 0)
 
@@ -207,11 +209,18 @@ class SmallMaps(Scrolled, can_focus=True):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go to the head that the mouse points at."""
+        before = self.cursor
         self._point(event)
+        self._is_pointed_at |= self.cursor != before
 
     def on_click(self, event: events.Click) -> None:
-        """Show the map that was clicked in large."""
-        if self._point(event):
+        """Go to the head that was clicked; show its map in large where the cursor was put there before.
+
+        Where the mouse only came by, that is for the next click.
+        """
+        before = None if self._is_pointed_at else self.cursor
+        self._is_pointed_at = False
+        if self._point(event) and self.cursor == before:
             self.post_message(self.Opened())
 
     def _point(self, event: events.MouseEvent) -> bool:

@@ -54,7 +54,7 @@ class TableGrid(TableCanvas, can_focus=True):
         self.post_message(self.Turned())
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse is; on a column's name, sort by it."""
+        """Put the cursor where the mouse is, or go where its row leads; on a column's name, sort by it."""
         offset = event.get_content_offset(self)
         if offset is None or not self.order:
             return
@@ -63,7 +63,10 @@ class TableGrid(TableCanvas, can_focus=True):
             self.put(self.cursor[0], column)
             self.action_sort()
         else:
-            self.put(offset.y - self.head + self.scroll_offset.y, column)
+            row, before = offset.y - self.head + self.scroll_offset.y, self.cursor
+            self.put(row, column)
+            if (row, column) == before and self.leads():
+                self.action_choose(self.leads())
 
     def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
         """Scroll on by a column."""

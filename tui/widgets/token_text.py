@@ -67,6 +67,9 @@ class TokenText(Scrolled, can_focus=True):
             self.token = token
             super().__init__()
 
+    class Entered(Message):
+        """A person clicked on the token under the cursor."""
+
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__(ascii_only=ascii_only, name="text")
         self._labels: tuple[str, ...] = ()
@@ -78,6 +81,7 @@ class TokenText(Scrolled, can_focus=True):
         self._flow: Flow = flow((), 80, 1)
         self._laid_out_for: object = None
         self._message = ""
+        self._is_pointed_at = False
         self.cursor = 0
 
     def show(
@@ -198,21 +202,24 @@ class TokenText(Scrolled, can_focus=True):
                 yield ends, plain if not glyphs.strip() else token_style
 
     def on_click(self, event: events.Click) -> None:
-        """Go to the token that was clicked."""
-        self._point(event)
+        """Go to the token that was clicked; on the one that the cursor was put on before, do what Enter does."""
+        before = None if self._is_pointed_at else self.cursor
+        self._is_pointed_at = False
+        if self._point(event) == before is not None:
+            self.post_message(self.Entered())
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go to the token under the mouse."""
-        self._point(event)
+        before = self.cursor
+        self._is_pointed_at |= self._point(event) not in (None, before)
 
-    def _point(self, event: events.MouseEvent) -> None:
-        """Go to the token at the mouse."""
+    def _point(self, event: events.MouseEvent) -> int | None:
+        """Go to the token at the mouse, and say which."""
         offset = event.get_content_offset(self)
-        if offset is None:
-            return
-        token = self._flow.token_at(offset.x, offset.y + self.scroll_offset.y)
+        token = None if offset is None else self._flow.token_at(offset.x, offset.y + self.scroll_offset.y)
         if token is not None:
             self._go(token)
+        return token
 
     def _go(self, token: int) -> None:
         """Ask for the cursor to be on another token."""
