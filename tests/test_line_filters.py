@@ -13,7 +13,7 @@ from textual.events import Paste
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from tests.explorer import screen_text, settle, type_keys
+from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.painted import NASTY, good_terminal
 from tests.painted_explorer import PaintedExplorer, stale
 from tui.line_filters import Settled, ascii_cells, settled_cells
@@ -60,3 +60,12 @@ async def test_joined_pictures_pasted_into_a_line_leave_the_screen_as_it_is_pain
         assert ("x?" if ascii_only else "\U0001f468\u2764") in screen_text(app)
         assert list(stale(app)) == []
     app.engine.stop()
+
+
+async def test_a_joiner_that_is_typed_is_not_lost() -> None:
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "i", "ctrl+u", "x", *"\U0001f469\u200d\U0001f469", "left", "left", "\u200c")
+        assert app.sentence_input.value == "x\U0001f469\u200c\u200d\U0001f469"
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert app.conductor.text == "x\U0001f469\u200c\u200d\U0001f469"

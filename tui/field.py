@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import ClassVar
+from unicodedata import category
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Input
@@ -39,6 +41,9 @@ EDITING = (
 )
 """What keys do in a line that is typed into: the last word of their ids, the keys, the action, in words."""
 
+INVISIBLE = "Cf"
+"""Unicode's category of what is not seen and changes what is, such as joiners; it is pasted like letters."""
+
 
 class Field(Input, inherit_bindings=False):
     """An input that ctrl+c leaves, unless the person has selected text in it, which it copies.
@@ -69,6 +74,12 @@ class Field(Input, inherit_bindings=False):
     def focusable(self) -> bool:
         """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
         return super().focusable and all(each.display for each in self.ancestors if isinstance(each, Widget))
+
+    def on_key(self, event: events.Key) -> None:
+        """Take characters that join others, of which emoji and some scripts are made, when they are typed as well."""
+        if event.character is not None and category(event.character) == INVISIBLE:
+            event.stop()
+            self.replace(event.character, *self.selection)
 
     async def action_copy(self) -> None:  # type: ignore[override]  # actions may be either, the toolkit's is not
         """Copy what the person has selected; where nothing is, leave."""
