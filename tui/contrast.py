@@ -112,13 +112,13 @@ def with_clear_colours(variables: dict[str, str]) -> dict[str, str]:
 
 
 @lru_cache(4096)
-def _legible(style: Style, least: float) -> Style:
-    """Change the colour of letters that do not stand out; of the terminal's own colours nothing is known."""
+def _changed(style: Style, least: float) -> Style | None:
+    """Change the colour of letters that do not stand out; None where they do, or where colours are the terminal's."""
     ink, ground = style.color, style.bgcolor
     if ink is None or ground is None or ink.triplet is None or ground.triplet is None:
-        return style
+        return None
     clear = standing_out(tuple(ink.triplet), (tuple(ground.triplet),), least)
-    return style if clear == tuple(ink.triplet) else style + Style(color=Ink.from_rgb(*clear))
+    return None if clear == tuple(ink.triplet) else style + Style(color=Ink.from_rgb(*clear))
 
 
 class Legible(LineFilter):
@@ -126,9 +126,13 @@ class Legible(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Change the colours of letters, and of marks, where they are too much alike."""
-        return [
-            each
-            if each.style is None or _IS_DRAWN(each.text)
-            else Segment(each.text, _legible(each.style, MARKS if _IS_MARKS(each.text) else LETTERS), each.control)
-            for each in segments
-        ]
+        return [_legible(each) for each in segments]
+
+
+def _legible(segment: Segment) -> Segment:
+    """Give a segment whose letters, or marks, stand out; nearly all do as they are."""
+    style = segment.style
+    if style is None or _changed(style, LETTERS) is None or _IS_DRAWN(segment.text):
+        return segment
+    changed = _changed(style, MARKS if _IS_MARKS(segment.text) else LETTERS)
+    return segment if changed is None else Segment(segment.text, changed, segment.control)
