@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from textual.events import Key
+from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -13,6 +13,8 @@ from tests.explorer import PATIENCE, explorer
 from tui.app import Explorer
 from tui.beside import begin
 from tui.start import Start
+
+MOUSE = (MouseDown, MouseMove, MouseUp, MouseScrollDown)
 
 
 class LeftAtOnce(Explorer):
@@ -45,11 +47,12 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
     assert app.return_code == 0
 
 
-async def test_a_key_that_comes_when_the_screens_are_gone_is_no_error() -> None:
+async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:
     async with explorer("demo") as (app, _):
         pass
     assert not app.screen_stack
-    await app.on_event(Key("j", "j"))
+    for event in (Key("j", "j"), Paste("j"), *(kind(None, 5, 5, 0, 0, 1, False, False, False, 5, 5) for kind in MOUSE)):
+        await app.on_event(event)
     assert not app.is_typed_to
 
 

@@ -219,8 +219,6 @@ class Frame(App[None]):
             return is_there or isinstance(event, events.MouseUp)
         except NoWidget:
             return self.mouse_captured is not None or isinstance(event, events.MouseMove)
-        except ScreenStackError:
-            return True
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         """Send only what differs from what is on the terminal, and nothing where nothing does."""

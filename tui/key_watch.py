@@ -80,7 +80,7 @@ class KeyWatch(Parts):
         """Do a key, or hold it where it comes too early; a button or wheel only behind keys."""
         if isinstance(event, events.MouseMove) and not event.is_forwarded and self.is_typed_to:
             return
-        if isinstance(event, Typed | Pressed) and not self.screen_stack:
+        if isinstance(event, Typed | events.MouseEvent) and not self.screen_stack:
             return  # what comes while the program puts its screens away has nothing to go to
         is_free = isinstance(event, Pressed) and not self.is_typed_to
         if is_free or event.is_forwarded or not isinstance(event, Typed | Pressed):
