@@ -133,3 +133,17 @@ async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyMo
         await type_keys(pilot, "2")
         await settle(pilot)
         assert (view, app.views.active.view) == ("spectra", "ranks")
+
+
+async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_before_it() -> None:
+    """The model may come all the same, where it is too late to stop."""
+    async with explorer("demo") as (app, pilot):
+        await type_keys(pilot, "B")
+        assert isinstance(app.screen, ChooserScreen)
+        app.hold_keys()
+        await type_keys(pilot, "slash", "x", "escape", "1")
+        app.do_kept_keys()
+        await settle(pilot)
+        assert not app.prompt.display
+        assert app.views.active is app.views.spectra, "what was typed after it is done"
+    assert app.unforeseen is None

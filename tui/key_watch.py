@@ -92,6 +92,8 @@ class KeyWatch(Parts):
             self._passing.append(self._held.popleft())
             await self._do(self._passing[0])
         elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
+            if self.is_ready:  # or they would be done after it, should the model that is opened come all the same
+                self._held.clear()
             await super().on_event(event)
         else:
             self._held.extend(self._read(event) if self._is_early else (event,))
