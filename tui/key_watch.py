@@ -118,6 +118,8 @@ class KeyWatch(Parts):
         if isinstance(event, events.Key) and self._is_for_model(event.key):
             self._for_model.append(event)
         else:
+            if isinstance(event, events.Key) and self._is_leaving(event.key):
+                self._for_model.clear()
             await super().on_event(event)
         self._passing.popleft()
         if not self._passing:
@@ -135,8 +137,12 @@ class KeyWatch(Parts):
 
         A letter does only where nothing came before it.
         """
+        return self._is_leaving(key) and (not self._held or len(key) > 1)
+
+    def _is_leaving(self, key: str) -> bool:
+        """Say whether a key ends the program, or what is open."""
         active = self.screen.active_bindings.get(key)
-        return active is not None and active.binding.action in LEAVING and (not self._held or len(key) > 1)
+        return active is not None and active.binding.action in LEAVING
 
     def hold_keys(self) -> None:
         """Keep what is typed from now on for the model that is being opened."""
