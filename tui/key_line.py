@@ -133,7 +133,7 @@ FIRST = {
         "models.first": "First",
     },
     "palette": {
-        "field.submit": "Do it",
+        "submit": "Do it",
         "palette.leave": "Back",
     },
     "overview": {
