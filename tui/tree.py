@@ -67,9 +67,8 @@ class HeadTree(Tree["Head | None"], inherit_bindings=False):
         self._layers.clear()
         self.found = frozenset()  # of the model before
         self._highlighted = None
-        _ = (
-            self.vertical_scrollbar
-        )  # is made when it is first asked for, which while a layer opens takes two frames more
+        # It is made when it is first asked for, which while a layer opens takes two frames more.
+        _ = self.vertical_scrollbar
         self.root.set_label(Text(short_name(outline)))
         self.root.data = None
         for stack in outline.stacks:
