@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from engine.values.columns import CHANCE
 from engine.values.filters import Filter
 from engine.values.tables import Cell
 from tui.widgets.table_columns import Columns, ordered
@@ -47,6 +48,22 @@ class Wanted:
     def shown(self) -> tuple[str, ...]:
         """The names of the columns that are shown."""
         return tuple(self.names[place] for place in self.places)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The names of the columns that the filter compares and that would not stay at the left."""
+        names = frozenset() if self.kept_by is None else self.kept_by.columns
+        return tuple(name for name in self.shown[self.frozen :] if name in names)
+
+    @property
+    def lined_up(self) -> tuple[int, ...]:
+        """The numbers of the columns from left to right: those that stay, then what the filter compares, then the rest.
+
+        A measure and what chance gives for it are moved together.
+        """
+        fixed, others = self.places[: self.frozen], self.places[self.frozen :]
+        first = {name.removesuffix(CHANCE) for name in self.compared}
+        return (*fixed, *sorted(others, key=lambda place: self.names[place].removesuffix(CHANCE) not in first))
 
     def is_of_same_rows(self, other: Wanted) -> bool:
         """Say whether another one shows the same columns of the same rows."""
@@ -95,6 +112,7 @@ def arrange(
     columns = before.columns
     if not is_known:
         columns = wanted.columns or Columns.of(wanted.shown, _by_column(wanted, goes_on), wanted.frozen, write)
+    columns = columns.in_order([wanted.names[place] for place in wanted.lined_up])
     kept = before.kept
     if not is_known or wanted.kept_by is not before.wanted.kept_by:
         kept = range(len(wanted.rows)) if wanted.kept_by is None else list(_kept(wanted, wanted.kept_by, goes_on))

@@ -50,6 +50,8 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger = Arranger(self.text, self._use)
         self.cursor = (0, 0)
         self._drawn: tuple[str, ...] = ()
+        self._compared: tuple[str, ...] = ()
+        self._places: tuple[int, ...] = ()
         self._columns = Columns()
         self._awaited: int | None = None
 
@@ -97,7 +99,7 @@ class TableCanvas(Scrolled, can_focus=False):
     def row(self) -> Row | None:
         """The row under the cursor, of the columns that are shown."""
         row = self.whole_row
-        return None if row is None else tuple(row[place] for place in self._shown.wanted.places)
+        return None if row is None else tuple(row[place] for place in self._places)
 
     @property
     def column(self) -> str:
@@ -166,7 +168,8 @@ class TableCanvas(Scrolled, can_focus=False):
 
     def _use(self, made: Arrangement) -> None:
         """Show a table as it has been arranged, with the cursor on the row that waits for it, or where it was."""
-        names, before = made.columns.names, self._drawn
+        names, before, compared = made.columns.names, self._drawn, made.wanted.compared
+        self._places = made.wanted.lined_up
         if names != before:
             self._drawn = names
             row, column = self.cursor
@@ -175,6 +178,9 @@ class TableCanvas(Scrolled, can_focus=False):
             else:
                 self.cursor = (0, min(made.wanted.frozen, max(len(names) - 1, 0)))
                 self.scroll_to(0, 0, animate=False, immediate=True)
+        if compared and compared != self._compared:
+            self.cursor = (self.cursor[0], names.index(compared[0]))
+        self._compared = compared
         self.cursor = (min(self.cursor[0], max(len(made.order) - 1, 0)), self.cursor[1])
         self._lay_out()
         if self._arranger.is_done:
@@ -216,7 +222,7 @@ class TableCanvas(Scrolled, can_focus=False):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
-        row, places = self.rows[self.order[place]], self._shown.wanted.places
+        row, places = self.rows[self.order[place]], self._places
         return self._line(lambda column: self.text(row[places[column]]), style, self.cursor[1] if is_current else -1)
 
     def _line(self, write: Callable[[int], str], style: Style, marked: int) -> Strip:

@@ -97,6 +97,21 @@ class Columns:
         over = (("", ""), *(("", name) for name in numbers))
         return cls(names, 1, (False, *(True for _ in numbers)), over, widths, _starts(widths, gap), gap)
 
+    def in_order(self, names: Sequence[str]) -> Columns:
+        """Give the same columns in another order, with the same ones at the left."""
+        if tuple(names) == self.names:
+            return self
+        places = [self.names.index(name) for name in names]
+        widths = tuple(self.widths[place] for place in places)
+        return replace(
+            self,
+            names=tuple(names),
+            numeric=tuple(self.numeric[place] for place in places),
+            titles=tuple(self.titles[place] for place in places),
+            widths=widths,
+            starts=_starts(widths, self.gap),
+        )
+
     def fitted(self, room: int, marked: str) -> Columns:
         """Make room for a sign behind the name of one column, and cut tokens where the columns do not all fit.
 
