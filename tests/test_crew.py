@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from functools import partial
 
@@ -105,3 +106,25 @@ def test_its_threads_keep_no_program_alive() -> None:
     mine = [thread for thread in threading.enumerate() if thread.name.startswith("crew")]
     assert mine
     assert all(thread.daemon for thread in mine)
+
+
+def test_its_threads_end_with_it_and_keep_nothing_of_what_they_have_done() -> None:
+    class Piece:
+        def __call__(self) -> int:
+            return 3
+
+    crew, before, piece = Crew(2), set(threading.enumerate()), Piece()
+    known = weakref.ref(piece)
+    pieces: list[Callable[[], int]] = [piece, lambda: 4, lambda: 5]
+    assert crew.run(pieces, nothing) == [3, 4, 5]
+    mine = set(threading.enumerate()) - before
+    assert {thread.name for thread in mine} == {"crew 1", "crew 2"}
+    del piece, pieces
+    end = time.monotonic() + PATIENCE
+    while known() is not None and time.monotonic() < end:
+        time.sleep(0.001)
+    assert known() is None
+    del crew
+    for thread in mine:
+        thread.join(PATIENCE)
+    assert not any(thread.is_alive() for thread in mine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,6 +23,7 @@ from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
 from engine.values.progress import Progress
+from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
@@ -265,3 +267,23 @@ def test_what_was_asked_for_one_model_holds_for_that_one_alone(tiny_model: TinyM
     assert (second._options.device, second._options.use_cache) == ("cpu", False)
     assert second.another(name)._options == first._options
     first.stop()
+
+
+def test_threads_that_worked_for_a_model_end_when_it_is_put_away(tiny_model: TinyModel) -> None:
+    before, was_enabled = set(threading.enumerate()), gc.isenabled()
+    engine = Engine(EngineOptions(use_cache=False))
+    layer = answer(engine.open(str(tiny_model("llama")), quietly)).layers[0].name
+    answer(engine.spectra(layer, True))
+    for view in ("circuits", "heads"):
+        answer(engine.table(view, Query(), view))
+    crews = [each for each in threading.enumerate() if each not in before and each.name.startswith("crew")]
+    assert len(crews) >= 2, "one computes spectra, one circuits"
+    gc.disable()  # what has been frozen would never be collected
+    try:
+        engine.close()
+        for thread in crews:
+            thread.join(PATIENCE)
+    finally:
+        if was_enabled:
+            gc.enable()
+    assert not any(thread.is_alive() for thread in crews)

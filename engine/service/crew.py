@@ -14,15 +14,17 @@ import queue
 import sys
 import threading
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 
 Result = TypeVar("Result")
 Piece = tuple["Future[Any]", Callable[[], Any], int]
+HandedOut: TypeAlias = "queue.SimpleQueue[Piece | None]"
 
 STANDS_BACK = 5
 """The niceness of the threads: beside other busy ones, the event loop gets three times the share of one of them."""
@@ -34,6 +36,8 @@ LOOK_AFTER = 0.005
 class Crew:
     """Daemon threads, begun when they are first needed; only one thread hands work out to them.
 
+    They end when nobody has the crew any more, as when its model is put away.
+
     Parameters
     ----------
     size : how many threads.
@@ -41,10 +45,11 @@ class Crew:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._handed_out: queue.SimpleQueue[Piece] = queue.SimpleQueue()
+        self._handed_out: HandedOut = queue.SimpleQueue()
         self._running: set[Future[Any]] = set()
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
         self._depth = 0
+        weakref.finalize(self, _dismiss, self._handed_out, self._threads).atexit = False
 
     def run(
         self, pieces: Sequence[Callable[[], Result]], breathe: Callable[[], None], at_once: int | None = None
@@ -91,17 +96,38 @@ class Crew:
         """Give a piece, and the cores it may use, to a thread, a new one until there are enough."""
         self._running.add(future)
         self._handed_out.put((future, piece, cores))
-        if self._threads < min(self.size, len(self._running)):
-            self._threads += 1
-            threading.Thread(target=self._work, name=f"crew {self._threads}", daemon=True).start()
+        if len(self._threads) < min(self.size, len(self._running)):
+            name = f"crew {len(self._threads) + 1}"
+            self._threads.append(threading.Thread(target=_work, args=(self._handed_out,), name=name, daemon=True))
+            self._threads[-1].start()
 
-    def _work(self) -> None:
-        """Do pieces for ever, after whatever else has something to do."""
-        _stand_back()
-        while True:
-            future, piece, cores = self._handed_out.get()
-            torch.set_num_threads(cores)  # of this thread alone
-            _do(future, piece)
+
+def _dismiss(handed_out: HandedOut, threads: Sequence[threading.Thread]) -> None:
+    """Have every thread end once it has done its piece."""
+    for _ in threads:
+        handed_out.put(None)
+
+
+def _work(handed_out: HandedOut) -> None:
+    """Do pieces until there are to be no more, after whatever else has something to do.
+
+    Of the crew a thread knows no more than what is handed out, and of a piece that is done nothing, whose tensors it
+    would keep.
+    """
+    _stand_back()
+    while _do_next(handed_out):
+        pass
+
+
+def _do_next(handed_out: HandedOut) -> bool:
+    """Do the next piece; False where there are to be no more."""
+    handed = handed_out.get()
+    if handed is None:
+        return False
+    future, piece, cores = handed
+    torch.set_num_threads(cores)  # of this thread alone
+    _do(future, piece)
+    return True
 
 
 def _stand_back() -> None:

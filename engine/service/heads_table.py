@@ -63,14 +63,16 @@ class HeadsTable:
         self, session: Session, patterns: OfLayer, circuits: OfLayer, lacking: Callable[[str], tuple[str, ...]]
     ) -> None:
         self._session = session
-        self._work: Mapping[str, Callable[[LayerOutline, Query, Breathe], Part]] = {
-            "ranks": self._ranks,
-            "patterns": lambda layer, query, breathe: _patterns(patterns(layer, query, breathe)),
-            "circuits": lambda layer, query, breathe: _circuits(
-                circuits(layer, query, breathe), lambda: lacking(layer.stack)
-            ),
-        }
+        self._patterns, self._circuits, self._lacking = patterns, circuits, lacking
         self._known: dict[Key, Part] = {}
+
+    def _make(self, part: str, layer: LayerOutline, query: Query, breathe: Breathe) -> Part:
+        """Work out a part of the table for a layer."""
+        if part == "patterns":
+            return _patterns(self._patterns(layer, query, breathe))
+        if part == "circuits":
+            return _circuits(self._circuits(layer, query, breathe), lambda: self._lacking(layer.stack))
+        return self._ranks(layer, query, breathe)
 
     def growing(self, query: Query, breathe: Breathe) -> Iterator[tuple[Rows, Progress]]:
         """Yield the rows as more of their cells become known; the last ones are complete.
@@ -98,7 +100,7 @@ class HeadsTable:
                     continue
                 breathe()
                 try:
-                    found = self._work[part](layer, Query(text=query.text, epsilon=query.epsilon), breathe)
+                    found = self._make(part, layer, Query(text=query.text, epsilon=query.epsilon), breathe)
                 except Superseded:
                     raise
                 except EngineError as error:

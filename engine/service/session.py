@@ -187,6 +187,7 @@ class Session:
     def close(self) -> None:
         """Let go of what takes memory, even where something still holds this."""
         self.forget()
+        self._computing = None  # with its threads
         self.sentences.close()
         self._whole_model.close()
 
