@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input
 
 from engine.models import naming
 from engine.models.locate import locate
 from engine.service.recent import remember
+from engine.service.thread import Urgency
 from engine.values.found import FoundModel, Origin, Place
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
@@ -79,6 +82,14 @@ async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_lis
         await until(pilot, lambda: screen.field.value == "org/tiny-one")
         assert screen.focused is screen.field
         await type_keys(pilot, "tab")
+        await until(pilot, lambda: screen.focused is screen.list)
+        await type_keys(pilot, "tab")
+        may_go_on = threading.Event()
+        app.engine._thread.submit(lambda breathe: may_go_on.wait(10), Urgency.SELECTED)
+        await type_keys(pilot, "tab")
+        screen.post_message(Input.Changed(screen.field, screen.field.value))  # it is looked at what is typed, too
+        await pilot.pause()
+        may_go_on.set()
         await until(pilot, lambda: screen.focused is screen.list)
         (tmp_path / "folder").mkdir()
         monkeypatch.chdir(tmp_path)

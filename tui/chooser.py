@@ -233,7 +233,7 @@ class ChooserScreen(Modal[Opened | None]):
     async def _complete(self, text: str) -> None:
         """Put into the field what all paths and listed names have in common that begin with what is typed."""
         try:
-            place = await asyncio.wrap_future(self._engine.choices.look_up(text))
+            place = await asyncio.wrap_future(self._engine.choices.look_up(text, "completion"))
         except EngineError:
             return
         names = self.list.names_begun(text)

@@ -45,12 +45,15 @@ class Choices:
 
         return self._thread.submit(work, Urgency.SELECTED, "found models")
 
-    def look_up(self, path: str) -> Future[Place]:
-        """Find what a path that is being typed leads to, and what it may become."""
+    def look_up(self, path: str, reason: str = "path") -> Future[Place]:
+        """Find what a path that is being typed leads to, and what it may become.
+
+        A newer path takes the place of an older one that was asked for the same reason.
+        """
 
         def work(breathe: Breathe) -> Place:
             from engine.service.paths import look_up
 
             return look_up(path, is_described=self._options.layout is not None)
 
-        return self._thread.submit(work, Urgency.SELECTED, "path")
+        return self._thread.submit(work, Urgency.SELECTED, reason)
