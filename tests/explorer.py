@@ -35,9 +35,9 @@ async def settle(pilot: Pilot[None]) -> None:
     end = monotonic() + PATIENCE
     await pilot.pause(LOOK)
     while monotonic() < end:
-        if _rests(app):
+        if rests(app):
             await pilot.pause()  # until it is drawn, which may ask for more
-            if _rests(app):
+            if rests(app):
                 break
         await asyncio.sleep(LOOK)
 
@@ -51,9 +51,15 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
         await pilot.pause(LOOK)
 
 
-def _rests(app: Explorer) -> bool:
-    """Say whether nothing is awaited from the engine, or the explorer has ended."""
-    return bool(app.failure) or (app.is_ready and app.conductor.is_idle and not app.is_typed_to)
+def rests(app: Explorer) -> bool:
+    """Say whether nothing is awaited from the engine and all can be drawn, or the explorer has ended.
+
+    After a command of its palette, and after another size, the toolkit lays nothing out for a moment.
+    """
+    is_laid_out_late = app._batch_count > 0 or app._resize_timer is not None
+    return bool(app.failure) or (
+        app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_laid_out_late
+    )
 
 
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:

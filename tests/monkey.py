@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from engine.service.options import log_file
-from tests.explorer import PATIENCE, screen_text, settle
+from tests.explorer import PATIENCE, rests, screen_text, settle
 from tests.invariants import compare, disagreements, unanswered
 from tests.monkey_hands import (
     CHOOSING,
@@ -260,7 +260,7 @@ class Monkey:
         began = time.monotonic()
         looks = 0
         while not has_ended(app) and looks < LOOKS:
-            is_at_rest = app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_closing(app)
+            is_at_rest = rests(app) and not is_closing(app)
             looks = looks + 1 if is_at_rest else 0
             self._draw(app)
             await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
+from textual.command import CommandInput
 from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
@@ -158,6 +159,32 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         await pilot.press(*"0.1", "enter")  # without waiting for what is found
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await search(app, pilot, "")
+        palette, field = app.screen, app.screen.query_one(CommandInput)
+        for text in ("L1H", "L1H2"):  # the first is given up before it has begun
+            with palette.prevent(Input.Changed):
+                field.value = text
+            palette.post_message(Input.Changed(field, text))
+        palette.post_message(Input.Submitted(field, field.value))
+        await until(pilot, lambda: app.conductor.selected == Head("decoder", 1, 2))
+        assert app.unforeseen is None
+
+
+async def test_what_a_command_of_the_palette_leads_to_is_laid_out_once_all_rests(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        delay_update = app.delay_update
+        monkeypatch.setattr(app, "delay_update", lambda: delay_update(0.3))  # the toolkit draws nothing for so long
+        await search(app, pilot, "circuits")
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert app.views.active.view == "circuits"
+        assert app.views.active.region.area
 
 
 async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_name(tiny_model: TinyModel) -> None:

@@ -49,7 +49,12 @@ SEEN = 1.5
 
 
 class MainScreen(WholeFrames[object], inherit_bindings=False):
-    """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all."""
+    """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all.
+
+    Attributes
+    ----------
+    moves_of_focus : how often the focus has been put on a part, as by a key; what only fills it does not count.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -66,6 +71,7 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.moves_of_focus = 0
         self._compositor = Placing()
 
     def action_copy_text(self) -> None:
@@ -89,6 +95,7 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
             if self.focused is not None and is_displayed(self.focused):
                 return
             widget = None
+        self.moves_of_focus += widget is not None and not from_app_focus
         if widget is None and self.app.app_focus:
             widget = cast(Frame, self.app).choose_focus(self.focus_chain)
         super().set_focus(widget, scroll_visible, from_app_focus)

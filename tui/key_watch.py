@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Coroutine
 from itertools import islice, takewhile
 
 from textual import events
@@ -37,6 +38,9 @@ PATIENCE = 0.5
 
 SLOWEST = 2.0
 """Seconds that a key has to be handled in before the next one follows."""
+
+TURNS = 20
+"""Parts of those seconds, of which a process that stands still, as one that imports something large, loses only one."""
 
 TOGETHER = 32
 """Keys that go on together at most: however many have been typed, what the first did is drawn before the last."""
@@ -206,9 +210,7 @@ class KeyWatch(Parts):
     async def _follow(self, event: Typed | Pressed, receiver: MessagePump) -> None:
         """Wait until a key is done, and hand on those that may follow it."""
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SLOWEST):
-                    await self._await_done(receiver)
+            await _for_a_while(self._await_done(receiver))
             is_where_it_was = receiver is (self.focused or self.screen)
         except ScreenStackError:
             self._following = None
@@ -234,6 +236,17 @@ class KeyWatch(Parts):
             if self.is_ready:
                 await self.views.has_opened.wait()
             known, receiver = receiver, self.focused or self.screen
+
+
+async def _for_a_while(work: Coroutine[None, None, None]) -> None:
+    """Wait for work, and give it up where it takes too long though it could go on all the while."""
+    task = asyncio.ensure_future(work)
+    for _ in range(TURNS):
+        done, _ = await asyncio.wait((task,), timeout=SLOWEST / TURNS)
+        if done:
+            task.result()  # which raises what the work did
+            return
+    task.cancel()
 
 
 def _go_together(one: Typed | Pressed, other: Typed | Pressed, receiver: MessagePump) -> bool:

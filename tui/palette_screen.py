@@ -10,6 +10,7 @@ from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.command import CommandInput, CommandPalette
 from textual.widgets import Input
+from textual.worker import WorkerCancelled
 
 from tui.modal import hand_on
 
@@ -48,12 +49,17 @@ class Palette(CommandPalette, inherit_bindings=False):
 
     @on(Input.Submitted)
     async def _run_found(self, event: Input.Submitted) -> None:
-        """Run the first match once it is found."""
+        """Run the first match once it is found, unless the palette has been closed meanwhile.
+
+        What was looked for before the last letter came is waited for as well, and may have been given up.
+        """
         event.prevent_default()
         for worker in list(self.workers):
             if worker.group == self._GATHER_COMMANDS_GROUP and not worker.is_finished:
-                await worker.wait()
-        self._select_or_command(event)
+                with contextlib.suppress(WorkerCancelled):
+                    await worker.wait()
+        if self.is_current:
+            self._select_or_command(event)
 
     def _action_command_list(self, action: str) -> None:
         """Leave the list as it is while what was found just now has no lines yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -13,6 +13,7 @@ from textual.widget import Widget
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.levels import Scale
+from tui.frame import MainScreen
 from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
@@ -58,6 +59,7 @@ class Views(Container):
         self._ascii_only = ascii_only
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
+        self._opening: Pane | None = None
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
@@ -134,7 +136,8 @@ class Views(Container):
         self.activate(made)
         if takes_focus:
             self.has_opened.clear()
-            self.call_after_refresh(self._focus_active)
+            self._opening = made
+            self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
 
     def await_row(self, view: str, row: int | None) -> None:
         """Put the cursor of a table on one of its rows, as they came, when the table is drawn next."""
@@ -155,10 +158,23 @@ class Views(Container):
             (each for each in self.panes if isinstance(each, kind) and each in (self.active, self._beside)), None
         )
 
-    def _focus_active(self) -> None:
-        """Put the focus on the active view, which may be another one by now."""
+    @property
+    def _moves_of_focus(self) -> int:
+        """How often the focus has been put somewhere."""
+        return cast(MainScreen, self.screen).moves_of_focus
+
+    def _focus_opened(self, made: Pane, moves: int) -> None:
+        """Put the focus on the active view, which may be another one by now, once the view that was made last is there.
+
+        Where keys did not wait for that, because it took long, the focus may have been put elsewhere: there it stays.
+        """
+        if made is not self._opening:
+            return
         self.has_opened.set()
-        self.active.focus_view()
+        if moves == self._moves_of_focus:
+            self.active.focus_view()
+        else:
+            self.on_descendant_focus()  # which nobody took notice of meanwhile
 
     def on_descendant_focus(self) -> None:
         """Make the view with the focus the active one; by now that may be another one than was said."""
