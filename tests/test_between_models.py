@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.message import Message
+from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.choosing import opening_screen
@@ -14,6 +15,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, type_keys, until
 from tests.invariants import disagreements
 from tests.test_switching import open_outline
+from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.help_screen import HelpScreen
 from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
@@ -29,30 +31,44 @@ SAID: tuple[Message, ...] = (
 """What views say that a person works in."""
 
 
+def put_off(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Have views of another model come no sooner than something is told."""
+    make_views, may_go_on = app.make_views, asyncio.Event()
+
+    async def late(start: Start) -> None:
+        await may_go_on.wait()
+        await make_views(start)
+
+    monkeypatch.setattr(app, "make_views", late)
+    return may_go_on
+
+
+async def choose(pilot: Pilot[None], model: Path, *keys: str) -> None:
+    """Open another model, type on at once, and wait until the one before is put away."""
+    app = pilot.app
+    assert isinstance(app, Explorer)
+    await type_keys(pilot, "B")
+    screen = app.screen
+    assert isinstance(screen, ChooserScreen)
+    screen.field.value = str(model)
+    await pilot.pause(0)
+    await type_keys(pilot, "enter", *keys)
+    await until(pilot, lambda: not app.is_ready)
+
+
 async def test_keys_and_what_the_old_views_have_said_end_nothing(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        make_views, may_go_on = app.make_views, asyncio.Event()
-
-        async def late(start: Start) -> None:
-            await may_go_on.wait()
-            await make_views(start)
-
-        monkeypatch.setattr(app, "make_views", late)
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tiny_model("gpt2"))
-        await pilot.pause(0)
-        await type_keys(pilot, "enter")
-        await until(pilot, lambda: not app.is_ready)
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
         for message in SAID:
             app.post_message(message)
-        await type_keys(pilot, "j", "2", "enter", "question_mark")
+        await type_keys(pilot, "question_mark")
         await until(pilot, lambda: isinstance(app.screen, HelpScreen))
         await type_keys(pilot, "escape")
         await until(pilot, lambda: not isinstance(app.screen, HelpScreen) and not app.is_typed_to)
+        await type_keys(pilot, "j", "2", "enter")
         assert "ctrl+l" in app.screen.active_bindings, "the screen can be drawn again at any time"
         may_go_on.set()
         await until(pilot, lambda: app.is_ready)
@@ -92,20 +108,8 @@ async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        make_views, may_go_on = app.make_views, asyncio.Event()
-
-        async def late(start: Start) -> None:
-            await may_go_on.wait()
-            await make_views(start)
-
-        monkeypatch.setattr(app, "make_views", late)
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tiny_model("gpt2"))
-        await pilot.pause(0)
-        await type_keys(pilot, "enter", "j", "4")  # while it opens, or while one takes the place of the other
-        await until(pilot, lambda: not app.is_ready)
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"), "j", "4")  # while it opens, or while one takes the place of the other
         await type_keys(pilot, "j", "P")
         may_go_on.set()
         await until(pilot, lambda: app.is_ready and app.conductor.is_open)
@@ -135,15 +139,33 @@ async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyMo
         assert (view, app.views.active.view) == ("spectra", "ranks")
 
 
-async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_before_it() -> None:
+async def test_what_leaves_the_opening_of_a_model_takes_along_what_was_typed_before_it(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model may come all the same, where it is too late to stop."""
-    async with explorer("demo") as (app, pilot):
-        await type_keys(pilot, "B")
-        assert isinstance(app.screen, ChooserScreen)
-        app.hold_keys()
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
         await type_keys(pilot, "slash", "x", "escape", "1")
-        app.do_kept_keys()
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
         await settle(pilot)
         assert not app.prompt.display
         assert app.views.active is app.views.spectra, "what was typed after it is done"
+    assert app.unforeseen is None
+
+
+async def test_letters_behind_one_that_waits_for_a_model_wait_too(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among them are those that would lead elsewhere at once, or end the program."""
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        may_go_on = put_off(app, monkeypatch)
+        await choose(pilot, tiny_model("gpt2"))
+        await type_keys(pilot, "slash", *"quit", "left")
+        may_go_on.set()
+        await until(pilot, lambda: app.is_ready and app.conductor.is_open)
+        await settle(pilot)
+        assert app.prompt.input.value == "quit"
+        assert app.prompt.input.cursor_position == len("qui"), "what is no letter comes behind those before it"
     assert app.unforeseen is None

@@ -99,6 +99,7 @@ async def test_the_list_has_the_keys_of_vim_and_the_mouse(hub: FakeHub, tiny_mod
         await type_keys(pilot, "slash", *"2")
         assert screen.list.name_chosen == f"{NAME}2"
         await type_keys(pilot, "backspace")
+        await until(pilot, lambda: f"{NAME}0" in screen_text(app))
         row = next(n for n, line in enumerate(screen_text(app).splitlines()) if f"{NAME}1" in line)
         await pilot.click(offset=(5, row))
         await pilot.pause()

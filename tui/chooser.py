@@ -23,7 +23,6 @@ from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
 from tui.key_names import key_of
-from tui.key_watch import KeyWatch
 from tui.messages import Advanced
 from tui.modal import Modal
 from tui.model_field import ModelField
@@ -257,7 +256,6 @@ class ChooserScreen(Modal[Opened | None]):
     def _begin(self, name: str) -> None:
         """Open a model."""
         self._opening = self._engine.another(name)
-        self.key_watch.hold_keys()
         self._wait_for_it(True)
         self._say(f"opening {harmless(name)} …")
         begin(self, partial(self._open, name, self._opening), "open")
@@ -279,7 +277,6 @@ class ChooserScreen(Modal[Opened | None]):
     def _stay(self, said: str) -> None:
         """Let another model be chosen."""
         self._opening = None
-        self.key_watch.drop_kept_keys()
         self._is_downloading = False
         self._refused = self.list.name_chosen
         self._wait_for_it(False)
@@ -288,8 +285,7 @@ class ChooserScreen(Modal[Opened | None]):
     def _wait_for_it(self, waits: bool) -> None:
         """Take no other choice while a model opens, and begin with the field again when it does not."""
         self.field.disabled = self.list.disabled = waits
-        if isinstance(self.app, KeyWatch):
-            self.app.await_model(waits)
+        self.key_watch.await_model(waits)
         if not waits:
             self.set_focus(self.field)
 

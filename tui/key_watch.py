@@ -96,8 +96,6 @@ class KeyWatch(Parts):
             self._passing.append(self._held.popleft())
             await self._do(self._passing[0])
         elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
-            if self.is_ready:  # or they would be done after it, should the model that is opened come all the same
-                self._held.clear()
             await super().on_event(event)
         else:
             self._held.extend(self._read(event) if self._is_early else (event,))
@@ -119,7 +117,7 @@ class KeyWatch(Parts):
             self.keys_pressed += 1
             self.key_line.hush()
             self.put_away_what_stays()
-        if isinstance(event, events.Key) and self._is_for_model(event.key):
+        if isinstance(event, events.Key) and self._is_for_model(event):
             self._for_model.append(event)
         else:
             if isinstance(event, events.Key) and self._is_leaving(event.key):
@@ -137,10 +135,7 @@ class KeyWatch(Parts):
         return self.focused or self.screen
 
     def _leaves(self, key: str) -> bool:
-        """Say whether a key ends the program, or the opening of a model, as it does at any time.
-
-        A letter does only where nothing came before it.
-        """
+        """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
         return self._is_leaving(key) and (not self._held or len(key) > 1)
 
     def _is_leaving(self, key: str) -> bool:
@@ -148,35 +143,30 @@ class KeyWatch(Parts):
         active = self.screen.active_bindings.get(key)
         return active is not None and active.binding.action in LEAVING
 
-    def hold_keys(self) -> None:
-        """Keep what is typed from now on for the model that is being opened."""
-        self._is_early = True
-
-    def drop_kept_keys(self) -> None:
-        """Forget what was typed for a model that was not opened."""
-        self._is_early = False
-        self._held.clear()
-
     def await_model(self, is_awaited: bool) -> None:
         """Keep keys from now on for the model that has been chosen, or drop them where it does not open."""
         self._awaits_model = is_awaited
         self._for_model.clear()
 
-    def _is_for_model(self, key: str) -> bool:
+    def _is_for_model(self, event: events.Key) -> bool:
         """Say whether a key is meant for the model that has been chosen, which is not there yet.
 
-        So is all that the opening screen does not take while it waits, and then what needs a model; text is text.
+        So is all that the opening screen does not take while it waits, and then what needs a model; text is text. What
+        comes behind it is kept, too, as it may be text for that model, or be meant for what that leads to; but keys
+        that are no letters leave at any time.
         """
         if not self._awaits_model or isinstance(self.focused, Input):
             return False
-        active = self.screen.active_bindings.get(key)
+        if self._for_model and (event.is_printable or not self._is_leaving(event.key)):
+            return True
+        active = self.screen.active_bindings.get(event.key)
         if len(self.screen_stack) > 1:
             return self.is_ready and active is None
         is_taken = active is not None and (active.node is self.screen or active.binding.action in AT_ANY_TIME)
         return not is_taken
 
     def do_early_keys(self) -> None:
-        """Do what was typed too early, if that has not begun yet; another model may be awaited by now, and stays so."""
+        """Do what was typed too early, if that has not begun yet."""
         if self._is_early:
             self.do_kept_keys()
 
