@@ -20,6 +20,7 @@ from engine.models.naming import ADAPTER_CONFIG
 from engine.models.outline import Anatomy, AttentionModule
 from engine.models.parameters import stored_parameters
 from engine.models.quantised import Decoded
+from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
@@ -71,9 +72,8 @@ class AdapterSource:
     @property
     def identity(self) -> str:
         """The base model's identity and the adapter's files."""
-        files = [*self._adapter.files, self.location.directory / ADAPTER_CONFIG]
-        stamps = ";".join(f"{each}:{each.stat().st_size}:{each.stat().st_mtime_ns}" for each in files)
-        return f"{self.base.identity};{stamps}"
+        files = (*self._adapter.files, self.location.directory / ADAPTER_CONFIG)
+        return f"{self.base.identity};{stamps(files)}"
 
     @property
     def _is_transposed(self) -> bool:

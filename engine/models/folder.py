@@ -14,6 +14,7 @@ from engine.models.locate import Location
 from engine.models.memory import sentence_need
 from engine.models.outline import Anatomy, read_anatomy
 from engine.models.quantised import readable
+from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
@@ -62,9 +63,7 @@ class FolderSource:
     def identity(self) -> str:
         """The files, their sizes and times; their content is not read."""
         known_by = (*self._checkpoint.files, self.location.directory / "config.json")  # it says how many heads
-        files = [(file.name, file.stat()) for file in known_by]
-        stamps = ";".join(f"{name}:{stat.st_size}:{stat.st_mtime_ns}" for name, stat in files)
-        return f"{self.location.identity};{stamps}"
+        return f"{self.location.identity};{stamps(known_by)}"
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Tensors
 from engine.models.outline import Anatomy, read_anatomy
+from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.model import Parameter
 
@@ -53,8 +54,7 @@ class GgufSource:
         from engine.models.load import load_model
         from engine.models.renamed import ModuleTensors, completed
 
-        stat = file.stat()
-        self.identity: str | None = f"{file.resolve()}:{stat.st_size}:{stat.st_mtime_ns}"
+        self.identity: str | None = stamps((file.resolve(),))
         self._name, self._file = name, file
         try:
             self._model = load_model(name, file.parent, "cpu", "float32", gguf_file=file.name)

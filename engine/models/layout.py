@@ -27,6 +27,7 @@ from engine.models.counts import count_heads
 from engine.models.outline import Anatomy, AttentionModule, anatomy_of
 from engine.models.parameters import stored_parameters
 from engine.models.rules import Layout, Rule
+from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, Parameter
@@ -138,8 +139,7 @@ class LayoutSource:
             modules |= layers
         self.anatomy: Anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
         self.files = checkpoint.files
-        stamps = [(each, each.stat()) for each in (*self.files, file)]
-        self.identity: str | None = ";".join(f"{path}:{stat.st_size}:{stat.st_mtime_ns}" for path, stat in stamps)
+        self.identity: str | None = stamps((*self.files, file))
 
     def sentence_need(self, dtype: str) -> None:
         """Nothing: there is no model to run."""
