@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
 
+from textual.app import App
 from textual.events import Key
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
@@ -15,6 +16,7 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from tui.app import Explorer
+from tui.key_watch import KeyWatch
 from tui.panes.line import Line
 from tui.start import Start
 
@@ -72,6 +74,14 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         pilot.app.post_message(Key(name, key if len(key) == 1 else None))
         for _ in range(HOPS):
             await pilot.pause(0)
+        end = monotonic() + PATIENCE
+        while _is_doing_keys(pilot.app) and monotonic() < end:
+            await pilot.pause(LOOK)
+
+
+def _is_doing_keys(app: App[None]) -> bool:
+    """Say whether a key is being done; not of those that wait for a model, nor once the program is left."""
+    return isinstance(app, KeyWatch) and not app._exit and (app._following is not None or bool(app._passing))
 
 
 @asynccontextmanager

@@ -275,6 +275,7 @@ class Monkey:
         """Find that heads are shown, keys help, and the engine computes what a new one does."""
         self._done.append("<does it still answer?>")
         resize(app, 100, 30)
+        await self._rest(app, pilot)  # or a key that was clicked in the line at the foot could come after these
         await self._type(app, *["escape"] * 4)
         await self._rest(app, pilot)
         if has_ended(app):

@@ -18,6 +18,7 @@ from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
+from tui.frame import MainScreen
 
 
 def line_of(app: Explorer, text: str) -> int:
@@ -117,3 +118,18 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
         assert begun == []
         await type_keys(pilot, "enter")
         assert begun == ["no/where"]
+
+
+async def test_a_click_on_what_is_laid_out_and_not_painted_yet_ends_nothing(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
+        monkeypatch.setattr(MainScreen, "_compositor_refresh", lambda screen: None)
+        await type_keys(pilot, "right_square_bracket")
+        for key in ("1", "4", "A", "3", "C"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            area = app.views.active.region
+            assert area.area
+            await click(pilot, area.x + area.width // 2, area.y + area.height // 2)
+            assert app.unforeseen is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -13,6 +15,7 @@ from textual.widgets import Input, OptionList
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tests.monkey_hands import leave
 from tui.app import Explorer
 from tui.help_screen import HelpScreen, LaidOutOnce
 from tui.palette_screen import Palette
@@ -171,6 +174,22 @@ async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model:
             palette.post_message(Input.Changed(field, text))
         palette.post_message(Input.Submitted(field, field.value))
         await until(pilot, lambda: app.conductor.selected == Head("decoder", 1, 2))
+        assert app.unforeseen is None
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+async def test_a_palette_that_is_closed_or_left_before_it_is_there_ends_nothing(is_left: bool) -> None:
+    for turns in range(3):
+        async with explorer("demo", head="L0H0") as (app, pilot):
+            app.action_command_palette()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert isinstance(app.screen, Palette)
+            if is_left:
+                await leave(app)
+            else:
+                app.screen.dismiss()
+                await until(pilot, lambda: len(app.screen_stack) == 1)
         assert app.unforeseen is None
 
 

@@ -296,7 +296,7 @@ class Frame(App[None]):
     def _handle_exception(self, error: Exception) -> None:
         """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if not (self._exit and isinstance(cause, MountError)):
+        if not (self._exit and isinstance(cause, MountError | NoMatches)):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

@@ -67,8 +67,15 @@ class Palette(CommandPalette, inherit_bindings=False):
             super()._action_command_list(action)
 
     def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close once; the second of two quick Enters would close the screen below as well."""
+        """Close once, and not before it is there; the second of two quick Enters would close the screen below, too."""
+        if not self.is_mounted:
+            self.call_later(self._close)
+            return AwaitComplete()
         return super().dismiss(result) if self.is_current else AwaitComplete()
+
+    def _close(self) -> None:
+        """Close, without waiting for it, which would be for itself."""
+        self.dismiss()
 
     def _gather_commands(self, search_value: str) -> None:  # type: ignore[override]  # decorated, there
         """Look for nothing any more once it is closed, though something may have been typed before."""

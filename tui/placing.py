@@ -7,7 +7,8 @@ from itertools import chain, pairwise
 from typing import cast
 
 from textual._compositor import ChopsUpdate, Compositor, CompositorMap, ReflowResult
-from textual.geometry import Region, Size
+from textual.errors import NoWidget
+from textual.geometry import Offset, Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -49,6 +50,17 @@ class Placing(Compositor):
                 spans = [each.column_span for each in shown if each.y <= top < each.bottom]
                 self._cuts += [seams(spans, screen.width)] * (bottom - top)
         return self._cuts
+
+    def get_widget_and_offset_at(self, x: int, y: int) -> tuple[Widget | None, Offset | None]:
+        """Find what the mouse is over, and which letter of its text; there is none in what is drawn cell by cell.
+
+        Of that the toolkit's would paint a line all the same, be it before it is painted first and ready for it.
+        """
+        try:
+            widget, _ = self.get_widget_at(x, y)
+        except NoWidget:
+            return None, None
+        return super().get_widget_and_offset_at(x, y) if widget.allow_select else (widget, None)
 
     def render_partial_update(self) -> ChopsUpdate | None:
         """Paint what is to be painted anew, and nothing else of the widgets that it is of."""
