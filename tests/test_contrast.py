@@ -1,4 +1,4 @@
-"""What is written stands out from what is behind it, in the colours that are on screen, under every theme."""
+"""What is written stands out from what is behind it, in the colours that the terminal shows, under every theme."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 from rich.color import Color
+from rich.console import COLOR_SYSTEMS
 from rich.style import Style
 from textual.color import Color as Ground
+from textual.theme import BUILTIN_THEMES
 
 from tests.explorer import HOPS, explorer, settle, type_keys
 from tests.painted import good_terminal
 from tui.app import Explorer
+from tui.sent_colours import nearest
 from tui.themes import ANSI, OWN, every_theme, find_theme
 
 TEXT = "Tom has the blue book and the red book"
@@ -21,6 +24,9 @@ DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 
 MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾·.:]*")
 """What is no letter, number or key."""
+
+BAR_TOP = re.compile("[▁-▇]+")
+"""The uppermost cells of bars, or of the area of chance."""
 
 THEMES = {find_theme(name) for name in every_theme() if "ansi" not in find_theme(name)}
 """All that have colours of their own."""
@@ -39,20 +45,58 @@ VIEWS = {
 """What is looked at: on a terminal of what size, by which keys, under which themes."""
 
 
-def luminance(colour: Color) -> float:
+TERMINALS = {
+    "truecolor": {"COLORTERM": "truecolor"},
+    "256": {"COLORTERM": ""},
+    "standard": {"COLORTERM": "", "TERM": "xterm"},
+}
+"""What a terminal of so many colours, in rich's words, says of itself."""
+
+NAMED = (
+    (0, 0, 0), (205, 0, 0), (0, 205, 0), (205, 205, 0), (0, 0, 238), (205, 0, 205), (0, 205, 205), (229, 229, 229),
+    (127, 127, 127), (255, 0, 0), (0, 255, 0), (255, 255, 0), (92, 92, 255), (255, 0, 255), (0, 255, 255),
+    (255, 255, 255),
+)  # fmt: skip
+"""The sixteen colours as xterm shows them (XTerm-col.ad)."""
+
+Shown = tuple[int, int, int]
+
+
+def shown(colour: Color, colours: str) -> Shown:
+    """Give what a terminal of so many colours shows of a colour (xterm's 256colres.h)."""
+    sent = colour.downgrade(COLOR_SYSTEMS[colours])
+    if sent.triplet is not None:
+        return tuple(sent.triplet)
+    assert sent.number is not None
+    if sent.number < 16:
+        return NAMED[sent.number]
+    if sent.number >= 232:
+        grey = 8 + 10 * (sent.number - 232)
+        return grey, grey, grey
+    steps = [(sent.number - 16) // 36, (sent.number - 16) // 6 % 6, (sent.number - 16) % 6]
+    red, green, blue = (step and 55 + 40 * step for step in steps)
+    return red, green, blue
+
+
+def luminance(colour: Shown) -> float:
     """Compute what WCAG 2.1 calls so."""
-    shares = [each / 255 for each in colour.get_truecolor()]
+    shares = [each / 255 for each in colour]
     red, green, blue = (each / 12.92 if each <= 0.03928 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(style: Style) -> float:
+def between(one: Color, other: Color, colours: str) -> float:
+    """Compute the contrast ratio of two colours on a terminal."""
+    dark, light = sorted(luminance(shown(each, colours)) for each in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def contrast(style: Style, colours: str) -> float:
     """Compute the contrast ratio of what is written in a style."""
     assert style.color is not None
     assert style.bgcolor is not None
     assert not style.dim, "the terminal would bring the two nearer to each other than can be known"
-    dark, light = sorted((luminance(style.color), luminance(style.bgcolor)))
-    return (light + 0.05) / (dark + 0.05)
+    return between(style.color, style.bgcolor, colours)
 
 
 def written(app: Explorer) -> Iterator[tuple[str, Style]]:
@@ -63,18 +107,27 @@ def written(app: Explorer) -> Iterator[tuple[str, Style]]:
                 yield text, style
 
 
-def faint(app: Explorer) -> Iterator[str]:
-    """Name what hardly stands out: letters, and the marks that are the cursor's."""
+def faint(app: Explorer, colours: str) -> Iterator[str]:
+    """Name what hardly stands out: letters, the marks that are the cursor's, and bars before the area of chance."""
+    drawn = {style.color for text, style in written(app) if "█" in text}
+    for text, style in written(app):
+        if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
+            yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
     for text, style in written(app):
         least = 3.0 if MARK.fullmatch(text) else 4.5
         is_of_cursor = style.reverse or not DRAWN.fullmatch(text)
-        if is_of_cursor and "▀" not in text and contrast(style) < least:
-            yield f"{app.theme}: {contrast(style):.2f} {text.strip()!r} {style}"
+        if is_of_cursor and "▀" not in text and contrast(style, colours) < least:
+            yield f"{app.theme}: {contrast(style, colours):.2f} {text.strip()!r} {style}"
 
 
+@pytest.mark.parametrize("colours", TERMINALS)
 @pytest.mark.parametrize("what", VIEWS)
-async def test_letters_and_cursors_stand_out_under_every_theme(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_letters_and_cursors_stand_out_under_every_theme(
+    what: str, colours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good_terminal(monkeypatch)
+    for name, value in TERMINALS[colours].items():
+        monkeypatch.setenv(name, value)
     size, keys, themes = VIEWS[what]
     found: set[str] = set()
     async with explorer("demo", text=TEXT, head="L0H3", size=size) as (app, pilot):
@@ -86,5 +139,15 @@ async def test_letters_and_cursors_stand_out_under_every_theme(what: str, monkey
                     await pilot.pause(0)
                 assert app.screen_stack[0].styles.background == Ground.parse(app.theme_variables["background"])
                 assert len(list(written(app))) > 20
-                found.update(faint(app))
+                found.update(faint(app, colours))
     assert not found, "\n".join(sorted(found))
+
+
+@pytest.mark.parametrize("theme", ["textual-dark", "nord", "dracula", "solarized-light"])
+def test_greyish_grounds_stay_so_with_256_colours(theme: str) -> None:
+    for name in ("background", "surface", "panel"):
+        ground = Ground.parse(BUILTIN_THEMES[theme].to_color_system().generate()[name]).rgb
+        sent = shown(Color.from_ansi(nearest(ground)), "256")
+        spread, half_a_step = max(ground) - min(ground), 5
+        assert max(sent) - min(sent) <= spread, (name, ground, sent)
+        assert max(abs(a - b) for a, b in zip(sent, ground, strict=True)) <= spread + half_a_step, (name, ground, sent)

@@ -11,6 +11,8 @@ from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.filter import LineFilter
 
+from tui.sent_colours import Rgb, seen
+
 LETTERS = 4.5
 """The least contrast of text, from 1 to 21 (WCAG 2.1, success criterion 1.4.3)."""
 
@@ -26,6 +28,9 @@ TITLES = 6.0
 GROUNDS = ("background", "surface", "panel")
 """The theme's variables for what is behind cursors and bars."""
 
+CHANCE = 0.2
+"""How much of the colour of letters there is in that of the area that chance fills behind bars."""
+
 CURSOR, BARS, TITLE = "success", "primary", "block-cursor-background"
 """The theme's variables for the cursor and its names, for bars, and for what is behind a title or a line of a list."""
 
@@ -37,8 +42,6 @@ _IS_DRAWN = re.compile(r"[\s─-▟⠀-⣿]*").fullmatch
 
 _IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯·.:]*").fullmatch
 """Whether a text is of marks alone, which are not read letter by letter."""
-
-Rgb = tuple[int, int, int]
 
 
 def contrast(ink: Rgb, ground: Rgb) -> float:
@@ -61,7 +64,7 @@ def _luminance(rgb: Rgb) -> float:
 
 
 @lru_cache(4096)
-def standing_out(ink: Rgb, grounds: tuple[Rgb, ...], least: float) -> Rgb:
+def standing_out(ink: Rgb, grounds: tuple[Rgb, ...], least: float, color_system: str | None = "truecolor") -> Rgb:
     """Make a colour darker or lighter, as little as will do, until it stands out from all that is behind it.
 
     Parameters
@@ -69,10 +72,12 @@ def standing_out(ink: Rgb, grounds: tuple[Rgb, ...], least: float) -> Rgb:
     ink : the colour; it stays where it stands out.
     grounds : what is behind it.
     least : the contrast that it is to have; where neither black nor white has it, the better one is given.
+    color_system : of the terminal: what stands out is what it shows of the colours.
     """
+    behind = [seen(ground, color_system) for ground in grounds]
 
     def least_of(colour: Rgb) -> float:
-        return min(contrast(colour, ground) for ground in grounds)
+        return min(contrast(seen(colour, color_system), ground) for ground in behind)
 
     best = ink
     for step in range(STEPS + 1):
@@ -88,12 +93,18 @@ def _mixed(ink: Rgb, end: Rgb, share: float) -> Rgb:
     return red, green, blue
 
 
-def with_clear_colours(variables: dict[str, str]) -> dict[str, str]:
+def with_clear_colours(variables: dict[str, str], color_system: str | None = "truecolor") -> dict[str, str]:
     """Give a theme's variables with a cursor, bars and titles that stand out; each keeps one colour everywhere.
 
-    Letters are made to stand out where they are drawn; a title that hardly carries any is made darker or lighter.
+    Letters are made to stand out where they are drawn; a title that hardly carries any is made darker or lighter. Bars
+    and the cursor stand out from the area of chance, too, before which they are drawn.
+
+    Parameters
+    ----------
+    variables : of the theme.
+    color_system : of the terminal, which may show one colour in the place of several.
     """
-    names = (CURSOR, BARS, TITLE, TROUGH, *GROUNDS, *THUMBS)
+    names = (CURSOR, BARS, TITLE, TROUGH, "foreground", *GROUNDS, *THUMBS)
     try:
         colours = {name: Color.parse(variables[name]) for name in names}
     except (ColorParseError, KeyError):
@@ -102,37 +113,53 @@ def with_clear_colours(variables: dict[str, str]) -> dict[str, str]:
         return variables
     rgb = {name: each.rgb for name, each in colours.items()}
     behind = tuple(dict.fromkeys(rgb[name] for name in GROUNDS))
+    chance = _mixed(rgb["background"], rgb["foreground"], CHANCE)
+    cursor = standing_out(rgb[CURSOR], behind, LETTERS, color_system)
     clear = {
-        CURSOR: standing_out(rgb[CURSOR], behind, LETTERS),
-        BARS: standing_out(rgb[BARS], behind, MARKS),
-        TITLE: standing_out(rgb[TITLE], (colours[TITLE].get_contrast_text(1.0).rgb,), TITLES),
-        **{name: standing_out(rgb[name], (rgb[TROUGH],), MARKS) for name in THUMBS},
+        CURSOR: standing_out(cursor, (*behind, chance), MARKS, color_system),
+        BARS: standing_out(rgb[BARS], (*behind, chance), MARKS, color_system),
+        TITLE: standing_out(rgb[TITLE], (colours[TITLE].get_contrast_text(1.0).rgb,), TITLES, color_system),
+        **{name: standing_out(rgb[name], (rgb[TROUGH],), MARKS, color_system) for name in THUMBS},
     }
     return variables | {name: Color(*each).hex for name, each in clear.items()}
 
 
 @lru_cache(4096)
-def _changed(style: Style, least: float) -> Style | None:
+def _changed(style: Style, least: float, color_system: str | None) -> Style | None:
     """Change the colour of letters that do not stand out; None where they do, or where colours are the terminal's."""
     ink, ground = style.color, style.bgcolor
     if ink is None or ground is None or ink.triplet is None or ground.triplet is None:
         return None
-    clear = standing_out(tuple(ink.triplet), (tuple(ground.triplet),), least)
+    clear = standing_out(tuple(ink.triplet), (tuple(ground.triplet),), least, color_system)
     return None if clear == tuple(ink.triplet) else style + Style(color=Ink.from_rgb(*clear))
 
 
 class Legible(LineFilter):
-    """Sends no letter that hardly stands out from what is behind it, however the theme mixes its colours."""
+    """Sends no letter that hardly stands out from what is behind it, however the theme mixes its colours.
+
+    Parameters
+    ----------
+    color_system : of the terminal, such as ``256``: how few colours there are decides which ones it shows.
+    """
+
+    def __init__(self, color_system: str | None) -> None:
+        super().__init__()
+        self._color_system = color_system
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Change the colours of letters, and of marks, where they are too much alike."""
-        return [_legible(each) for each in segments]
+        return [self._legible(each) for each in segments]
+
+    def _legible(self, segment: Segment) -> Segment:
+        """Give a segment whose letters, or marks, stand out; nearly all do as they are."""
+        style = segment.style
+        if style is None or _changed(style, LETTERS, self._color_system) is None or _IS_DRAWN(segment.text):
+            return segment
+        changed = _changed(style, MARKS if _IS_MARKS(segment.text) else LETTERS, self._color_system)
+        return segment if changed is None else Segment(segment.text, changed, segment.control)
 
 
-def _legible(segment: Segment) -> Segment:
-    """Give a segment whose letters, or marks, stand out; nearly all do as they are."""
-    style = segment.style
-    if style is None or _changed(style, LETTERS) is None or _IS_DRAWN(segment.text):
-        return segment
-    changed = _changed(style, MARKS if _IS_MARKS(segment.text) else LETTERS)
-    return segment if changed is None else Segment(segment.text, changed, segment.control)
+@lru_cache(8)
+def legible(color_system: str | None) -> Legible:
+    """Give what makes letters stand out on a terminal; always the same one, by which the toolkit knows its lines."""
+    return Legible(color_system)

@@ -13,20 +13,17 @@ from textual.filter import LineFilter
 
 from engine.service.log import note
 from tui.beside import begin
-from tui.contrast import Legible, with_clear_colours
+from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
 from tui.parts import Parts
 from tui.remembered import remember_theme, trouble
+from tui.sent_colours import NEAREST
 from tui.settings import Config
 from tui.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
 """The keys that quit from other screens than the views."""
-
-
-_LEGIBLE = Legible()
-"""What makes letters stand out; one, by which the toolkit knows lines that have been through it."""
 
 
 class LookActions(Parts):
@@ -51,11 +48,12 @@ class LookActions(Parts):
 
     def get_css_variables(self) -> dict[str, str]:
         """Give the theme's colours, with a cursor, bars and titles that stand out."""
-        return with_clear_colours(super().get_css_variables())
+        return with_clear_colours(super().get_css_variables(), self.console.color_system)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Give what every line goes through, at the end what makes letters stand out."""
-        return (*super().get_line_filters(), _LEGIBLE)
+        """Give what every line goes through, at the end what makes letters stand out, in colours that there are."""
+        system = self.console.color_system
+        return (*super().get_line_filters(), legible(system), *((NEAREST,) if system == "256" else ()))
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

@@ -30,7 +30,7 @@ _COLOUR_BLIND = Theme(
     warning=_ORANGE,
     error=_VERMILION,
     accent=_YELLOW,
-    success=_SKY,
+    success=_ORANGE,
     foreground="#e0e0e0",
     background="#121212",
     surface="#1e1e1e",
@@ -45,7 +45,6 @@ OWN = {
         replace(
             _COLOUR_BLIND,
             name="colour-blind-light",
-            success=_BLUE,
             foreground=None,
             background="#E0E0E0",
             surface="#D8D8D8",

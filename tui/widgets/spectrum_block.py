@@ -95,7 +95,7 @@ class SpectrumBlock(Widget, can_focus=False):
         & > .spectra--label { color: $text-muted; }
         & > .spectra--bar { color: $primary; }
         & > .spectra--bar-plain { color: $text; }
-        & > .spectra--chance { color: $foreground 25%; }
+        & > .spectra--chance { color: $foreground 20%; }
         & > .spectra--chance-edge { color: $text; }
         & > .spectra--cursor { color: $success; }
     }
