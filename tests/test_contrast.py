@@ -66,7 +66,8 @@ def shown(colour: Color, colours: str) -> Shown:
     """Give what a terminal of so many colours shows of a colour (xterm's 256colres.h)."""
     sent = colour.downgrade(COLOR_SYSTEMS[colours])
     if sent.triplet is not None:
-        return tuple(sent.triplet)
+        red, green, blue = sent.triplet
+        return red, green, blue
     assert sent.number is not None
     if sent.number < 16:
         return NAMED[sent.number]

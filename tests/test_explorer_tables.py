@@ -92,7 +92,7 @@ async def test_the_cursor_is_on_the_selected_heads_row_and_a_column_explains_its
         assert shown(pane(app).explanation_line).startswith("tr(M²)/‖M‖² of M = QK")
         table = rows(pane(app).shown)
         place = next(row for row in table if row[2] == "2")
-        assert shown(pane(app).readout_line) == f"qk_symmetry {place[3]!r}  chance 0.03125"
+        assert shown(pane(app).readout_line) == f"L1H2  qk_symmetry {place[3]!r}  chance 0.03125"
         await pilot.press("l")
         await pilot.pause()
         assert shown(pane(app).explanation_line).startswith("chance, Gaussian factors")

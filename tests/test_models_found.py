@@ -12,6 +12,8 @@ from huggingface_hub import constants
 from engine.demo import MODEL_DIRECTORY
 from engine.models.catalogue import cached_models
 from engine.models.locate import locate
+from engine.service.finding import found_models
+from engine.values.memory import size
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at
 from tests.opening import not_found, open_folder, run_apart
@@ -160,3 +162,9 @@ def test_a_file_of_a_model_is_taken_for_its_folder_which_is_said(tiny_model: Tin
 
 def test_an_address_that_is_no_models_is_refused_saying_what_to_type() -> None:
     assert "give its id, such as gpt2" in not_found("https://huggingface.co/datasets/a/b")
+
+
+def test_the_demo_takes_as_much_in_the_list_as_in_the_line_above_the_views() -> None:
+    (demo, *_), *_ = found_models(None, with_recent=False)
+    _, _, anatomy = open_folder(MODEL_DIRECTORY)
+    assert size(demo.size) == size(anatomy.outline.stored_bytes) == "4.2 MB"

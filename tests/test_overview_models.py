@@ -45,7 +45,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         assert isinstance(circuits, TablePane)
         circuits.go_to_column("qk_symmetry")
         await settle(pilot)
-        assert shown(circuits.readout_line) == "qk_symmetry is empty: not defined across stacks"
+        assert shown(circuits.readout_line) == "L2H3  qk_symmetry is empty: not defined across stacks"
 
 
 async def test_layers_with_other_numbers_of_heads_are_rows_of_other_lengths(tiny_model: TinyModel) -> None:

@@ -54,7 +54,7 @@ async def test_a_number_that_is_too_long_for_the_line_leaves_room_for_chance() -
         pane.grid.go_to_column("qk_identity_distance")
         await settle(pilot)
         said = shown(pane.readout_line)
-        assert re.fullmatch(r"0\.\d{3,4}  chance \S+", said)
+        assert re.fullmatch(r"L0H0  0\.\d{3,4}  chance \S+", said)
         assert len(said) <= pane.readout_line.size.width
         await press(pilot, "z")
         assert re.fullmatch(r"qk_identity_distance 0\.\d{3,4}  chance \S+", shown(pane.readout_line))
@@ -91,10 +91,10 @@ async def test_empty_cells_say_that_no_pattern_is_clear_and_that_there_is_no_not
         assert isinstance(pane, TablePane)
         pane.grid.go_to_column("label")
         await pilot.pause()
-        assert shown(pane.readout_line) == "label is empty: no pattern of the head is clear"
+        assert shown(pane.readout_line) == "L0H1  label is empty: no pattern of the head is clear"
         pane.grid.go_to_column("note")
         await pilot.pause()
-        assert shown(pane.readout_line) == "note is empty: there is nothing to note"
+        assert shown(pane.readout_line) == "L0H1  note is empty: there is nothing to note"
 
 
 async def test_the_keys_of_the_coloured_text_say_what_they_do_next() -> None:

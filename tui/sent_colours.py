@@ -39,7 +39,7 @@ def nearest(colour: Rgb) -> int:
     Examples
     --------
     >>> nearest((36, 47, 56)), nearest((0, 135, 215)), nearest((253, 246, 227))
-    (238, 32, 255)
+    (236, 32, 255)
     """
     at = [sum(value > (low + high) // 2 for low, high in pairwise(_CUBE)) for value in colour]
     around = [sorted({max(step - 1, 0), step, min(step + 1, 5)}) for step in at]
@@ -87,7 +87,7 @@ def seen(colour: Rgb, color_system: str | None) -> Rgb:
     Examples
     --------
     >>> seen((24, 127, 185), "truecolor"), seen((24, 127, 185), "256"), seen((24, 127, 185), "standard")
-    ((24, 127, 185), (0, 135, 175), (0, 205, 205))
+    ((24, 127, 185), (95, 135, 175), (0, 205, 205))
     """
     if color_system == "256":
         return _of(nearest(colour))

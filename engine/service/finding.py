@@ -24,7 +24,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     revision : of the models of the cache that are to be opened; the main branch unless given.
     with_recent : whether those opened before are looked for.
     """
-    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.iterdir())
+    size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))  # of weights, as of other models
     recent = recent_models() if with_recent else ()
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
+from engine.values.tables import Cell
 from tui.drawing.text import first_fitting, fit, harmless, in_ascii
 from tui.numbers import rough, short, within
 
@@ -24,6 +25,9 @@ Form = tuple[tuple[str, str], str, int]
 
 _FEW = (5, 4, 3)
 """Characters of a number where there is little room, and less."""
+
+_NAMING = ("layer", "head", "from_layer", "from_head", "name", "term", "part", "token")
+"""Columns that say themselves which row it is."""
 
 MASKED = "masked"
 """In the place of the weights of keys that the mask hides: they are zero whatever the head does."""
@@ -133,6 +137,38 @@ def of_number(column: str, value: float, chance: float | None, width: int) -> st
         ways += [f"{within(value, digits)} chance {within(chance, digits)}" for digits in (7, 6, *_FEW)]
     ways = [way for way in ways if "…" not in way]
     return first_fitting(width, *ways, f"{column} {short(value)}", short(value))
+
+
+def row_name(row: Mapping[str, Cell]) -> str:
+    """Say which row of a table it is: of which head, else of what; empty where no column says so.
+
+    Of a row that names two heads it is the one that feeds the other, which the title names.
+
+    Examples
+    --------
+    >>> row_name({"stack": "decoder", "layer": 1, "head": "0", "note": ""}), row_name({"rank": 1, "token": " the"})
+    ('L1H0', "' the'")
+    >>> row_name({"layer": 2, "head": "all"}), row_name({"name": "wte.weight"}), row_name({"index": 1})
+    ('L2 all', 'wte.weight', '')
+    """
+    layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
+    if isinstance(layer, int) and head not in (None, ""):
+        return f"L{layer} all" if head == "all" else f"L{layer}H{head}"
+    named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
+    token = row.get("token")
+    return harmless(named or (repr(token) if isinstance(token, str) and token else ""))
+
+
+def of_row(row: Mapping[str, Cell], column: str, said: str, width: int) -> str:
+    """Put before what is said of a cell which row it is of, where there is room for both and the cell does not say it.
+
+    Examples
+    --------
+    >>> [of_row({"layer": 1, "head": "0"}, "entropy", "entropy 0.43", width) for width in (18, 17)]
+    ['L1H0  entropy 0.43', 'entropy 0.43']
+    """
+    name = "" if column in _NAMING else row_name(row)
+    return first_fitting(width, *([f"{name}  {said}"] if name else []), said)
 
 
 def of_measure(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:

@@ -16,7 +16,7 @@ from engine.values.left_out import without
 from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
-from tui.drawing.readout import of_number
+from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import harmless
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
@@ -200,18 +200,19 @@ class TablePane(FilteredPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the cell in full, or why there is nothing in it.
+        """Say what stands below the table: what the column is, and the row and the cell in full, or why it is empty.
 
         With a measure comes what chance gives for it, which may be farther to the right, or in the title.
         """
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
+        width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}", "")
         if cell == "" and row:
-            return explanation, f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
-        chance = row.get(f"{column}{CHANCE}", "")
-        if isinstance(cell, str):
-            return explanation, f"{column} {harmless(cell)}"
-        beside = None if isinstance(chance, str) else chance
-        return explanation, of_number(column, cell, beside, self.readout_line.size.width)
+            said = f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
+        elif isinstance(cell, str):
+            said = f"{column} {harmless(cell)}"
+        else:
+            said = of_number(column, cell, None if isinstance(chance, str) else chance, width)
+        return explanation, of_row(row, column, said, width)
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:
