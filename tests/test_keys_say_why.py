@@ -45,7 +45,10 @@ async def test_norms_that_cannot_be_folded_are_not_said_to_be_and_the_key_that_l
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("bert"), head="L0H0") as (app, pilot):
-        await press(pilot, "6", "f")
+        await press(pilot, "6")
+        assert "Fold norms" not in foot(app), "a line of keys offers none that can only be refused"
+        await press(pilot, "f")
+        assert "f Fold norms" in foot(app), "which leads back"
         said = " ".join(screen_text(app).split())
         assert "f leaves norms out" in said
         assert "--fold-norm" not in said

@@ -225,6 +225,9 @@ class Actions(
             return False
         distance, ways = self.conductor.distance, self.conductor.ways
         refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)
+        if name == "table.fold" and self.conductor.weights is not None:
+            is_known = self.conductor.weights.knowledge.outline.has_known_norms
+            return not (is_known or self.conductor.folds)  # what is folded can be left out again
         return refuses_distance or (name == "app.back" and (ways is None or not ways.has_before))
 
     def action_distance(self) -> None:

@@ -165,10 +165,16 @@ class Conductor:
         if self._model is not None:
             self._app.key_line.say(self._model.step_position(step))
 
+    @property
+    def folds(self) -> bool:
+        """Whether the gains of norms are to be folded into directions."""
+        return self._model is not None and self._model.tables.folds
+
     def fold_gains(self) -> None:
         """Show directions with the gains of norms, or without."""
         if self._model is not None:
             self._model.tables.fold()
+            self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def stop(self) -> bool:
         """Stop a table that is being worked out head by head, or a file that is written; False where there is none."""

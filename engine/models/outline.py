@@ -21,6 +21,7 @@ from engine.models.rules import (
     Rule,
 )
 from engine.models.stored_shapes import biases_of, named_tensor, shapes_of
+from engine.models.vocabulary import has_known_norms
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, ModelOutline
@@ -161,7 +162,8 @@ def read_anatomy(
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))
     anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
-    return replace(anatomy, outline=replace(anatomy.outline, unturned=unturned_for_certain(model_type, config)))
+    unturned, known = unturned_for_certain(model_type, config), has_known_norms(anatomy.outline.model_type)
+    return replace(anatomy, outline=replace(anatomy.outline, unturned=unturned, has_known_norms=known))
 
 
 def anatomy_of(

@@ -154,6 +154,11 @@ class Gain:
     offset: float
 
 
+def has_known_norms(model_type: str) -> bool:
+    """Say whether norms before the attention of a type are known by name."""
+    return any(model_type in row.types for row in NORMS_BEFORE)
+
+
 def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
     """Find the gain of the norm that a layer's attention reads through.
 
@@ -190,8 +195,7 @@ def final_gain(outline: ModelOutline, stack: str, d: int, entries: Mapping[str, 
     ]
     own = [name for name in names if stack in name.split(".")]
     neutral = [name for name in names if not sides & set(name.split("."))]
-    known = any(outline.model_type in row.types for row in NORMS_BEFORE)
-    name = _only(own) or _only(neutral) if known else None
+    name = _only(own) or _only(neutral) if has_known_norms(outline.model_type) else None
     if name is None:
         raise NotFolded(f"the norm before the unembedding is not known by name for type '{outline.model_type}'")
     return _gain(name, d, outline, entries)

@@ -115,6 +115,7 @@ class ModelOutline:
     context : the longest sentence in tokens, or None when the model sets no limit.
     notes : what the person should know about this model, one sentence each.
     unturned : why there is no QK at a distance, where the type alone says so.
+    has_known_norms : whether norms before its attention are known by name, whose gains can be folded in.
     """
 
     name: str
@@ -127,6 +128,7 @@ class ModelOutline:
     context: int | None
     notes: tuple[str, ...] = ()
     unturned: str = ""
+    has_known_norms: bool = True
 
     @property
     def stacks(self) -> tuple[str, ...]:
