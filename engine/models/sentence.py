@@ -36,6 +36,7 @@ from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
+from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
 from engine.values.attention import AT_ONCE, Sentence
 from engine.values.errors import EngineError
@@ -251,7 +252,7 @@ class Reader(MapReader):
         call = for_weights(module, *self._calls[layer])
         name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
         try:
-            with self._lent(self.model), reading_eagerly(self.model):  # whatever less urgent is in the model
+            with self._lent(self.model), reading_eagerly(self.model), at_hand(module):  # whatever less urgent is there
                 projections = scoring_projections(self.model, described)
                 return Scoring(name, module, projections, (call.args, call.kwargs), shape), tokens
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
