@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from engine.models import gathering
 from engine.models.broken import cause_of_nan
 from engine.models.folder import FolderSource
 from engine.models.heads import read_layer
@@ -153,6 +154,30 @@ def test_weights_that_can_be_neither_held_nor_read_from_their_files_are_one_line
     with pytest.raises(EngineError, match=r"does not fit into .* try --dtype bfloat16 or a ma") as caught:
         load_model("tiny", folder, ACROSS_DEVICES, "float32", **half_on_disk(folder))
     assert "offload" not in one_line(caught.value)
+
+
+def test_a_sentence_in_between_takes_no_weights_from_a_module_that_is_running(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has weights of its own, its sinks
+    plain, spread = open_reader(folder, "float32"), on_disk(folder, tmp_path, device_map={"": "disk"}).reader("", "")
+    beside, running = spread.beside(), list[int]()
+    for name, value in (("BLOCK_BYTES", 1000), ("FEWEST_QUERIES", 1), ("TRIED_TOKENS", 7)):
+        monkeypatch.setattr(gathering, name, value)
+
+    def breathe() -> None:
+        if not running:
+            running.append(1)
+            beside.read_ids((1, 2, 3), no_hurry)
+            running.clear()
+
+    plain.read(SENTENCE, no_hurry)
+    spread.read(SENTENCE, breathe)
+    assert spread.reads_with_kernels
+    for layer in plain.modules:
+        expected, found = plain.layer_maps(layer), spread.layer_maps(layer, breathe)
+        np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
+    assert not spread._unsuitable
 
 
 @pytest.fixture(params=[False, True], ids=["cpu first", "gpu first"])

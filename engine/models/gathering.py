@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from engine.models.returned import four_dimensional, is_distribution
 from engine.models.room import TOGETHER, Seen, need_room
+from engine.models.waiting import bring_back
 from engine.models.zeros import zeros_without_memory
 from engine.values.errors import EngineError
 
@@ -211,6 +212,7 @@ def in_blocks(
     attended: Tensor | None = None
     for first in range(0, queries, size):
         breathe()
+        bring_back(module)
         some = slice(first, first + size)
         part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, some]
         block, weights = eager(module, query[:, :, some], key, value, part, **settings)

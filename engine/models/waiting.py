@@ -61,6 +61,13 @@ def at_hand(*modules: nn.Module) -> Iterator[None]:
         yield
 
 
+def bring_back(module: nn.Module) -> None:
+    """Bring the weights of a module that is running, where another run of it in between has let them go."""
+    hook = _bringing(module)
+    if hook is not None and any(parameter.is_meta for parameter in module.parameters(recurse=False)):
+        hook.pre_forward(module)
+
+
 def _let_go(hook: Any, part: nn.Module) -> None:
     """Have a hook work as before."""
     hook.offload = True
