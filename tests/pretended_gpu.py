@@ -40,6 +40,14 @@ class OnGpu(Tensor):
         made.numbers = real
         return made
 
+    def data_ptr(self) -> int:
+        """Say where its numbers are."""
+        return self.numbers.data_ptr()
+
+    def tolist(self) -> Any:
+        """Copy its numbers into main memory."""
+        return self.numbers.tolist()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         """Refuse: the GPU is not entered."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.models import gathering, room
+from engine.models import gathering
 from engine.models.gathering import Gathering
 from engine.models.witness import Observation
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, one_line, open_reader, run_apart
+from tests.opening import no_hurry, open_reader
 from tests.test_attention import ANOTHER, SENTENCE, assert_same_maps, eager_maps, shown_maps
 
 FAMILIES: list[tuple[str, dict[str, Any]]] = [
@@ -221,59 +219,3 @@ def test_numbers_that_are_none_are_kept_wherever_they_are() -> None:
     gathering.begin((1, 2, 3))
     gathering.put(0, weights)
     np.testing.assert_array_equal(gathering.mean(), weights)
-
-
-@pytest.mark.parametrize(("model_type", "copies"), [("gpt2", 1), ("bloom", 3)])
-def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
-    model_type: str, copies: int, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = open_reader(tiny_model(model_type))
-    count = len(reader.words.read(SENTENCE, None).ids)
-    needed = copies * 4 * count**2 * 4
-    for free in (None, needed, needed - 1):
-        monkeypatch.setattr(room, "free_memory", lambda free=free: free)
-        if free != needed - 1:
-            assert reader.read(SENTENCE, no_hurry).ids
-            reader.read(ANOTHER, no_hurry)
-            continue
-        with pytest.raises(EngineError, match=rf"maps of {count} tokens need .* GB are free.*spectra") as caught:
-            reader.read(SENTENCE, no_hurry)
-        assert one_line(caught.value)
-
-
-PEAK = """
-import json, sys, threading
-from pathlib import Path
-from engine.models.folder import FolderSource
-from engine.models.locate import locate
-from engine.values.heads import Head
-
-def status(field):
-    return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
-
-reader = FolderSource(locate(sys.argv[1])).reader("cpu", "auto")
-rest = lambda: None
-reader.read("the cat sat", rest)
-reader.layer_maps(Head("decoder", 0))  # loads what is loaded once
-text = " ".join(["cat dog"] * 2000)
-tokens = len(reader.read(text, rest).ids)
-found = []
-for work in (lambda: reader.layer_maps(Head("decoder", 1)), lambda: reader.mean_over_layers("decoder", rest)):
-    before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")
-    size = work().weights.nbytes
-    found.append([status("VmHWM") - before, size])
-print(json.dumps([tokens, found]))
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
-def test_making_one_layers_maps_and_means_takes_less_memory_than_the_maps_would_written_out(
-    tiny_model: TinyModel,
-) -> None:
-    folder = tiny_model("llama", max_position_embeddings=2048, num_attention_heads=8, num_key_value_heads=8)
-    tokens, found = json.loads(run_apart(PEAK, folder, OMP_NUM_THREADS="1").splitlines()[-1])
-    assert tokens == 2048
-    for peak, size in found:
-        assert size == 8 * 2048**2 * 4
-        assert peak < 0.9 * size  # what the mask hides is never written; the eager way takes three layers' maps

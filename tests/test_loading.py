@@ -7,13 +7,19 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from engine.service import loading
 from engine.service.loading import Beside, collector_at_rest, preload_torch
 from engine.values.errors import Superseded
+from engine.values.spectra import SpectraGroup
+from tests.conftest import TinyModel
+from tests.opening import no_hurry
+from tests.test_large_layers import session
 
 CODE = """
 import sys
@@ -107,3 +113,40 @@ def test_the_collector_forgets_nothing_where_nothing_was_loaded() -> None:
     with collector_at_rest():
         pass
     assert any(each is made for each in gc.get_objects()), "those that stay for good are not among them"
+
+
+def test_values_of_many_heads_are_kept_from_the_collector_once_it_has_gone_through_them(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: done.append("collected"))
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("kept apart"))
+    monkeypatch.setattr(loading, "MANY", 3 * 4 * 6)  # spectra of three layers
+    opened = session(tiny_model("llama", num_hidden_layers=7))
+    opened.layer_weights(opened.outline.layers[0].name)  # imports what takes the weights apart
+    done.clear()
+    for number, _ in enumerate(opened.sweep(no_hurry), start=1):
+        if number <= 7:
+            assert done == ["collected", "kept apart"] * (number // 3)
+    monkeypatch.setattr(gc, "isenabled", lambda: False)  # as while the screen scrolls
+    opened._kept_apart.add(loading.MANY)
+    assert len(done) == 4
+
+
+def test_what_is_kept_from_the_collector_goes_with_its_model(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "MANY", 1)
+    opened = session(tiny_model("llama"))
+    groups = [group for _, _, group, _ in opened.sweep(no_hurry) if isinstance(group, SpectraGroup)]
+    values = [
+        weakref.ref(each.singular_values)
+        for group in groups
+        for of_head in group.spectra.values()
+        for each in of_head.values()
+    ]
+    assert not any(each is groups[0].spectra[0]["QK"] for each in gc.get_objects()), "the collector has it"
+    assert all(each() is not None for each in values)
+    opened.close()
+    del groups
+    assert all(each() is None for each in values)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from engine.models.finite import all_finite, not_finite
+from engine.models.waiting import weight_of
 
 
 def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], None]) -> str | None:
@@ -23,12 +24,16 @@ def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], 
     -------
     What is said of it, or None where every number is one.
     """
-    looked_at = {id(parameter) for parameter in within.parameters()}
-    for name, parameter in model.named_parameters():
-        if id(parameter) in looked_at and parameter.is_floating_point() and not parameter.is_meta:
-            breathe()
-            if not all_finite(parameter.detach()):
-                return not_finite({name: (parameter,)})
+    prefix = next(path for path, module in model.named_modules() if module is within)
+    names = [
+        f"{prefix}.{name}".removeprefix(".") for name, each in within.named_parameters() if each.is_floating_point()
+    ]
+    for name in names:
+        breathe()
+        owner, _, own = name.rpartition(".")
+        weight = weight_of(model.get_submodule(owner), own)
+        if not all_finite(weight):
+            return not_finite({name: (weight,)})
     return None
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import transformers
-from torch import nn
+from torch import Tensor, nn
 
 from engine.models.maps import Pausing
+from engine.models.waiting import is_spread
 from engine.values.heads import Head
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of one call."""
+
+
+REMEMBERED = 4
+"""Calls of attention modules that a mask is looked for in: a block of a decoder makes two of them, with two masks."""
 
 
 class _AllKept(Exception):
@@ -34,6 +41,7 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
     calls : where they are kept, by layer.
     pausing : called before every module; while it is, the model reads another sentence, of which nothing is kept.
     """
+    shared = _Shared()
 
     def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
         waiting = iter(names)  # a module that layers share is called for one after the other
@@ -44,7 +52,7 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
             pausing()
             name = next(waiting, None)
             if name is not None:
-                calls[name] = (args, kwargs)
+                calls[name] = shared(args, kwargs) if is_spread(module) else (args, kwargs)
             if len(calls) == len(modules):
                 raise _AllKept
 
@@ -61,6 +69,38 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
     finally:
         for hook in hooks:
             hook.remove()
+
+
+class _Shared:
+    """Lets layers of a model that is spread over devices keep one mask and one set of rotations for each device.
+
+    Such a model hands every block on another device than the first a copy of its own. A mask is as large as a head's
+    map, so that the copies of all layers would be more than everything else that is kept.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[list[Tensor]] = deque(maxlen=REMEMBERED)
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Give a call with what one of the last calls had in the place of what is equal to it."""
+        own: list[Tensor] = []
+
+        def known(value: Any) -> Any:
+            if type(value) in (tuple, list):
+                return type(value)(map(known, value))
+            if not isinstance(value, Tensor):
+                return value
+            for each in (each for call in self._seen for each in call):
+                is_alike = each.device == value.device and each.shape == value.shape and each.dtype == value.dtype
+                if is_alike and (each is value or torch.equal(each, value)):
+                    value = each
+                    break
+            own.append(value)
+            return value
+
+        found = tuple(map(known, args)), {name: known(value) for name, value in kwargs.items()}
+        self._seen.append(own)
+        return found
 
 
 def for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from engine.models.returned import four_dimensional, is_distribution
-from engine.models.room import need_room
+from engine.models.room import TOGETHER, Seen, need_room
+from engine.models.waiting import bring_back
 from engine.models.zeros import zeros_without_memory
 from engine.values.errors import EngineError
 
@@ -21,8 +22,11 @@ BLOCK_BYTES = 1_000_000
 FEWEST_QUERIES = 16
 """Of a block of a sentence so long that it has more scores: with fewer, most of the time goes into beginning."""
 
-MOST_QUERIES = 64
-"""Whose weights are written together, from the first key that any of them sees to the last."""
+STATES_MADE = 3
+"""Tensors as large as the queries that are made beside a layer's maps: keys laid together, and two for the output."""
+
+HIDING = -9999.0
+"""What a mask adds at most to the score of a key that is hidden."""
 
 TRIED_TOKENS = 24
 """Of a sentence, with which an eager function is tried in blocks and at once."""
@@ -55,8 +59,14 @@ class Gathering:
         self._expected: tuple[int, int, int] | None = None
         self._is_valid = True
 
-    def begin(self, shape: tuple[int, int, int]) -> None:
+    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None, states: int = 0) -> None:
         """Begin with a layer.
+
+        Parameters
+        ----------
+        shape : heads, queries, keys.
+        mask : what will be added to the scores, if it is known; what it hides takes no memory.
+        states : bytes that are needed beside the maps.
 
         Raises
         ------
@@ -67,7 +77,12 @@ class Gathering:
             if self._layers:
                 raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
             self._array = None  # before there is another one
-            need_room(*shape)
+            try:
+                need_room(*shape, states=states)
+            except EngineError:
+                if mask is None:
+                    raise
+                need_room(*shape, seen=seen_through(mask, *shape[1:]), states=states)
             self._array, self._is_zero = zeros_without_memory(shape), True
         self._layers += 1
 
@@ -76,8 +91,8 @@ class Gathering:
         assert self._array is not None, "a layer begins before its blocks come"
         self._is_valid = self._is_valid and is_distribution(block)
         array = torch.from_numpy(self._array)
-        for number, part in enumerate(block.split(MOST_QUERIES, 1)):
-            start = first + number * MOST_QUERIES
+        for number, part in enumerate(block.split(TOGETHER, 1)):
+            start = first + number * TOGETHER
             self._put(start, part, array[:, start : start + part.shape[1]])
 
     def _put(self, first: int, block: Tensor, place: Tensor) -> None:
@@ -110,7 +125,7 @@ class Gathering:
         if self._stand_in is not None or shape != self._expected:
             raise Unsuitable
         self._stand_in = query.new_zeros(()).expand(1, *shape)
-        self.begin(shape)
+        self.begin(shape, mask, STATES_MADE * query.nbytes if query.device.type == "cpu" else 0)
         # Nobody looks at what the heads would write, so the eager function mixes one column of the values only. What
         # lies apart in memory would be laid together for every block anew.
         states = (query, key.contiguous(), value[..., :1].contiguous(), mask)
@@ -141,9 +156,21 @@ class Gathering:
         """Give the mean over the layers that were gathered."""
         assert self._array is not None, "nothing was gathered"
         if self._layers > 1:
-            for some in torch.from_numpy(self._array).split(MOST_QUERIES, 1):
+            for some in torch.from_numpy(self._array).split(TOGETHER, 1):
                 some[..., _seen_keys(some)] /= self._layers
         return self._array
+
+
+def seen_through(mask: Tensor, queries: int, keys: int) -> Seen:
+    """Find what a mask, which broadcasts to (sentences, heads, queries, keys), lets queries see."""
+    first, end = np.zeros(queries, np.int64), np.zeros(queries, np.int64)
+    for start in range(0, queries, TOGETHER):
+        some = mask if mask.shape[-2] == 1 else mask[..., start : start + TOGETHER, :]
+        is_seen = some if some.dtype == torch.bool else some > HIDING
+        found = is_seen.expand(*is_seen.shape[:-1], keys).flatten(0, -2).any(0).nonzero()
+        if len(found):
+            first[start : start + TOGETHER], end[start : start + TOGETHER] = int(found[0]), int(found[-1]) + 1
+    return Seen(first, end)
 
 
 def _seen_keys(weights: Tensor) -> slice:
@@ -185,6 +212,7 @@ def in_blocks(
     attended: Tensor | None = None
     for first in range(0, queries, size):
         breathe()
+        bring_back(module)
         some = slice(first, first + size)
         part = mask if mask is None or mask.shape[2] == 1 else mask[:, :, some]
         block, weights = eager(module, query[:, :, some], key, value, part, **settings)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from engine.models.waiting import at_hand
 
 POSITION_KEYS = {
     "xlnet": (".r", ".seg_embed"), "funnel": (".r_kernel", ".seg_embed"), "inkling_text": (".r_proj.weight",),
@@ -120,20 +122,18 @@ def rotations_held(model: Any) -> Iterator[None]:
 @contextmanager
 def tables_held(model: Any, model_type: str) -> Iterator[None]:
     """Hold a model's own tables of positions still, and put them back."""
-    kept: list[tuple[nn.Parameter, Tensor]] = []
-    table = POSITION_TABLES.get(model_type)
-    for path, module in model.named_modules():
-        own: Mapping[str, nn.Parameter] = dict(module.named_parameters(recurse=False))
-        for name, parameter in own.items():
-            is_key = f"{path}.{name}".endswith(POSITION_KEYS.get(model_type, ("\0",)))
-            still = torch.zeros_like(parameter) if is_key else None
-            if table is not None and path.rpartition(".")[2] == table:
-                still = parameter[:1].expand_as(parameter)
-            if still is not None:
-                kept.append((parameter, parameter.detach().clone()))
-                parameter.data = still.detach().clone()
-    try:
-        yield
-    finally:
-        for parameter, value in kept:
-            parameter.data = value
+    keys, table = POSITION_KEYS.get(model_type, ()), POSITION_TABLES.get(model_type)
+    tables = [path for path, _ in model.named_parameters() if path.endswith(keys) or path.split(".")[-2:-1] == [table]]
+    with at_hand(*(model.get_submodule(path.rpartition(".")[0]) for path in tables)):
+        kept: list[tuple[nn.Parameter, Tensor]] = []
+        for path in tables:
+            parameter = model.get_parameter(path)
+            kept.append((parameter, parameter.detach().clone()))
+            parameter.data = (
+                torch.zeros_like(parameter) if path.endswith(keys) else parameter[:1].repeat(len(parameter), 1)
+            )
+        try:
+            yield
+        finally:
+            for parameter, value in kept:
+                parameter.data = value

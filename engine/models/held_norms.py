@@ -51,7 +51,7 @@ class HeldNorm:
         -------
         HeldNorm, or None where the norm does something else.
         """
-        width = read.shape[-1]
+        read, width = read.to(written.device), read.shape[-1]  # it may come from the device before
         if width % 2 or written.shape != read.shape:
             return None
         signs = torch.ones(width, dtype=read.dtype, device=read.device)
@@ -68,7 +68,7 @@ class HeldNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Treat other numbers, (..., width), as that token was treated, in a wider dtype."""
-        return self.scale * self.gain * _centred(wide(x), self.is_centred) + self.bias
+        return self.scale * self.gain * _centred(wide(x.to(self.gain.device)), self.is_centred) + self.bias
 
 
 def _centred(x: Tensor, is_centred: bool) -> Tensor:

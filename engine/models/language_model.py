@@ -15,10 +15,11 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models.checkpoint import Tensors
-from engine.models.load import class_named
+from engine.models.load import class_named, input_device
 from engine.models.projections import sibling
 from engine.models.tokens import first_line, silence
 from engine.models.vocabulary import UNEMBEDDINGS
+from engine.models.waiting import bring_along, is_spread
 from engine.values.errors import EngineError
 
 SEVERAL = (
@@ -103,10 +104,15 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
     own = [name for name, _ in _tensors(whole) if not any(name.startswith(f"{path}.") for path in place)]
     for path in place:
         _put(whole, path, model if len(place) == 1 else model.get_submodule(path))
+    spread = is_spread(model)
     like = next(model.parameters())
-    missing = {name for name in own if not _fill(whole, name, tensors, like)}
+    device = torch.device(input_device(model)) if spread else like.device
+    missing = {name for name in own if not _fill(whole, name, tensors, like.dtype, device)}
     if missing:
         whole.tie_weights(missing_keys=set(missing))
+    if spread:
+        for path in filter(None, dict.fromkeys(name.rpartition(".")[0] for name in own)):
+            missing -= {f"{path}.{name}" for name in bring_along(model, whole.get_submodule(path), device)}
     left = [name for name, tensor in _tensors(whole) if name in missing and tensor.is_meta]
     if left:
         raise EngineError(f"{left[0]} is not among the tensors that were read, nor tied to one of them")
@@ -145,18 +151,17 @@ def _put(whole: nn.Module, path: str, part: nn.Module) -> None:
     setattr(whole.get_submodule(parent), leaf, part)
 
 
-def _fill(whole: nn.Module, name: str, tensors: Tensors, like: Tensor) -> bool:
+def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, device: torch.device) -> bool:
     """Read a tensor of the head, in the dtype and to the place of the loaded model; False where it is not stored."""
     parent_name, _, leaf = name.rpartition(".")
     parent = whole.get_submodule(parent_name)
     stored = _stored(name, tensors.entries, parent is _unembedding(whole))
-    device = torch.device("cpu") if like.is_meta else like.device
     if stored is not None:
-        value = tensors.read(stored).to(device=device, dtype=like.dtype if like.is_floating_point() else None)
+        value = tensors.read(stored).to(device=device, dtype=dtype if dtype.is_floating_point else None)
         if value.shape != getattr(parent, leaf).shape:
             return False
     elif leaf in ZERO_BUFFERS:
-        value = torch.zeros_like(getattr(parent, leaf), device=device, dtype=like.dtype)
+        value = torch.zeros_like(getattr(parent, leaf), device=device, dtype=dtype)
     else:
         return False
     if leaf in dict(parent.named_parameters(recurse=False)):

@@ -13,6 +13,7 @@ import transformers
 from engine.models.devices import lacks_memory
 from engine.models.source import Loaded
 from engine.models.tokens import Tokenizer, first_line, silence
+from engine.models.waiting import computing_device, fill_missing
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
 
@@ -31,11 +32,7 @@ def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remot
 
 def input_device(model: Any) -> str:
     """Say where a model that is spread over devices wants its token ids: where its embeddings compute."""
-    embeddings = model.get_input_embeddings()
-    hook = getattr(embeddings, "_hf_hook", None)  # of accelerate; weights that are kept elsewhere are brought there
-    device = getattr(hook, "execution_device", None)
-    device = embeddings.weight.device if device is None else device
-    return f"cuda:{device}" if isinstance(device, int) else str(device)
+    return str(computing_device(model.get_input_embeddings()))
 
 
 def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
@@ -84,10 +81,18 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
             local_files_only=True,
             **options,
         )
+        if is_spread:
+            fill_missing(model)
         return (model if is_spread else model.to(device)).eval()
     except Exception as error:  # whatever a model's own loading code raises
+        where = "into the GPUs and main memory" if is_spread else f"on {device}"
         if isinstance(error, RuntimeError) and lacks_memory(error):
-            raise EngineError(f"{name} does not fit on {device}; try --device cpu or --dtype bfloat16") from error
+            raise EngineError(f"{name} does not fit {where}; try --device cpu or --dtype bfloat16") from error
+        if is_spread and "offload_folder" in str(error):
+            raise EngineError(
+                f"{name} does not fit {where}, and the rest cannot stay in its files, which keep it in another form; "
+                "its spectra work all the same; try --dtype bfloat16 or a machine with more memory"
+            ) from error
         raise EngineError(
             f"{name} cannot run a sentence: {first_line(error)}; its spectra work all the same"
         ) from error

@@ -159,7 +159,7 @@ class Predictor:
             kept.clear()
             with self.stream.watching(asked.position, len(asked.tokens)) as seen:
                 yield
-            kept.extend(seen)
+            kept.extend(state.to(seen[-1].device) for state in seen)  # blocks may be on several devices
 
         logits = self._run(asked, 1, breathe, watching)[0]
         return kept, logits

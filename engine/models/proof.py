@@ -21,6 +21,7 @@ from engine.models.outline import AttentionModule
 from engine.models.proof_case import Case
 from engine.models.proof_output import outputs
 from engine.models.proof_scores import scores
+from engine.models.waiting import at_hand
 from engine.models.witness import Observation
 from engine.values.proof import Finding, LayerProof
 
@@ -64,8 +65,14 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
     if missing:
         nothing = Finding(None, math.nan, missing)
         return LayerProof(module.outline.name, nothing, nothing)
+    with at_hand(seen.module, seen.key_value_module, *seen.projections.values()):
+        return _prove(Case(module, weights, seen))
+
+
+def _prove(case: Case) -> LayerProof:
+    """Check both identities for one layer whose weights are there."""
+    module, seen = case.module, case.seen
     assert seen.probabilities is not None
-    case = Case(module, weights, seen)
     queries = seen.probabilities.shape[2]
     if seen.reads["V"].shape[-2] != seen.probabilities.shape[3] or seen.reads["Q"].shape[-2] != queries:
         nothing = Finding(None, math.nan, "its maps are not of the tokens that its projections read")

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 from engine.mathematics.score_terms import Side
 from engine.models.devices import wide, widest
 from engine.models.score_watch import Held, Noted, ScoreWatch
+from engine.models.waiting import weight_of
 from engine.values.errors import EngineError
 
 EXACT = 1e-5
@@ -243,9 +244,8 @@ def _elsewhere(row: Tensor, written: Tensor, place: int) -> Tensor:
 
 def _weight(projection: nn.Module) -> Tensor:
     """Give a projection's weight as (out, in)."""
-    weight: Any = projection.weight
-    detached: Tensor = weight.detach()
-    return detached.T if type(projection).__name__ == "Conv1D" else detached.flatten(1)
+    weight = weight_of(projection)
+    return weight.T if type(projection).__name__ == "Conv1D" else weight.flatten(1)
 
 
 def _capped(scores: Tensor, cap: float | None) -> Tensor:

@@ -31,19 +31,20 @@ from engine.models.maps import MapReader, Pausing, Tokens
 from engine.models.outline import Anatomy
 from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
-from engine.models.room import need_room
+from engine.models.room import need_room, need_room_to_read
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
 from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
+from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
 from engine.values.attention import AT_ONCE, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import NOTHING_OFF, Off
 
-COPIES = 3
-"""Of a layer's maps, that its eager way holds at a time: scores, with the mask, and their softmax."""
+COPIES = 4
+"""Of a layer's maps, that its eager way holds at a time: scores, with the mask, their softmax, and what is kept."""
 
 SCORING_COPIES = 16
 """Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
@@ -191,15 +192,16 @@ class Reader(MapReader):
 
     def _need_room(self, tokens: int) -> None:
         """Refuse a sentence of which no layer's maps would fit into memory."""
-        heads = max((layer.heads for layer in self._outline.attending_layers), default=1)
-        copies = 1 if self.reads_with_kernels else COPIES
+        has_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
+        copies = 1 if self.reads_with_kernels and not has_biases else COPIES  # T5 makes a bias as large as the maps
+        itemsize = self.model.dtype.itemsize if self._device == "cpu" else 0
         try:
-            need_room(heads, tokens, tokens, copies)
+            need_room_to_read(self._outline.attending_layers, self.model.config, tokens, copies, itemsize)
         except EngineError:
             if not self._kept:
                 raise
             self._kept.clear()
-            need_room(heads, tokens, tokens, copies)
+            need_room_to_read(self._outline.attending_layers, self.model.config, tokens, copies, itemsize)
 
     def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
         """Call one layer's attention module again, in blocks of queries where its code allows it."""
@@ -251,7 +253,7 @@ class Reader(MapReader):
         call = for_weights(module, *self._calls[layer])
         name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
         try:
-            with self._lent(self.model), reading_eagerly(self.model):  # whatever less urgent is in the model
+            with self._lent(self.model), reading_eagerly(self.model), at_hand(module):  # whatever less urgent is there
                 projections = scoring_projections(self.model, described)
                 return Scoring(name, module, projections, (call.args, call.kwargs), shape), tokens
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:

@@ -25,6 +25,7 @@ from engine.models.projections import sibling
 from engine.models.repeats import vocabulary_of
 from engine.models.returned import four_dimensional, returned_probabilities
 from engine.models.rules import Rule
+from engine.models.waiting import at_hand
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -134,7 +135,7 @@ class _Watch:
             seen.module.register_forward_pre_hook(self._begin),
             seen.module.register_forward_hook(self._keep_returned),
         ]
-        uses: dict[int, str] = {}
+        names: dict[str, str] = {}
         for matrix in "QKVO":
             rules = [each for each in (rule, loaded) if each is not None]
             projection = first_beside(named, owners[matrix], [each.first_step(matrix) for each in rules])
@@ -144,14 +145,16 @@ class _Watch:
                 norms = [each.latents[matrix].norm for each in rules if matrix in each.latents]
                 if (norm := first_beside(named, owners[matrix], norms)) is not None:
                     seen.projections[f"norm {matrix}"] = norm
-            elif isinstance(parameter := getattr(seen.module, rule.first_step(matrix), None), nn.Parameter):
-                uses[id(parameter)] = matrix
+            elif isinstance(getattr(seen.module, name := rule.first_step(matrix), None), nn.Parameter):
+                names[name] = matrix
             else:
                 name = sibling(self._module.outline.module, rule.first_step(matrix))
                 raise EngineError(f"the loaded model has no module {name}")
         try:
-            with _Products(uses, self._keep) if uses else nullcontext():
-                yield
+            with at_hand(seen.module) if names else nullcontext():  # it computes with the very same parameters then
+                uses = {id(getattr(seen.module, name)): matrix for name, matrix in names.items()}
+                with _Products(uses, self._keep) if uses else nullcontext():
+                    yield
         finally:
             for hook in hooks:
                 hook.remove()

@@ -24,6 +24,9 @@ _LIBRARIES = ("libtorch_global_deps", "libtorch_cpu")
 
 _SUFFIXES = (".so", ".dylib")
 
+MANY = 10_000
+"""Values that the collector goes through in a few milliseconds."""
+
 Made = TypeVar("Made")
 
 
@@ -65,6 +68,25 @@ def wake_collector() -> None:
     """Let Python's collector work on what is made from now on; what there is by now stays for good."""
     gc.freeze()
     gc.enable()
+
+
+class KeptApart:
+    """Keeps the collector from going again and again through what a large model's sweep leaves.
+
+    Of many thousands of heads it would take longer than a screen may wait. Values hold no cycles, so that they go with
+    the last that knows of them, whether the collector looks at them or not; what does is collected first.
+    """
+
+    def __init__(self) -> None:
+        self._new = 0
+
+    def add(self, values: int) -> None:
+        """Count values that were made and stay."""
+        self._new += values
+        if self._new >= MANY and gc.isenabled():
+            self._new = 0
+            gc.collect()
+            gc.freeze()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from engine.models.source import Source
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.kept_spectra import KeptSpectra
 from engine.service.layers import Layers
-from engine.service.loading import collector_at_rest, torch_import
+from engine.service.loading import KeptApart, collector_at_rest, torch_import
 from engine.service.options import EngineOptions
 from engine.service.sentences import Sentences
 from engine.service.sources import find_source
@@ -56,6 +56,7 @@ class Session:
         self._source = source
         self._options = options
         self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
+        self._kept_apart = KeptApart()
         self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
         if options.device not in ("auto", "cpu"):
             from engine.models.devices import choose_device
@@ -143,6 +144,7 @@ class Session:
                 heads = outline.heads
                 values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
                 self._groups[key] = assemble(outline, range(heads), values, epsilons)
+                self._kept_apart.add(heads * len(values))
         return self._groups[key]
 
     def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:

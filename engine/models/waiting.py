@@ -1,0 +1,155 @@
+"""Weights of a model that is spread over devices, which wait in main memory or on disk until their module computes.
+
+accelerate wraps each module's ``forward``: its hook brings the weights, runs the module and lets them go again, so that
+in between a parameter is a shape alone (on PyTorch's meta device). Whoever looks at parameters beside the module's own
+computing has them brought here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def _hooks(module: nn.Module) -> tuple[Any, ...]:
+    """List accelerate's hooks of a module itself; none where it is not spread."""
+    hook = getattr(module, "_hf_hook", None)
+    return () if hook is None else tuple(getattr(hook, "hooks", (hook,)))
+
+
+def _bringing(module: nn.Module) -> Any:
+    """Give the hook that brings a module's own weights; None where they do not wait."""
+    return next((hook for hook in _hooks(module) if getattr(hook, "offload", False)), None)
+
+
+def is_spread(model: nn.Module) -> bool:
+    """Say whether accelerate has laid a model out."""
+    return any(_hooks(module) for module in model.modules())
+
+
+def computing_device(module: nn.Module) -> torch.device:
+    """Say where a module with a weight computes, wherever the weight waits."""
+    wanted = [device for hook in _hooks(module) if (device := getattr(hook, "execution_device", None)) is not None]
+    weight: Any = module.weight
+    device = wanted[0] if wanted else weight.device
+    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+
+
+def weight_of(module: nn.Module, name: str = "weight") -> Tensor:
+    """Give one of a module's own parameters, read from where it waits if it does."""
+    here: Any = getattr(module, name)
+    there: Tensor = _bringing(module).weights_map[name] if here.is_meta else here
+    return there.detach()
+
+
+@contextmanager
+def at_hand(*modules: nn.Module) -> Iterator[None]:
+    """Bring the weights of modules and of all their parts, and keep them for a while, whoever computes with them."""
+    with ExitStack() as stack:
+        for part in dict.fromkeys(part for module in modules for part in module.modules()):
+            hook = _bringing(part)
+            if hook is not None:
+                hook.pre_forward(part)
+                hook.offload = False  # it brings what the part is called with, and lets nothing go
+                stack.callback(_let_go, hook, part)
+        yield
+
+
+def bring_back(module: nn.Module) -> None:
+    """Bring the weights of a module that is running, where another run of it in between has let them go."""
+    hook = _bringing(module)
+    if hook is not None and any(parameter.is_meta for parameter in module.parameters(recurse=False)):
+        hook.pre_forward(module)
+
+
+def _let_go(hook: Any, part: nn.Module) -> None:
+    """Have a hook work as before."""
+    hook.offload = True
+    hook.post_forward(part, None)
+
+
+class _Filled(Mapping[str, Tensor]):
+    """Weights that wait, and zeros where there are none.
+
+    Parameters
+    ----------
+    kept : those that there are; to ask whether one is there is to read it.
+    shapes : of all, on the meta device.
+    """
+
+    def __init__(self, kept: Mapping[str, Tensor], shapes: Mapping[str, Tensor]) -> None:
+        self._kept, self._shapes = kept, shapes
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self._kept[name]
+        except KeyError:
+            return torch.zeros_like(self._shapes[name], device="cpu")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+
+def fill_missing(model: nn.Module) -> None:
+    """Have zeros in the place of waiting weights that no file keeps, such as those of a pooler that nobody trained.
+
+    A model in one place has random numbers there; a spread one would fail where they are to be brought.
+    """
+    for module in model.modules():
+        hook = _bringing(module)
+        if hook is not None:
+            hook.weights_map = _Filled(hook.weights_map, dict(module.named_parameters()))
+
+
+def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> set[str]:
+    """Have a module beside a spread model compute on a device, and bring what it shares with weights that wait.
+
+    Parameters
+    ----------
+    model : as accelerate has laid it out.
+    module : with parameters of its own; those that are tied to some of the model's are the same objects.
+    device : where it computes.
+
+    Returns
+    -------
+    names : of its parameters, which are there now; none, and nothing is done, where one of them has no numbers.
+    """
+    hooks: Any = importlib.import_module("accelerate.hooks")
+    own = dict(module.named_parameters(recurse=False))
+    waiting = {
+        id(parameter): partial(weight_of, owner, name)
+        for owner in model.modules() if _bringing(owner) is not None
+        for name, parameter in owner.named_parameters(recurse=False)
+    }  # fmt: skip
+    found = {name: waiting[id(parameter)] for name, parameter in own.items() if id(parameter) in waiting}
+    if any(parameter.is_meta and name not in found for name, parameter in own.items()):
+        return set()
+    kept = {name: found.get(name, partial(torch.detach, parameter)) for name, parameter in own.items()}
+    hook = hooks.AlignDevicesHook(device, offload=bool(found), weights_map=_Asked(kept) if found else None)
+    hooks.add_hook_to_module(module, hook)
+    return set(own)
+
+
+class _Asked(Mapping[str, Tensor]):
+    """Tensors that are made each time they are asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
