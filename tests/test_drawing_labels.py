@@ -56,6 +56,14 @@ def test_combining_marks_stay_with_their_letter_and_a_lone_mark_gets_a_circle() 
     assert harmless("\u0301x") == "◌\u0301x"
 
 
+@pytest.mark.parametrize("joiner", ["\u200d", "\ufe0e", "\ufe0f", "\U0001f3fb", "\U0001f3ff"])
+def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> None:
+    escaped = joiner.encode("unicode_escape").decode()
+    assert harmless(joiner) == label(joiner) == escaped
+    assert harmless(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
+    assert harmless(f"\U0001f44d{joiner}") == "\U0001f44d"
+
+
 def test_wide_characters_are_never_cut_in_half() -> None:
     assert fit("日本語", 5) == "日本…"
     assert fit("日本語", 4) == "日… "

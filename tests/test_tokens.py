@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.models.tokens import Tokenizer
-from engine.values.attention import Sentence
+from engine.values.attention import Sentence, Spelling
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
-from tui.drawing.spelling import spell_all, strip_of
+from tui.drawing.spelling import meaning, spell_all, strip_of
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,9 @@ from tui.drawing.spelling import spell_all, strip_of
         ("bert", "the [CLS] cat 中", "‹[CLS]› the «[CLS]» cat «[UNK]» ‹[SEP]›"),
         ("gpt2", "<s>he<|s", "«<s>» he < | s"),
         ("gpt2", "[b]\n中", "[ b ] \\n 中₁ 中₂ 中₃"),
+        ("gpt2", "中中", "中₁ 中₂ 中₃ 中₁ 中₂ 中₃"),
+        ("gpt2", "\ufe0f", r"\ufe0f₁ \ufe0f₂ \ufe0f₃"),
+        ("gpt2", "\U0001f3fd", r"\U0001f3fd₁ \U0001f3fd₂ \U0001f3fd₃ \U0001f3fd₄"),
     ],
 )
 def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text: str, expected: str) -> None:
@@ -30,10 +33,16 @@ def test_special_tokens_look_otherwise_than_the_same_text(model_type: str, text:
     assert all(label.isascii() for label in plain)
 
 
+def test_a_token_of_some_bytes_is_named_as_files_name_it_beside_the_character() -> None:
+    assert meaning(Spelling("text", " 中", 2), "\\xb8") == '\\xb8: some bytes of "中"'
+    assert meaning(Spelling("text"), "the") == ""
+    assert meaning(Spelling("added"), "[CLS]") == "not typed"
+
+
 def test_what_a_decoder_reads_begins_with_a_special_token() -> None:
     sentence = Sentence("a b", (5, 6), ("a", "b"), 2, ("text", "special"))
-    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
-    assert [kind for kind, _ in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
+    assert [each.kind for each in sentence.spelled_along(("<pad>", "a"))] == ["added", "text"]
+    assert [each.kind for each in sentence.spelled_along(("<pad>", "a", "a", "b"))] == [
         "added",
         "text",
         "text",
@@ -62,6 +71,7 @@ def test_the_strip_follows_the_cursor_past_bytes_special_tokens_and_unknown_word
         16,
         ("added", *("text",) * 11, "special", "special", "text", "special"),
         ("", "", "", "", " 中", " 中", " 中", *("",) * 9),
+        (0, 0, 0, 0, 1, 2, 3, *(0,) * 9),
     )  # fmt: skip
     for at, token in (
         (6, "│ cat"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.values.attention import TokenKind
+from engine.values.attention import Spelling
 from engine.values.lines import MapLines
 from engine.values.tables import TEXT_COLUMNS, Cell, Table
 
-Spellings = tuple[tuple[TokenKind, str], ...]
+Spellings = tuple[Spelling, ...]
 
 
 def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Table:
@@ -23,9 +23,9 @@ def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Tabl
     keys = zip(lines.key_tokens, spellings[1], lines.row.tolist(), strict=True)
     rows: list[tuple[Cell, ...]] = []
     if lines.is_of_one_text:
-        for at, ((token, (kind, _), weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
-            rows.append((*place, at, token, kind, as_key, weight))
+        for at, ((token, spelling, weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
+            rows.append((*place, at, token, spelling.kind, as_key, weight))
     else:
-        rows += [(*place, at, token, kind, weight, "") for at, (token, (kind, _), weight) in enumerate(keys)]
-        rows += [(*place, at, token, kind, "", weight) for at, (token, (kind, _), weight) in enumerate(queries)]
+        rows += [(*place, at, token, each.kind, weight, "") for at, (token, each, weight) in enumerate(keys)]
+        rows += [(*place, at, token, each.kind, "", weight) for at, (token, each, weight) in enumerate(queries)]
     return Table("text", TEXT_COLUMNS, tuple(rows))

@@ -155,7 +155,7 @@ class Tokenizer:
         kinds: list[TokenKind] = [
             "added" if is_added else "special" if each in special else "text" for each, is_added in marked
         ]
-        return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), self._wholes(ids), limit)
+        return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), *self._wholes(ids), limit)
 
     def _marked(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
         """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text."""
@@ -169,13 +169,13 @@ class Tokenizer:
         """Tokenize without padding."""
         return [each for each, _ in self._marked(text)]
 
-    def _wholes(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Give, for tokens whose bytes are no characters by themselves, the text that neighbours make together.
+    def _wholes(self, ids: Sequence[int]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Give, for tokens whose bytes are no characters by themselves, the text that neighbours make, and which part.
 
         Empty where there are none such. Bytes that make no text with their neighbours either have none.
         """
         raw = [self._bytes(name) for name in self._tokenizer.convert_ids_to_tokens(list(ids))]
-        wholes = [""] * len(raw)
+        wholes, parts = [""] * len(raw), [0] * len(raw)
         begin = 0
         while begin < len(raw):
             end = begin + 1
@@ -187,8 +187,9 @@ class Tokenizer:
                     end = begin + 1
                 else:
                     wholes[begin:end] = [visible(joined.decode("utf-8"))] * (end - begin)
+                    parts[begin:end] = range(1, end - begin + 1)
             begin = end
-        return tuple(wholes) if any(wholes) else ()
+        return (tuple(wholes), tuple(parts)) if any(wholes) else ((), ())
 
     def _bytes(self, token: str | None) -> bytes:
         """Give the bytes of a token where it is spelled by bytes; none of one that is spelled in another way."""

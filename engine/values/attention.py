@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,21 @@ TokenKind = Literal["text", "special", "added"]
 token that nobody typed."""
 
 
+class Spelling(NamedTuple):
+    """What a token stands for, and of which text it is a part.
+
+    Attributes
+    ----------
+    kind : what it stands for.
+    whole : where it is but some bytes of a character, the text that it and its neighbours make together.
+    part : which part of that it is, from 1; 0 for a token that is whole.
+    """
+
+    kind: TokenKind
+    whole: str = ""
+    part: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """A sentence as the model reads it.
@@ -39,6 +54,7 @@ class Sentence:
     kinds : what each token stands for; empty where nobody knows.
     wholes : for a token that is but some bytes of its characters, the text that it and its neighbours make together;
         nothing for the others. Empty where no token is such.
+    parts : for such a token which part of that text it is, from 1, and 0 for the others. As empty as ``wholes``.
     limit : the most tokens that the model reads; None where nothing limits them.
     """
 
@@ -48,17 +64,20 @@ class Sentence:
     full_length: int
     kinds: tuple[TokenKind, ...] = ()
     wholes: tuple[str, ...] = ()
+    parts: tuple[int, ...] = ()
     limit: int | None = None
 
-    def spelled_along(self, tokens: tuple[str, ...]) -> tuple[tuple[TokenKind, str], ...]:
+    def spelled_along(self, tokens: tuple[str, ...]) -> tuple[Spelling, ...]:
         """Say of the tokens along an axis of a map what each stands for, and which text it is a part of.
 
         An axis is the sentence itself, or what a decoder reads of it after its start token, or both, one behind the
         other.
         """
         unknown: TokenKind = "text"
-        own = tuple(zip(self.kinds or (unknown,) * len(self.ids), self.wholes or ("",) * len(self.ids), strict=True))
-        start: tuple[TokenKind, str] = ("added", "")
+        count = len(self.ids)
+        each = (self.kinds or (unknown,) * count, self.wholes or ("",) * count, self.parts or (0,) * count)
+        own = tuple(Spelling(*spelling) for spelling in zip(*each, strict=True))
+        start = Spelling("added")
         begin = own if tokens[: len(own)] == self.tokens else (start, *own)[: len(own)]
         return (*begin, *own)[: len(tokens)]
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from rich.cells import cell_len
 from rich.text import Text
 
-from engine.values.attention import AttentionMap, PooledMap, Sentence, TokenKind
+from engine.values.attention import AttentionMap, PooledMap, Sentence, Spelling, TokenKind
 from engine.values.plural import plural
 from tui.drawing.text import fit, harmless, in_ascii
 
@@ -66,13 +66,11 @@ def spelled(token: str, kind: TokenKind, whole: str = "", part: int = 0, ascii_o
     return shown or ("''" if ascii_only else "∅")
 
 
-def spell_all(
-    tokens: Sequence[str], spellings: Sequence[tuple[TokenKind, str]], *, ascii_only: bool = False
-) -> tuple[str, ...]:
+def spell_all(tokens: Sequence[str], spellings: Sequence[Spelling], *, ascii_only: bool = False) -> tuple[str, ...]:
     """Write tokens one by one, given what each stands for and which text it is a part of."""
     return tuple(
-        spelled(token, kind, whole, part, ascii_only)
-        for token, (kind, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
+        spelled(token, each.kind, each.whole, each.part, ascii_only)
+        for token, each in zip(tokens, spellings, strict=True)
     )
 
 
@@ -80,10 +78,9 @@ def with_parts(tokens: tuple[str, ...], sentence: Sentence, *, ascii_only: bool 
     """Write tokens that are some bytes of a text as parts of it, the others as they are."""
     if not sentence.wholes or ascii_only:
         return tokens
-    spellings = sentence.spelled_along(tokens)
     return tuple(
-        spelled(token, "text", whole, part) if whole else token
-        for token, (_, whole), part in zip(tokens, spellings, _parts(spellings), strict=True)
+        spelled(token, "text", each.whole, each.part) if each.whole else token
+        for token, each in zip(tokens, sentence.spelled_along(tokens), strict=True)
     )
 
 
@@ -95,18 +92,11 @@ def map_with_parts(shown: AnyMap, sentence: Sentence, *, ascii_only: bool = Fals
     return replace(shown, query_tokens=queries, key_tokens=keys)
 
 
-def _parts(spellings: Sequence[tuple[TokenKind, str]]) -> Iterator[int]:
-    """Count the parts of each broken text from 1; 0 for whole tokens."""
-    before, part = "", 0
-    for _, whole in spellings:
-        part = 0 if not whole else part + 1 if whole == before else 1
-        before = whole
-        yield part
-
-
-def meaning(kind: TokenKind, whole: str) -> str:
-    """Say what a token is that is no plain text; nothing of one that is."""
-    return _MEANINGS[kind] or (f'some bytes of "{harmless(whole).strip()}"' if whole else "")
+def meaning(spelling: Spelling, token: str) -> str:
+    """Say what a token is that is no plain text, nothing of one that is; bytes as files write them."""
+    if spelling.whole:
+        return f'{harmless(token)}: some bytes of "{harmless(spelling.whole).strip()}"'
+    return _MEANINGS[spelling.kind]
 
 
 def count_of(sentence: Sentence) -> str:
@@ -139,11 +129,13 @@ def strip_of(sentence: Sentence, width: int, *, at: int | None = None, ascii_onl
         line.append(more + bar, "dim")
     last = first
     labels = spell_all(sentence.tokens[first : first + room], spellings[first : first + room], ascii_only=ascii_only)
-    for last, (label, (kind, _)) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
+    for last, (label, each) in enumerate(zip(labels, spellings[first:], strict=False), first + 1):
         if line.cell_len + cell_len(label) + 2 > room and last > first + 1:
             last -= 1
             break
-        line.append(fit(label, min(cell_len(label), room), ascii_only=ascii_only), "" if kind == "text" else "bold")
+        line.append(
+            fit(label, min(cell_len(label), room), ascii_only=ascii_only), "" if each.kind == "text" else "bold"
+        )
         line.append(bar, "dim")
     if last < len(sentence.tokens):
         line.append(more, "dim")
@@ -166,12 +158,11 @@ def _first(sentence: Sentence, room: int, at: int) -> int:
 
 def _ends(sentence: Sentence) -> Iterator[int]:
     """Say where in the text each token ends, in characters; one that is not found there ends with the one before."""
-    text, end, before, reach = sentence.text.lower(), 0, "", _REACH
-    for token, (kind, whole) in zip(sentence.tokens, sentence.spelled_along(sentence.tokens), strict=True):
-        if kind != "added" and not (whole and whole == before):
+    text, end, reach = sentence.text.lower(), 0, _REACH
+    for token, (kind, whole, part) in zip(sentence.tokens, sentence.spelled_along(sentence.tokens), strict=True):
+        if kind != "added" and part <= 1:
             piece = (whole or token).lower().strip().removeprefix("##")
             found = text.find(piece, end, end + len(piece) + reach)
             end = max(end, found + len(piece)) if found >= 0 else end
             reach = _REACH if found >= 0 else reach + _UNKNOWN
-        before = whole
         yield end

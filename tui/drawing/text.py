@@ -38,23 +38,25 @@ def first_fitting(width: int, *texts: str) -> str:
 def harmless(text: str) -> str:
     r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
 
-    What is left is made of characters one or two cells wide, each with its combining marks behind it.
+    What is left is made of characters one or two cells wide, each with its combining marks behind it. A joiner or a
+    skin tone with nothing before it that it could belong to is all there is to see: it is escaped as well.
 
     Examples
     --------
-    >>> harmless("\x1b[31m")
-    '\\x1b[31m'
+    >>> harmless("\x1b[31m"), harmless("\ufe0f"), harmless("a\ufe0f")
+    ('\\x1b[31m', '\\ufe0f', 'a')
     """
     kept: list[str] = []
     for character in text:
         category = unicodedata.category(character)
-        if character in _JOINERS:
+        is_of_another = character in _JOINERS or (category == "Sk" and not cell_len(character))
+        if is_of_another and kept and not kept[-1].isspace():
             continue
-        if category in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        if is_of_another or category in ("Cc", "Cf", "Cs", "Zl", "Zp"):
             kept.append(character.encode("unicode_escape").decode("ascii"))
         elif cell_len(character) > 0:
             kept.append(character)
-        elif category != "Sk":  # a skin tone belongs to the emoji before it; a mark needs something to stand on
+        else:  # a mark needs something to stand on
             kept.append(character if kept else "◌" + character)
     return "".join(kept)
 

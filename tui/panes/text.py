@@ -106,7 +106,7 @@ class TextPane(Pane):
         texts = (self.queries, lines.query_tokens, lines.column), (self.keys, lines.key_tokens, lines.row)
         for (text, tokens, weights), spelling, cursor in zip(texts, spellings, cursors, strict=True):
             labels = spell_all(tokens, spelling, ascii_only=self._ascii)
-            special = frozenset(at for at, (kind, _) in enumerate(spelling) if kind != "text")
+            special = frozenset(at for at, each in enumerate(spelling) if each.kind != "text")
             text.show(labels, special, self._levels(lines, weights, scale, ink), ink, cells, styles, cursor)
         self._ink = ink
         self._legend = partial(signed_legend if lines.is_signed else legend, scale, lines.largest, ink, styles)
@@ -200,7 +200,7 @@ class TextPane(Pane):
             gap.join((str(at), weight)),
             weight,
         )
-        self.readout_line.show(fit(gap.join(filter(None, (named, meaning(*spelling[at])))), width))
+        self.readout_line.show(fit(gap.join(filter(None, (named, meaning(spelling[at], tokens[at])))), width))
 
     @on(TokenText.Moved)
     def _moved(self, event: TokenText.Moved) -> None:
