@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -18,9 +19,10 @@ from engine.values.tables import Table
 from engine.values.view import Query
 from engine.values.views import CIRCUITS, VIEWS
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, titled
+from tests.explorer import explorer, screen_text, settle, shown, titled, type_keys
 from tests.exporting import run
 from tui.app import Explorer
+from tui.numbers import within
 from tui.panes.table import TablePane
 
 KEYS = {"circuits": "4", "composition": "5", "directions": "6", "patterns": "7"}
@@ -236,3 +238,29 @@ async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor
         await pilot.press("ctrl+u", *"head > 77")
         await settle(pilot)
         assert shown(pane(app).readout_line) == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "size", "measure"),
+    [
+        ("3x", (40, 12), "value"),
+        ("9", (40, 12), "change"),
+        ("5", (40, 12), "composition"),
+        ("8", (40, 12), "probability"),
+        ("9", (80, 24), "change_chance"),
+        ("88", (80, 24), "probability"),
+        ("888", (80, 24), "contribution_chance"),
+    ],
+)
+async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tuple[int, int], measure: str) -> None:
+    async with explorer("demo", size=size, text="Mia saw a blue fox", head="L1H0") as (app, pilot):
+        for key in keys:
+            await type_keys(pilot, key)
+            await settle(pilot)
+        grid, lines = pane(app).grid, screen_text(app).splitlines()
+        region = grid.region
+        place = grid.all_columns.index(measure)
+        for number, row in enumerate(grid.rows[: grid.rows_in_view]):
+            line = lines[region.y + grid.head + number][region.x : region.right]
+            written = {within(float(row[place]), digits, digits=2) for digits in range(4, 10)}
+            assert written & set(re.findall(r"[-+.e\d]+", line)), line

@@ -161,9 +161,14 @@ def test_a_narrow_readout_of_a_measure_names_the_head_before_all_else(width: int
     assert "29" in line
 
 
-def test_of_a_column_that_is_cut_no_number_is_shown_and_of_a_whole_one_all_are() -> None:
+def test_of_a_column_that_is_cut_a_number_is_shown_whole_or_not_at_all() -> None:
     columns = Columns.of(("head", "entropy"), [["H0", "H1"], [0.123456, 2]], 1, str)
-    for room, first, second in ((8, "0.123456", "       2"), (7, "      …", "      …"), (1, "…", "…")):
+    for room, first, second in (
+        (8, "0.123456", "       2"),
+        (7, "      …", "      2"),
+        (4, "   …", "   …"),
+        (1, "…", "…"),
+    ):
         cells = [columns.cell(1, text, room, ascii_only=False) for text in ("0.123456", "2")]
         assert cells == [first, second]
     assert columns.cell(1, "", 3, ascii_only=False) == "   "

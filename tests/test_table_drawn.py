@@ -11,8 +11,9 @@ from textual import events
 from engine.values.tables import Cell
 from tests.painted import good_terminal
 from tests.table_grids import COLUMNS, TableApp, arranged, of_rows, painted, rows, show
-from tui.numbers import short
-from tui.widgets.table_columns import Columns, ordered
+from tui.numbers import within
+from tui.widgets.table_arrangement import ordered
+from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
 
 
@@ -129,7 +130,9 @@ async def test_in_ascii_everything_is_ascii() -> None:
 @pytest.mark.parametrize("width", range(20, 60, 3))
 async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
     made: list[tuple[Cell, ...]] = [("H0", -0.12345, 98765.0, 0.00013579, -2.4680e-7, "word")]
-    whole = {short(cell) for cell in made[0] if isinstance(cell, float)}
+    whole = {within(cell, room, digits=2) for cell in made[0] if isinstance(cell, float) for room in range(3, 10)}
+    numbers = [cell for cell in made[0] if isinstance(cell, float)]
+    assert all(any(abs(float(text) / number - 1) < 0.05 for number in numbers) for text in whole - {"…"})
     async with TableApp().run_test(size=(width, 6)) as pilot:
         app = await show(pilot, made)
         for _ in range(len(COLUMNS)):
@@ -189,3 +192,15 @@ def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
         "9", "10", "192", "768x192", "2048x192", "all", "",
     ]  # fmt: skip
     assert ordered(range(7), cells, True)[0] == 1
+
+
+def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -> None:
+    names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
+    columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
+    assert columns.fitted(60, "").head == 1
+    narrow = columns.fitted(30, "")
+    assert (narrow.head, narrow.widths[:2]) == (2, (len("a rather long name"), len("layer")))
+    narrow = columns.fitted(24, "")
+    assert narrow.head == 1, "two lines would show no more"
+    assert narrow.widths[:2] == (24 - 2 - len("from_layer"), len("from_layer"))
+    assert columns.fitted(3, "").widths[0] == 5, "of what a row is of a little is kept"

@@ -25,15 +25,23 @@ def short(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 
-def within(value: float, width: int) -> str:
+def within(value: float, width: int, *, digits: int = 1) -> str:
     """Write a number as `short` does, with fewer digits where there are fewer characters; never a part of them.
+
+    Parameters
+    ----------
+    value : the number.
+    width : how many characters there is room for.
+    digits : how many of it are written at least, one or two.
 
     Examples
     --------
     >>> [within(x, 7) for x in (42751.2, -0.001234567, 0.00123456, -0.000123456)], within(0.5, 2)
     (['42751', '-0.0012', '0.00123', '-1e-04'], '…')
+    >>> within(0.5, 3, digits=2), within(0.000136, 5, digits=2)
+    ('0.5', '…')
     """
-    ways = (short(value), f"{value:.3g}", f"{value:.2g}", f"{value:.1e}", f"{value:.0e}")
+    ways = (short(value), f"{value:.3g}", f"{value:.2g}", f"{value:.1e}", *(f"{value:.0e}",) * (digits < 2))
     return next((each for each in ways if len(each) <= width), "…")
 
 

@@ -45,6 +45,8 @@ class View:
     needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
     scope : what of a model is on screen at once.
     places : the columns that say what a row is of; they stay at the left.
+    leading : the columns that come first behind these on screen, where little room is for what the table is about;
+        files have all columns in their own order.
     grows : whether it is there at once and some of its cells come later.
     ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
     top : how many tokens are listed at a time on screen, where tokens are.
@@ -65,6 +67,7 @@ class View:
     needs: frozenset[str] = frozenset()
     scope: Scope = Scope.LAYER
     places: tuple[str, ...] = ("stack", "layer", "head")
+    leading: tuple[str, ...] = ()
     grows: bool = False
     ranked_by: str = ""
     top: int = DEFAULT_TOP
@@ -74,6 +77,17 @@ class View:
     def goes_by_layer(self, query: Query) -> bool:
         """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
         return self.is_by_layer and not query.off
+
+    def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Put columns of this table in the order in which a screen shows them.
+
+        Examples
+        --------
+        >>> View("", "", "", "", (), leading=("change",)).on_screen(("head", "token", "change"))
+        ('head', 'change', 'token')
+        """
+        order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
+        return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
 
     def ranked(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
         """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.

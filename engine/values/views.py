@@ -41,6 +41,7 @@ COMPOSITION = View(
     "who feeds a head: earlier heads, by how much it reads of them",
     (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
     scope=Scope.HEAD_OR_LAYER,
+    leading=("from_layer", "from_head", "composition", "chance"),
     empty="no earlier layer feeds this one",
 )
 
@@ -150,8 +151,9 @@ PREDICTIONS = View(
     options=_SENTENCE | {"top"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
+    leading=("rank", "token", "probability", "logit"),
     top=20,
-    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance")),
+    said=(("probability_chance", "chance"), ("position", "position"), ("at", "at"), ("logit_chance", "logit chance")),
 )
 
 LENS = View(
@@ -164,6 +166,7 @@ LENS = View(
     options=_SENTENCE | {"top"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
+    leading=("place", "token", "probability", *_with_chance("logit", "norm")),
     top=3,
     said=(("probability_chance", "chance"),),
 )
@@ -178,6 +181,7 @@ CONTRIBUTIONS = View(
     options=_SENTENCE | {"token"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
+    leading=_with_chance("contribution"),
     ranked_by="contribution",
     said=(("token", "token"), ("logit", "logit"), ("note", "note"), ("token_id", "id")),
 )
@@ -194,6 +198,7 @@ ABLATION = View(
     options=_SENTENCE | {"layer", "head", "stack", "token", "off", "by_mean", "top"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
+    leading=("token", *_with_chance("change"), "probability_before", "probability_after"),
     ranked_by="change",
     said=(("token", "token"), ("probability_before", "p before"), ("logit_before", "logit"), ("token_id", "id")),
 )  # fmt: skip

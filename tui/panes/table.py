@@ -86,7 +86,8 @@ class TablePane(FilteredPane):
                 name for place, name in enumerate(table.columns)
                 if name in (*self._places, *said) and all(row[place] == rows[0][place] for row in rows)
             }  # fmt: skip
-            kept = tuple(place for place, name in enumerate(table.columns) if name not in agreeing)
+            order = VIEWS[self.view].on_screen(table.columns)
+            kept = tuple(table.columns.index(name) for name in order if name not in agreeing)
             frozen = sum(table.columns[place] in self._places for place in kept)
             self.grid.show(table.columns, rows, frozen, self.narrowing, kept)
             self._said = "".join(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +12,7 @@ from itertools import islice
 from engine.values.columns import CHANCE
 from engine.values.filters import Filter
 from engine.values.tables import Cell
-from tui.widgets.table_columns import Columns, ordered
+from tui.widgets.table_columns import Columns
 
 Row = Sequence[Cell]
 
@@ -19,6 +21,10 @@ AT_ONCE = 2000
 
 STEP = 500
 """Rows that a filter is tried on between two looks at whether that is wanted still."""
+
+
+_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
+"""A number, or the sizes of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,38 @@ def arrange(
     place = wanted.names.index(name)
     order = ordered(kept, [row[place] for row in wanted.rows], is_descending)
     return Arrangement(wanted, columns, kept, order)
+
+
+def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
+    """Sort places of rows by a column's cells; those without anything come last either way.
+
+    Examples
+    --------
+    >>> ordered([0, 1, 2, 3], [2.0, "", 3, "b"], True)
+    [3, 2, 0, 1]
+    """
+    present = [place for place in places if not _is_missing(cells[place])]
+    absent = [place for place in places if _is_missing(cells[place])]
+    present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
+    return present + absent
+
+
+def _is_missing(cell: Cell) -> bool:
+    """Say whether a cell holds nothing that could be compared."""
+    return cell == "" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _sort_key(cell: Cell) -> tuple[bool, float, str]:
+    """Order numbers by size and texts by alphabet, numbers first; shapes, and numbers in texts, by how many they make.
+
+    Examples
+    --------
+    >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
+    ['9', '10', '768x192', '2048x192', 'all']
+    """
+    if not isinstance(cell, str):
+        return False, float(cell), ""
+    return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell
 
 
 def _by_column(wanted: Wanted, goes_on: Callable[[], bool]) -> Iterator[list[Cell]]:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from engine.values.filters import Filter
 from engine.values.tables import Cell
 from tui.drawing.text import centred, harmless, in_ascii
-from tui.numbers import short
+from tui.numbers import short, within
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
 from tui.widgets.table_columns import Columns
@@ -216,24 +216,28 @@ class TableCanvas(Scrolled, can_focus=False):
         if y < self.head:
             columns, line, sort, ascii_only = self._columns, y - self.head, self._shown.wanted.sort, self.ascii_only
             head = self.get_component_rich_style("table--head")
-            return self._line(lambda column: columns.title(column, line, sort, ascii_only=ascii_only), head, -1)
+            return self._line(lambda column, _: columns.title(column, line, sort, ascii_only=ascii_only), head, -1)
         place = y - self.head + self.scroll_offset.y
         if place >= len(self.order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
         row, places = self.rows[self.order[place]], self._places
-        return self._line(lambda column: self.text(row[places[column]]), style, self.cursor[1] if is_current else -1)
+        cursor = self.cursor[1] if is_current else -1
+        return self._line(lambda column, room: self._within(row[places[column]], room), style, cursor)
 
-    def _line(self, write: Callable[[int], str], style: Style, marked: int) -> Strip:
+    def _within(self, cell: Cell, room: int) -> str:
+        """Write one cell, a number with as few digits as fit into the room that a column at the edge has left."""
+        text = self.text(cell)
+        return within(cell, room, digits=2) if isinstance(cell, float) and len(text) > room else text
+
+    def _line(self, write: Callable[[int, int], str], style: Style, marked: int) -> Strip:
         """Paint cells: the frozen ones, then those in view of the others."""
         segments, painted = [], 0
         for column, shown in self._columns.in_view(self.scroll_offset.x, self._room):
             own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
-            segments += [
-                Segment(" " * (shown.start - painted), style),
-                Segment(self._columns.cell(column, write(column), len(shown), ascii_only=self.ascii_only), own),
-            ]
+            text = self._columns.cell(column, write(column, len(shown)), len(shown), ascii_only=self.ascii_only)
+            segments += [Segment(" " * (shown.start - painted), style), Segment(text, own)]
             painted = shown.stop
         return Strip(segments).adjust_cell_length(self.size.width, style)
 

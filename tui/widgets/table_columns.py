@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from operator import add
 
 from rich.cells import cell_len
 
@@ -19,6 +18,9 @@ from tui.drawing.titles import Title, titles
 
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""
+
+NARROW_NAME = 5
+"""Cells that what a row is of has at least, where what stands beside it would be cut."""
 
 NARROW_TOKEN = 8
 """Cells that a token has at least where the columns do not all fit; all of it stands below the table too."""
@@ -32,8 +34,11 @@ GAP = 2
 MEASURED = 300
 """Rows up to which every cell is written to find out how wide its column is."""
 
-_SHAPE = re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*")
-"""A number, or the sizes of a tensor."""
+SHORT_NAME = 8
+"""Cells up to which a name stays on one line in any case."""
+
+LEAST = 5
+"""Cells from which on a column of numbers is worth its place where it is cut."""
 
 LONGEST_NUMBER = 9
 """Cells that a number takes which is not whole."""
@@ -50,6 +55,7 @@ class Columns:
     numeric : whether a column holds numbers.
     titles : what stands over each.
     widths : of each, in cells of the screen.
+    cells : how many of them each column's cells need, whatever its name is.
     starts : where each begins while nothing is scrolled, and where one more would.
     gap : cells between two.
     """
@@ -59,6 +65,7 @@ class Columns:
     numeric: tuple[bool, ...] = ()
     titles: tuple[Title, ...] = ()
     widths: tuple[int, ...] = ()
+    cells: tuple[int, ...] = ()
     starts: tuple[int, ...] = (0,)
     gap: int = GAP
 
@@ -75,12 +82,13 @@ class Columns:
         frozen : how many columns stay at the left.
         write : turns a cell into what is shown.
         """
-        over = titles(names)
-        widths, numeric = list[int](), list[bool]()
-        for cells, (upper, lower) in zip(by_column, over, strict=True):
-            widths.append(min(WIDEST, max(widest(cells, write), cell_len(upper), cell_len(lower))))
+        needed, numeric = list[int](), list[bool]()
+        for cells in by_column:
+            needed.append(min(WIDEST, widest(cells, write)))
             numeric.append(any(not isinstance(cell, str) for cell in cells))
-        return cls(names, frozen, tuple(numeric), over, tuple(widths), _starts(widths))
+        over = titles(names)
+        widths = _widths(needed, over)
+        return cls(names, frozen, tuple(numeric), over, widths, tuple(needed), _starts(widths))
 
     @classmethod
     def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
@@ -95,7 +103,7 @@ class Columns:
         numbers = names[1:]
         widths = (name_width, *(value_width for _ in numbers))
         over = (("", ""), *(("", name) for name in numbers))
-        return cls(names, 1, (False, *(True for _ in numbers)), over, widths, _starts(widths, gap), gap)
+        return cls(names, 1, (False, *(True for _ in numbers)), over, widths, widths, _starts(widths, gap), gap)
 
     def in_order(self, names: Sequence[str]) -> Columns:
         """Give the same columns in another order, with the same ones at the left."""
@@ -109,28 +117,49 @@ class Columns:
             numeric=tuple(self.numeric[place] for place in places),
             titles=tuple(self.titles[place] for place in places),
             widths=widths,
+            cells=tuple(self.cells[place] for place in places),
             starts=_starts(widths, self.gap),
         )
 
     def fitted(self, room: int, marked: str) -> Columns:
-        """Make room for a sign behind the name of one column, and cut tokens where the columns do not all fit.
+        """Make room for a sign behind the name of one column, and be sparing where the columns do not all fit.
+
+        Then tokens are cut, and what a row is of where the first column beside it would be. Names that are wider than
+        what stands below them go on two lines if more columns are seen so.
 
         Parameters
         ----------
         room : cells of a line.
         marked : the name of the column with the sign; empty for none.
         """
+        widths = self._marked(self.widths, self.titles, marked)
+        if _starts(widths, self.gap)[-1] <= room:
+            return replace(self, widths=tuple(widths), starts=_starts(widths, self.gap))
+        allowed = [max(needed, SHORT_NAME) for needed in self.cells]
+        ways = [self._sparing(over, room, marked) for over in (self.titles, titles(self.names, allowed))]
+        return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, self.cells))))
+
+    def _sparing(self, over: tuple[Title, ...], room: int, marked: str) -> Columns:
+        """Cut tokens, and what a row is of where the first column beside it would be cut."""
+        widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
+        own = self.widths if over is self.titles else _widths(self.cells, over)
         widths = [
-            max(width, cell_len(lower) + 1) if name == marked else width
-            for name, width, (_, lower) in zip(self.names, self.widths, self.titles, strict=True)
+            min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
+            for name, width in zip(self.names, self._marked(own, over, marked), strict=True)
         ]
-        if _starts(widths, self.gap)[-1] > room:
-            widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
-            widths = [
-                min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
-                for name, width in zip(self.names, widths, strict=True)
-            ]
-        return replace(self, widths=tuple(widths), starts=_starts(widths, self.gap))
+        if self.frozen < len(widths):
+            lacking = _starts(widths, self.gap)[self.frozen] + widths[self.frozen] - room
+            for place in sorted(range(self.frozen), key=lambda place: -widths[place]):
+                kept = min(widths[place], max(NARROW_NAME, widths[place] - max(lacking, 0)))
+                lacking, widths[place] = lacking - widths[place] + kept, kept
+        return replace(self, titles=over, widths=tuple(widths), starts=_starts(widths, self.gap))
+
+    def _marked(self, widths: Sequence[int], over: Sequence[Title], marked: str) -> list[int]:
+        """Make room for a sign behind the name of one column."""
+        return [
+            max(width, cell_len(lower) + 1) if name == marked else width
+            for name, width, (_, lower) in zip(self.names, widths, over, strict=True)
+        ]
 
     @property
     def head(self) -> int:
@@ -190,9 +219,12 @@ class Columns:
         return f"{shown}{down if sort[1] else up}"
 
     def cell(self, column: int, text: str, room: int, *, ascii_only: bool) -> str:
-        """Write a cell into the room it has; of a cut column of numbers no digits, which would be read for it."""
+        """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it.
+
+        Where little is left of a column of numbers none is written: the small ones alone would stand there.
+        """
         is_number = self.numeric[column]
-        if is_number and text[-1:].isdigit() and room < self.widths[column]:
+        if is_number and text[-1:].isdigit() and (room < cell_len(text) or room < min(LEAST, self.widths[column])):
             text = "~" if ascii_only else "…"
         if column < self.frozen and not is_number:  # what tells long names apart is at their end
             return fit_end(text, room, ascii_only=ascii_only)
@@ -240,23 +272,16 @@ class Columns:
         return starts[bisect_left(starts, wanted)]
 
 
+def _widths(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
+    """Give columns the cells that they need, and their names."""
+    return tuple(
+        max(needed, cell_len(upper), cell_len(lower)) for needed, (upper, lower) in zip(cells, over, strict=True)
+    )
+
+
 def _starts(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
     """Say where each column begins, and where one more would."""
     return tuple(accumulate((width + gap for width in widths), initial=0))
-
-
-def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -> list[int]:
-    """Sort places of rows by a column's cells; those without anything come last either way.
-
-    Examples
-    --------
-    >>> ordered([0, 1, 2, 3], [2.0, "", 3, "b"], True)
-    [3, 2, 0, 1]
-    """
-    present = [place for place in places if not _is_missing(cells[place])]
-    absent = [place for place in places if _is_missing(cells[place])]
-    present.sort(key=lambda place: _sort_key(cells[place]), reverse=is_descending)
-    return present + absent
 
 
 def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
@@ -275,21 +300,3 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     extremes: list[Cell] = [max(texts, key=len, default=""), *([min(whole), max(whole)] if whole else [])]
     least = LONGEST_NUMBER if float in kinds else 0
     return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))
-
-
-def _is_missing(cell: Cell) -> bool:
-    """Say whether a cell holds nothing that could be compared."""
-    return cell == "" or (isinstance(cell, float) and math.isnan(cell))
-
-
-def _sort_key(cell: Cell) -> tuple[bool, float, str]:
-    """Order numbers by size and texts by alphabet, numbers first; shapes, and numbers in texts, by how many they make.
-
-    Examples
-    --------
-    >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
-    ['9', '10', '768x192', '2048x192', 'all']
-    """
-    if not isinstance(cell, str):
-        return False, float(cell), ""
-    return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell
