@@ -71,7 +71,7 @@ def test_heads_of_several_layers_are_off_together_by_their_means_of_the_undistur
         token = int(row["token_id"])
         assert float(row["probability_before"]) == pytest.approx(float(before.softmax(0)[token]), abs=1e-5)
         assert float(row["probability_after"]) == pytest.approx(float(after.softmax(0)[token]), abs=1e-5)
-        assert row["head"] == "L0H3 L1H0"
+        assert (row["stack"], row["layer"], row["head"], row["off"]) == ("", "", "", "L0H3 L1H0")
 
 
 def test_a_sweep_ranks_all_heads(tiny_model: TinyModel) -> None:

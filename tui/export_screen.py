@@ -246,10 +246,18 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         return path
 
 
-class _Whats(Menu):
-    """The list of what can be written; beside it, arrows choose the format."""
+class _Whats(Menu, inherit_bindings=False):
+    """The list of what can be written; beside it, arrows choose the format.
+
+    Lines up and down, and Enter, are keys of the whole menu, so that each is called one thing.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            each
+            for each in Menu.BINDINGS
+            if isinstance(each, Binding) and each.id not in ("menu.down", "menu.up", "menu.select")
+        ),
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
         Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
         Binding("g", "first", "First", show=False, id="export.first"),

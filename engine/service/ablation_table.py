@@ -47,7 +47,7 @@ class AblationTable:
             found[head] = _pair(after, token), _chance(Dealt(logits, after), token)
         text, before = predictor.words.texts([token])[0], _pair(logits, token)
         for head in wanted:
-            yield (head.stack, head.layer, head.label, token, text, *_compared(before, *found[head]))
+            yield (head.stack, head.layer, head.label, token, text, *_compared(before, *found[head]), self._name(head))
 
     def together(self, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield a row for each of the tokens that are likely before or after some heads are switched off together."""
@@ -61,12 +61,15 @@ class AblationTable:
             tokens = list(dict.fromkeys(several[0] + several[1]))
         else:
             tokens = [self._predicting.token(query, logits, predictor)]
-        prefixes = {stack: f"{stack}." if len(outline.stacks) > 1 else "" for stack in outline.stacks}
-        names = " ".join(f"{prefixes[head.stack]}{head}" for head in query.off)
+        names = " ".join(map(self._name, query.off))
         dealt = Dealt(logits, after)
         for token, text in zip(tokens, predictor.words.texts(tokens), strict=True):
             compared = _compared(_pair(logits, token), _pair(after, token), _chance(dealt, token))
-            yield ("", "", names, token, text, *compared)
+            yield ("", "", "", token, text, *compared, names)
+
+    def _name(self, head: Head) -> str:
+        """Name a head, with its stack where a model has several."""
+        return f"{head.stack}.{head}" if len(self._session.outline.stacks) > 1 else str(head)
 
 
 def _pair(logits: Tensor, token: int) -> Pair:

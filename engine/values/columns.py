@@ -99,6 +99,7 @@ COLUMNS = {
     "change_chance": "chance, the changes of all logits dealt to other tokens: root mean square of the change",
     "logit_before": "of the token, with all heads on",
     "logit_after": "of the token, with the head or heads off",
+    "off": "the heads that are switched off for this row",
     "logit_change": "of the token's logit",
     "logit_change_chance": "chance, tokens drawn at random: the root mean square of their logits' changes",
     "note": "what else is to be known of this row, or why there is nothing to say",

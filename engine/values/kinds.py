@@ -25,7 +25,7 @@ _WHOLE = re.compile(
 )
 _TEXT = {
     "stack", "head", "matrix", "kind", "side", "end", "note", "name", "shape", "dtype", "tied_to",
-    "term", "label", "part", "identity", "verdict", "query_tokens", "key_tokens",
+    "term", "label", "part", "off", "identity", "verdict", "query_tokens", "key_tokens",
 }  # fmt: skip
 _TOKENS = {"token", "at", "query_token", "key_token"}
 

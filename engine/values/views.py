@@ -193,7 +193,7 @@ ABLATION = View(
     "what switching off does: each head alone, or --off together",
     (
         *_HEAD, "token_id", "token", "probability_before", "probability_after", *_with_chance("change"),
-        "logit_before", "logit_after", *_with_chance("logit_change"),
+        "logit_before", "logit_after", *_with_chance("logit_change"), "off",
     ),
     options=_SENTENCE | {"layer", "head", "stack", "token", "off", "by_mean", "top"},
     needs=frozenset({"text"}),
