@@ -18,8 +18,9 @@ NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\u2764\ufe0f",
     "\u202eabc", "\u200b", "\ud800", "\u2028", "\u0301x", "\U0001f3fd", "\u00ad", "\x00", "\u0627", "a" * 60,
+    "\u0939\u093f\u0928\u094d\u0926\u0940", "\u093f",
 ]  # fmt: skip
-"""Tokens with markup, escape sequences, wide and combining characters, emoji joined and coloured, half surrogates."""
+"""Tokens with markup, escape sequences, wide, combining and spacing characters, emoji joined and coloured, half surrogates."""
 
 _PIECE = re.compile(
     r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<steps>\d*)(?P<way>[ABCD])|\x1b\[(?P<to>\d+)(?P<side>[dG])"

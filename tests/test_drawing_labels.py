@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tests.painted import NASTY
 from tui.drawing.axes import lay_out
-from tui.drawing.text import centred, clusters, downwards, fit, harmless, in_ascii, label
+from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, in_ascii, label
 
 
 @pytest.mark.parametrize("token", NASTY)
@@ -62,6 +62,21 @@ def test_what_joins_or_colours_is_seen_where_it_is_all_there_is(joiner: str) -> 
     assert harmless(joiner) == label(joiner) == escaped
     assert harmless(f" {joiner}{joiner}") == f" {escaped}", "the second has what it belongs to"
     assert harmless(f"\U0001f44d{joiner}") == "\U0001f44d"
+
+
+@pytest.mark.parametrize("text", ["हि", "हिन्दी", "ि", "কো", "हींa"])
+def test_a_spacing_mark_has_a_cell_of_its_own_behind_its_letter(text: str) -> None:
+    shown = harmless(text)
+    marks = sum(unicodedata.category(each) == "Mc" for each in text)
+    letters = sum(unicodedata.category(each)[0] == "L" for each in text) or 1  # a lone mark stands on a circle
+    assert cell_len(shown) == letters + marks
+    assert harmless(shown) == shown
+    assert shown.replace(ROOM, "").removeprefix("◌") == text
+    assert in_ascii(shown).isascii()
+    for width in range(1, 8):
+        kept = fit(shown, width).rstrip("… ")
+        assert shown.startswith(kept), "no letter is parted from the room of its marks"
+        assert kept.count(ROOM) == sum(unicodedata.category(each) == "Mc" for each in kept)
 
 
 def test_wide_characters_are_never_cut_in_half() -> None:

@@ -264,3 +264,4 @@ async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tup
             line = lines[region.y + grid.head + number][region.x : region.right]
             written = {within(float(row[place]), digits, digits=2) for digits in range(4, 10)}
             assert written & set(re.findall(r"[-+.e\d]+", line)), line
+        assert measure != "value" or "weight" in shown(pane(app).readout_line)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from random import Random
 from typing import Literal
+from unicodedata import category
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -13,6 +15,7 @@ from textual._compositor import ChopsUpdate
 from textual.strip import Strip
 
 from tests.painted import NASTY, TerminalPicture
+from tui.drawing.text import harmless
 from tui.painting import Painted, Repaint
 from tui.placing import seams
 from tui.scrolling import Scroll, find_scroll
@@ -42,6 +45,17 @@ def line(*parts: tuple[str, Style]) -> ChopsUpdate:
 def sent(painted: Painted, update: ChopsUpdate) -> str:
     """Send an update and give what was written."""
     return Repaint(painted, update).render_segments(CONSOLE)
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_what_follows_a_spacing_mark_is_in_its_place_on_terminals_that_give_it_a_cell_and_on_others(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.painted.cell_len", lambda each: taken if category(each) == "Mc" else cell_len(each))
+    painted, picture = Painted(), TerminalPicture()
+    picture.write(sent(painted, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))))
+    assert [picture.cells[0, column][0] for column in (0, 6, 7, 10)] == ["a", "│", "b", "c"]
+    assert sent(painted, line((f"a{harmless('हिन्दी')}", RED), ("│b", BLUE), (f"{harmless('ि')}c", RED))) == ""
 
 
 def test_what_is_there_already_is_not_sent_again() -> None:

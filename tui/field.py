@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from itertools import accumulate
 from typing import ClassVar
 from unicodedata import category
 
+from rich.cells import cell_len
+from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.expand_tabs import expand_tabs_inline
 from textual.widget import Widget
 from textual.widgets import Input
 from textual.widgets.input import Selection
+
+from tui.drawing.text import harmless
 
 OF_EDITING = "field."
 """What the ids of keys begin with that edit what is typed."""
@@ -45,6 +52,19 @@ INVISIBLE = "Cf"
 """Unicode's category of what is not seen and changes what is, such as joiners; it is pasted like letters."""
 
 
+@lru_cache(4096)
+def _seen(character: str) -> str:
+    """Give what is drawn for a character in a line: of one that joins others, or colours skin, a sign of its own.
+
+    Examples
+    --------
+    >>> _seen("a"), _seen("\u200d"), _seen("\ufe0f"), _seen("\U0001f3fd")
+    ('a', '◌', '◌', '◌')
+    """
+    is_seen = harmless(character)[:1] != "\\" or character == "\\"
+    return character if is_seen else "◌"
+
+
 class Field(Input, inherit_bindings=False):
     """An input that ctrl+c leaves, unless the person has selected text in it, which it copies.
 
@@ -74,6 +94,26 @@ class Field(Input, inherit_bindings=False):
     def focusable(self) -> bool:
         """Whether it can be typed into: not while the view that it is of is out of sight, though the toolkit would."""
         return super().focusable and all(each.display for each in self.ancestors if isinstance(each, Widget))
+
+    @property
+    def _drawn(self) -> str:
+        """What is typed, a sign in the place of each character that is not seen and that terminals take for a width."""
+        return "".join(map(_seen, self.value))
+
+    @property
+    def _value(self) -> Text:
+        """What is drawn, a character for each that is typed."""
+        return Text(self._drawn, no_wrap=True, overflow="ignore", end="")
+
+    def _position_to_cell(self, position: int) -> int:
+        """Give the cell of a place in what is typed, as it is drawn."""
+        return cell_len(expand_tabs_inline(self._drawn[:position], 4))
+
+    def _cell_offset_to_index(self, offset: int) -> int:
+        """Give the place in what is typed that is drawn at a cell."""
+        at = offset + self.scroll_offset.x
+        ends = accumulate(map(cell_len, self._drawn))
+        return next((place for place, end in enumerate(ends) if at < end), max(0, min(at, len(self.value))))
 
     def on_key(self, event: events.Key) -> None:
         """Take characters that join others, of which emoji and some scripts are made, when they are typed as well."""

@@ -8,7 +8,7 @@ word or a number all of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console, ConsoleOptions, RenderResult
@@ -16,6 +16,7 @@ from rich.segment import ControlType, Segment
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
+from tui.drawing.text import ends_apart
 from tui.pen import VERBATIM, Look, Run, looks, written
 from tui.scrolling import find_scroll
 
@@ -147,12 +148,24 @@ def _cells(strip: Strip, system: ColorSystem, console: Console) -> list[Cell]:
     if not strip.cell_length:
         return []
     if not _NARROW(strip.text) or any(style is not None and style.link for _, style, _ in strip):
-        return [(strip.render(console), VERBATIM), *[_BEHIND] * (strip.cell_length - 1)]
+        return [cell for piece in _apart(strip) for cell in _verbatim(piece, console)]
     cells: list[Cell] = []
     for text, style, _ in strip:
         letter, blank = looks(style, system)
         cells += [(character, blank if character == " " else letter) for character in text]
     return cells
+
+
+def _apart(strip: Strip) -> Iterable[Strip]:
+    """Cut a strip where terminals may disagree how wide it is up to there, so that what follows is put in its place."""
+    ends = [end for end in ends_apart(strip.text) if end < strip.cell_length]
+    return strip.divide([*ends, strip.cell_length]) if ends else (strip,)
+
+
+def _verbatim(piece: Strip, console: Console) -> Iterator[Cell]:
+    """Give the cells of a piece that is sent as it is."""
+    yield piece.render(console), VERBATIM
+    yield from [_BEHIND] * (piece.cell_length - 1)
 
 
 def _blinking(shown: list[Cell], moved: list[Cell], after: list[Cell]) -> int:
@@ -221,7 +234,7 @@ def _runs(row: int, column: int, cells: list[Cell]) -> Iterator[Run]:
     """Join neighbours of one look."""
     text, look = cells[0]
     if look is VERBATIM:
-        yield Run(row, column, text, look)
+        yield from (Run(row, column + at, piece, look) for at, (piece, _) in enumerate(cells) if piece)
         return
     for character, other in cells[1:]:
         joined = look if other is look else _joined(look, other)

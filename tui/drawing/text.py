@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Literal
+from unicodedata import category, combining, normalize
 
 from rich.cells import cell_len
 
@@ -12,13 +13,23 @@ from rich.cells import cell_len
 # its parts, one after the other, and all agree.
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 
+ROOM = "\u2800"
+"""A blank that keeps a cell free behind a character with a spacing mark, such as a vowel sign of Devanagari.
+
+The toolkit takes such a mark for no cell, most terminals for one (tmux, xterm), others not. So it has one, and what
+follows is put into its place by the painter.
+"""
+
 _IN_ASCII = str.maketrans(
     {"σ": "s", "₁": "1", "·": "|", "→": "->", "…": "~", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
      "␣": "_", "∅": "''", "≤": "<=", "≥": ">=", "×": "x", "⋮": "~", "↓": "v", "▸": ">", "Σ": "S",
      "ε": "e", "λ": "l", "Δ": "D", "√": "sqrt", "‖": "||", "−": "-", "ρ": "r", "∩": "&",
-     "²": "^2", "³": "^3", "⁴": "^4", "ᵀ": "^T"}
+     "²": "^2", "³": "^3", "⁴": "^4", "ᵀ": "^T", ROOM: ""}
 )  # fmt: skip
 
+
+_SPACING = "Mc"
+"""Unicode's category of spacing marks."""
 
 SEEN = 8
 """Characters for each cell that are looked at of a path's end: more than it takes, and no whole book."""
@@ -38,7 +49,8 @@ def first_fitting(width: int, *texts: str) -> str:
 def harmless(text: str) -> str:
     r"""Escape whatever would move the cursor, change colours or turn the writing direction, and drop what joins.
 
-    What is left is made of characters one or two cells wide, each with its combining marks behind it. A joiner or a
+    What is left is made of characters one or two cells wide, each with its combining marks behind it, and behind
+    those a blank cell for each that may need one. A joiner or a
     skin tone with nothing before it that it could belong to is all there is to see: it is escaped as well.
 
     Examples
@@ -48,17 +60,38 @@ def harmless(text: str) -> str:
     """
     kept: list[str] = []
     for character in text:
-        category = unicodedata.category(character)
-        is_of_another = character in _JOINERS or (category == "Sk" and not cell_len(character))
+        kind = category(character)
+        is_of_another = character in _JOINERS or (kind == "Sk" and not cell_len(character))
         if is_of_another and kept and not kept[-1].isspace():
             continue
-        if is_of_another or category in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        if is_of_another or kind in ("Cc", "Cf", "Cs", "Zl", "Zp"):
             kept.append(character.encode("unicode_escape").decode("ascii"))
         elif cell_len(character) > 0:
             kept.append(character)
         else:  # a mark needs something to stand on
             kept.append(character if kept else "◌" + character)
-    return "".join(kept)
+    shown = "".join(kept)
+    if shown.isascii() or not any(category(each) == _SPACING for each in shown):
+        return shown
+    return "".join(_with_room(cluster) for cluster, _ in clusters(shown))
+
+
+def _with_room(cluster: str) -> str:
+    """Keep a cell free behind a character for each of its spacing marks, once."""
+    return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)
+
+
+def ends_apart(text: str) -> Iterator[int]:
+    """Say behind which cells of a text terminals may disagree where the cursor is: those with room for marks.
+
+    Examples
+    --------
+    >>> list(ends_apart("a" + harmless("हि") + "b"))
+    [3]
+    """
+    if ROOM in text:
+        ends = accumulate(cells for _, cells in clusters(text))
+        yield from (end for end, (cluster, _) in zip(ends, clusters(text), strict=True) if cluster[1:].endswith(ROOM))
 
 
 def in_ascii(text: str) -> str:
@@ -73,8 +106,8 @@ def in_ascii(text: str) -> str:
         return text
     parts = []
     for character in text.translate(_IN_ASCII):
-        base = unicodedata.normalize("NFKD", character)[0]
-        if not unicodedata.combining(base):
+        base = normalize("NFKD", character)[0]
+        if not combining(base):
             parts.append(base if base.isascii() else "?")
     return "".join(parts)
 
@@ -171,11 +204,17 @@ def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:
-    """Yield each character of harmless text together with its combining marks, and the cells they take."""
+    """Yield each character of harmless text together with its combining marks, and the cells they take.
+
+    Examples
+    --------
+    >>> list(clusters("e\u0301a")), list(clusters(harmless("हि")))
+    ([('é', 1), ('a', 1)], [('हि⠀', 2)])
+    """
     cluster, cells = "", 0
     for character in text:
         wide = cell_len(character)
-        if wide > 0 and cluster:
+        if wide > 0 and cluster and not (character == ROOM and any(category(each) == _SPACING for each in cluster)):
             yield cluster, cells
             cluster, cells = "", 0
         cluster, cells = cluster + character, cells + wide

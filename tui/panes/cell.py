@@ -28,14 +28,16 @@ class CellPane(TablePane):
         self.app.call_later(self.app.run_action, "app.view('attention')")
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Explain the column, with a text in full, and below say what the terms add up to and what the model says."""
+        """Explain the column, with a text in full, and below say what the terms add up to and what the model says.
+
+        The weight is what was looked at on the map; what the model says gives way before it, and what is left over.
+        """
         assert self.shown is not None
         kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
         said = {str(row[kind]): float(row[value]) for row in self.shown}
         numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
         text = f"{harmless(cell)}  " if isinstance(cell, str) else ""
         total, model, left, weight = numbers
-        sums = f"sum {total} · model {model} · left {left}"
-        few = f"sum {total} · left {left}"
-        width = self.readout_line.size.width
-        return f"{text}{explanation}", first_fitting(width, f"{sums} · weight {weight}", sums, few, f"sum {total}")
+        between = (f" · model {model} · left {left}", f" · left {left}", "")
+        ways = [f"sum {total}{words} · weight {weight}" for words in between]
+        return f"{text}{explanation}", first_fitting(self.readout_line.size.width, *ways, f"sum {total}")
