@@ -20,7 +20,7 @@ NASTY = [
     "\u202eabc", "\u200b", "\ud800", "\u2028", "\u0301x", "\U0001f3fd", "\u00ad", "\x00", "\u0627", "a" * 60,
     "\u0939\u093f\u0928\u094d\u0926\u0940", "\u093f",
 ]  # fmt: skip
-"""Tokens with markup, escape sequences, wide, combining and spacing characters, emoji joined and coloured, half surrogates."""
+"""Tokens with markup, escape sequences, wide, combining and spacing characters, joined emoji, half surrogates."""
 
 _PIECE = re.compile(
     r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<steps>\d*)(?P<way>[ABCD])|\x1b\[(?P<to>\d+)(?P<side>[dG])"
