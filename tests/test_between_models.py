@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.message import Message
+from textual.pilot import Pilot
 
 from engine.values.heads import Head
 from tests.choosing import opening_screen
@@ -14,6 +15,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, type_keys, until
 from tests.invariants import disagreements
 from tests.test_switching import open_outline
+from tui.app import Explorer
 from tui.chooser import ChooserScreen
 from tui.help_screen import HelpScreen
 from tui.messages import HeadEntered, MeasureWanted, RankMeasureWanted, TokenPointed
@@ -29,24 +31,37 @@ SAID: tuple[Message, ...] = (
 """What views say that a person works in."""
 
 
+def views_come_late(app: Explorer, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Have no views made, until it is said that they may be."""
+    make_views, may_go_on = app.make_views, asyncio.Event()
+
+    async def late(start: Start) -> None:
+        await may_go_on.wait()
+        await make_views(start)
+
+    monkeypatch.setattr(app, "make_views", late)
+    return may_go_on
+
+
+async def name_a_model(pilot: Pilot[None], folder: Path) -> ChooserScreen:
+    """Go to the opening screen, and put a model's folder into its field."""
+    await type_keys(pilot, "B")
+    screen = pilot.app.screen
+    assert isinstance(screen, ChooserScreen)
+    screen.field.value = str(folder)
+    await pilot.pause(0)
+    return screen
+
+
 async def test_keys_and_what_the_old_views_have_said_end_nothing(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        make_views, may_go_on = app.make_views, asyncio.Event()
-
-        async def late(start: Start) -> None:
-            await may_go_on.wait()
-            await make_views(start)
-
-        monkeypatch.setattr(app, "make_views", late)
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tiny_model("gpt2"))
-        await pilot.pause(0)
+        may_go_on = views_come_late(app, monkeypatch)
+        await name_a_model(pilot, tiny_model("gpt2"))
         await type_keys(pilot, "enter")
         await until(pilot, lambda: not app.is_ready)
+        app.do_early_keys()  # as it comes to be done by itself where this is soon after the start
         for message in SAID:
             app.post_message(message)
         await type_keys(pilot, "j", "2", "enter", "question_mark")
@@ -92,18 +107,8 @@ async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        make_views, may_go_on = app.make_views, asyncio.Event()
-
-        async def late(start: Start) -> None:
-            await may_go_on.wait()
-            await make_views(start)
-
-        monkeypatch.setattr(app, "make_views", late)
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tiny_model("gpt2"))
-        await pilot.pause(0)
+        may_go_on = views_come_late(app, monkeypatch)
+        await name_a_model(pilot, tiny_model("gpt2"))
         await type_keys(pilot, "enter", "j", "4")  # while it opens, or while one takes the place of the other
         await until(pilot, lambda: not app.is_ready)
         await type_keys(pilot, "j", "P")
@@ -119,11 +124,7 @@ async def test_keys_behind_the_one_that_opens_a_model_are_for_that_model(
 
 async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyModel, tmp_path: Path) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        await type_keys(pilot, "B")
-        screen = app.screen
-        assert isinstance(screen, ChooserScreen)
-        screen.field.value = str(tmp_path)
-        await pilot.pause(0)
+        screen = await name_a_model(pilot, tmp_path)
         await type_keys(pilot, "enter", "4", "w")
         await until(pilot, lambda: not screen.field.disabled)
         await type_keys(pilot, "escape")
