@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -43,8 +44,13 @@ class TokenRows:
         for start in range(0, len(self._places), split_size):
             some = self._places[start : start + split_size]
             first, last = min(some), max(some)
-            rows = self._cut(lambda table, first=first, last=last: table[first : last + 1])  # type: ignore[misc]
+            rows = self._cut(partial(_rows_between, first, last))
             yield rows if len(rows) == len(some) else rows[[place - first for place in some]]
+
+
+def _rows_between(first: int, last: int, table: Tensor) -> Tensor:
+    """Cut the rows from the first to the last out of a table."""
+    return table[first : last + 1]
 
 
 @dataclass(frozen=True)
