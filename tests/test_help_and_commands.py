@@ -17,7 +17,8 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.monkey_hands import leave
 from tui.app import Explorer
-from tui.help_screen import HelpScreen, LaidOutOnce
+from tui.export_screen import ExportScreen
+from tui.help_screen import HelpScreen, LaidOutOnce, describe_keys
 from tui.palette_screen import Palette
 
 
@@ -252,3 +253,18 @@ async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_n
         assert not app.prompt.display
         await ask("wq", "enter")
         assert not app.is_running
+
+
+async def test_in_the_menu_of_what_to_write_each_key_is_called_one_thing_and_does_it() -> None:
+    async with explorer("demo", text="the cat") as (app, pilot):
+        await pilot.press("e")
+        screen = app.screen
+        assert isinstance(screen, ExportScreen)
+        told = [line.said for section in describe_keys(app, screen.active_bindings.values()) for line in section.lines]
+        assert len(set(told)) == len(told), "no key stands in two parts"
+        assert {"Write it", "Down", "Up"} <= set(told)
+        begun = screen._list.highlighted
+        assert begun is not None
+        await pilot.press("down", "j", "up")
+        assert screen._list.highlighted == begun + 1
+        await pilot.press("escape")

@@ -92,7 +92,7 @@ FIRST = {
     "text -both": {"text.other": "Turn", "text.both": "One", "text.follow": "Largest"},
     "small maps": {"heads.open": "Large map"},
     "export": {
-        "menu.select": "Write",
+        "export.write": "Write",
         "field.submit": "Write",
         "export.next_format": "Format",
         "export.name": "Name",
