@@ -29,7 +29,7 @@ from tui.frame import sends_ascii_only
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
-from tui.widgets.menu import Menu
+from tui.widgets.menu import Choices
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -246,18 +246,13 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         return path
 
 
-class _Whats(Menu, inherit_bindings=False):
+class _Whats(Choices):
     """The list of what can be written; beside it, arrows choose the format.
 
     Lines up and down, and Enter, are keys of the whole menu, so that each is called one thing.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            each
-            for each in Menu.BINDINGS
-            if isinstance(each, Binding) and each.id not in ("menu.down", "menu.up", "menu.select")
-        ),
         Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
         Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
         Binding("g", "first", "First", show=False, id="export.first"),

@@ -12,16 +12,16 @@ from textual.widgets import OptionList
 from tui.widgets.paging import lines_of, paging
 
 
-class Menu(OptionList, inherit_bindings=False):
-    """A list to choose from, which pages go through; a click goes to a line, and the next one there takes it."""
+class Choices(OptionList, inherit_bindings=False):
+    """A list to choose from, which pages go through; a click goes to a line, and the next one there takes it.
+
+    Lines up and down, and Enter, are keys of what it is in.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "cursor_down", "Down", show=False, id="menu.down"),
-        Binding("up", "cursor_up", "Up", show=False, id="menu.up"),
         Binding("home,ctrl+home", "first", "First line", show=False, id="menu.first"),
         Binding("end,ctrl+end", "last", "Last line", show=False, id="menu.last"),
         *paging("menu"),
-        Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
     ]
 
     def on_click(self, event: events.Click) -> None:
@@ -48,3 +48,13 @@ class Menu(OptionList, inherit_bindings=False):
             if found is not None:
                 self.highlighted = found
                 return
+
+
+class Menu(Choices):
+    """A list to choose from that has these keys itself."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "cursor_down", "Down", show=False, id="menu.down"),
+        Binding("up", "cursor_up", "Up", show=False, id="menu.up"),
+        Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
+    ]
