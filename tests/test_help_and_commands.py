@@ -39,7 +39,7 @@ async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel
             alike = [each for each in alike if (each.name or each.id) == title]
             active = {each.binding.id for each in app.screen.active_bindings.values() if each.node in alike}
             await pilot.press("question_mark")
-            await pilot.pause()
+            await settle(pilot)
             lines = screen_text(app).splitlines()
             first = next(number for number, line in enumerate(lines) if " in the " in line)
             listed = [line.strip(" │") for line in lines[first + 1 : lines.index(lines[first], first) + 40]]
@@ -49,7 +49,7 @@ async def test_help_of_every_widget_lists_exactly_its_keys(tiny_model: TinyModel
             assert {said for said in wanted if any(line.endswith(said) for line in listed)} == wanted
             assert len(listed) == len(wanted), listed
             await pilot.press("escape")
-            await pilot.pause()
+            await settle(pilot)
 
 
 def test_what_is_laid_out_once_is_what_it_is_laid_out_each_time_and_anew_for_another_width() -> None:
@@ -70,7 +70,7 @@ def test_what_is_laid_out_once_is_what_it_is_laid_out_each_time_and_anew_for_ano
 async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), size=(40, 12)) as (app, pilot):
         await pilot.press("question_mark")
-        await pilot.pause()
+        await settle(pilot)
         assert screen_text(app).splitlines()[0].strip() == "in the tree"
         seen = set()
         for key in ("pagedown",) * 20:
@@ -86,15 +86,15 @@ async def test_help_is_read_and_searched_on_the_smallest_screen(tiny_model: Tiny
             "which goes nowhere from the list"
         )
         await pilot.press("g", "g", "slash", *"zoom")
-        await pilot.pause()
+        await settle(pilot)
         assert "one view, or all" in " ".join(screen_text(app).split())
         await pilot.press("ctrl+u", *"export")
-        await pilot.pause()
+        await settle(pilot)
         text = screen_text(app)
         assert "Export" in text
         assert "Sentence" not in text
         await pilot.press("enter", "escape")
-        await pilot.pause()
+        await settle(pilot)
         assert app.screen is app.screen_stack[0]
 
 
@@ -132,11 +132,11 @@ async def test_in_ascii_keys_are_words_that_no_two_share(tiny_model: TinyModel) 
 async def search(app: Explorer, pilot: Pilot[None], text: str) -> list[str]:
     """Open the palette, type, and give what it offers."""
     await pilot.press("ctrl+p")
-    await pilot.pause()
+    await settle(pilot)
     assert isinstance(app.screen, Palette)
     await pilot.press(*text)
     await app.workers.wait_for_complete()
-    await pilot.pause()
+    await settle(pilot)
     options = app.screen.query_one(OptionList)
     return [str(options.get_option_at_index(place).prompt) for place in range(options.option_count)]
 
@@ -149,7 +149,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert app.conductor.selected == Head("decoder", 1, 2)
         assert (await search(app, pilot, "03"))[0] == "L0H3"
         await pilot.press("escape")
-        await pilot.pause()
+        await settle(pilot)
         assert app.screen is app.screen_stack[0]
         assert "Circuits  (4)" in await search(app, pilot, "circuits")
         await pilot.press("enter")
@@ -157,7 +157,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert app.views.active.view == "circuits"
         await search(app, pilot, "theme nord")
         await pilot.press("enter")
-        await pilot.pause()
+        await settle(pilot)
         assert app.theme == "nord"
         assert any(each.startswith("Back to where you were") for each in await search(app, pilot, ""))
         await pilot.press(*"0.1", "enter")  # without waiting for what is found

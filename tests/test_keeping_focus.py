@@ -50,7 +50,7 @@ async def test_a_click_beyond_the_screen_leaves_the_focus_where_it_is() -> None:
         await type_keys(pilot, "t")
         for kind in (events.MouseDown, events.MouseUp):
             app.post_message(kind(None, 192, 1, 0, 0, 1, False, False, False, 192, 1))
-        await pilot.pause()
+        await settle(pilot)
         assert app.focused is app.tree_widget
 
 
@@ -78,9 +78,9 @@ async def test_a_screen_that_closes_leaves_the_focus_to_a_view_that_is_to_be_see
     async with explorer("demo") as (app, pilot):
         await type_keys(pilot, "z")
         app.post_message(events.AppBlur())
-        await pilot.pause()
+        await settle(pilot)
         app.action_help()
-        await pilot.pause()
+        await settle(pilot)
         app.post_message(events.AppFocus())
         await type_keys(pilot, "escape")
         await settle(pilot)

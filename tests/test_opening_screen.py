@@ -52,8 +52,8 @@ async def test_models_of_the_cache_are_listed_with_what_they_are_and_what_they_l
         row = next(line for line in screen_text(app).splitlines() if NAME in line)
         assert re.search(r"\d+ kB +gpt2 +2 × 4 +just now", row)
         screen.field.value = "half"
-        await pilot.pause()
-        assert "somebody/half is not complete: weights, 2.0 kB begun; Enter downloads" in screen_text(app)
+        said = "somebody/half is not complete: weights, 2.0 kB begun; Enter downloads"
+        await until(pilot, lambda: said in screen_text(app))
 
 
 async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyModel) -> None:
@@ -67,10 +67,7 @@ async def test_typing_filters_and_enter_opens(hub: FakeHub, tiny_model: TinyMode
         screen.field.value = "tiny gpt"
         for size in ((160, 50), (80, 24), (40, 12)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
-            text = screen_text(app)
-            assert "somebody/tiny" in text
-            assert "demo" not in text
+            await until(pilot, lambda: "somebody/tiny" in screen_text(app) and "demo" not in screen_text(app))
         assert screen.list.name_chosen == NAME
         await pilot.press("enter")
         await settle(pilot)

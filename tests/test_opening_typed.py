@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,9 @@ async def test_a_name_typed_in_full_is_what_enter_opens_and_a_fragment_finds(
         for typed, opened in meant.items():
             screen.field.value = typed
             await until(pilot, lambda: screen._place is not None)
-            await pilot.pause()
-            assert screen.list.name_chosen == opened, typed
-            assert ("as typed" in screen_text(app)) == (typed not in ("org/gpt2-xl", folder[:-1]))
+            await until(pilot, partial(lambda name: screen.list.name_chosen == name, opened))
+            is_listed = typed in ("org/gpt2-xl", folder[:-1])
+            await until(pilot, partial(lambda wanted: ("as typed" in screen_text(app)) == wanted, not is_listed))
         await type_keys(pilot, "end", "ctrl+u", *"medium", "up")
         await until(pilot, lambda: "medium is not on this machine: Enter downloads it from the Hub" in words(app))
         assert screen.list.name_chosen == "medium"

@@ -62,6 +62,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Session]]:
 async def change_to(app: Explorer, pilot: Pilot[None], model: Path | str) -> None:
     """Open another model with the keys that a person would use."""
     await pilot.press("B")
+    await until(pilot, lambda: isinstance(app.screen, ChooserScreen))
     screen = app.screen
     assert isinstance(screen, ChooserScreen)
     screen.field.value = str(model)
