@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from textual.app import App
+from textual.command import CommandInput
 from textual.screen import Screen
 from textual.widget import Widget
 
 from tests.explorer import explorer, screen_text, settle, type_keys
+from tui.field import EDITING, OF_EDITING
 from tui.key_line import KeyLine
 from tui.key_table import _classes
 from tui.palette_screen import Palette
@@ -153,3 +155,19 @@ async def test_boxes_have_their_keys_too() -> None:
         await settle(pilot)
         assert len(app.screen_stack) == 1
         assert {binding.id for binding in paging("menu")} <= {each.id for _, each in Menu._merge_bindings()}
+
+
+async def test_the_line_of_the_palette_is_edited_like_any_other_and_ctrl_c_leaves_it() -> None:
+    async with explorer("demo", head="L0H1") as (app, pilot):
+        await type_keys(pilot, "ctrl+p", *"one two")
+        field = app.screen.query_one(CommandInput)
+        edits = {each.binding.id for each in app.screen.active_bindings.values() if each.node is field}
+        assert edits == {f"{OF_EDITING}{name}" for name, *_ in EDITING if name != "copy"}
+        await type_keys(pilot, "alt+backspace")
+        assert field.value == "one "
+        app.set_keymap({f"{OF_EDITING}delete_word_left": "f9"})
+        await type_keys(pilot, "alt+backspace", "f9")
+        assert field.value == "", "by its new key alone"
+        await type_keys(pilot, "ctrl+c")
+        await settle(pilot)
+        assert len(app.screen_stack) == 1

@@ -133,7 +133,7 @@ FIRST = {
         "models.first": "First",
     },
     "palette": {
-        "submit": "Do it",
+        "field.submit": "Do it",
         "palette.leave": "Back",
     },
     "overview": {

@@ -7,11 +7,12 @@ from typing import ClassVar
 
 from textual import on
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap, BindingType
 from textual.command import CommandInput, CommandPalette
 from textual.widgets import Input
 from textual.worker import WorkerCancelled
 
+from tui.field import Field
 from tui.modal import hand_on
 
 
@@ -44,8 +45,11 @@ class Palette(CommandPalette, inherit_bindings=False):
         hand_on(self)
 
     def on_mount(self) -> None:
-        """Keep the cursor still: what blinks is sent again and again."""
-        self.query_one(CommandInput).cursor_blink = False
+        """Keep the cursor still: what blinks is sent again and again. Keys edit as in every other line."""
+        field = self.query_one(CommandInput)
+        field.cursor_blink = False
+        edits = [each for each in Field.BINDINGS if isinstance(each, Binding) and each.action != "copy"]
+        field._bindings = BindingsMap(edits)  # without ctrl+c, which leaves
 
     @on(Input.Submitted)
     async def _run_found(self, event: Input.Submitted) -> None:
