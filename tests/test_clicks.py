@@ -18,7 +18,7 @@ from tests.fake_hub import FakeHub
 from tests.opening import outline
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
-from tui.frame import MainScreen
+from tui.main_screen import MainScreen
 
 
 def line_of(app: Explorer, text: str) -> int:

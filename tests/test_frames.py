@@ -24,7 +24,8 @@ from tests.explorer import explorer, settle, until
 from tests.monkey_hands import press
 from tests.painted import good_terminal
 from tui import whole_frames
-from tui.frame import Frame, MainScreen
+from tui.frame import Frame
+from tui.main_screen import MainScreen
 from tui.painting import Repaint
 from tui.panes import overview
 from tui.panes.line import Line

@@ -18,7 +18,7 @@ from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.field import Field
 from tui.filter_input import candidates
-from tui.frame import is_displayed
+from tui.main_screen import is_displayed
 from tui.panes.line import Line
 
 GAPS = 6

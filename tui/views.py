@@ -13,7 +13,7 @@ from textual.widget import Widget
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.levels import Scale
-from tui.frame import MainScreen
+from tui.main_screen import MainScreen
 from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane

@@ -1,0 +1,101 @@
+"""The screen with the tree and the views: who has the focus there, and when it is laid out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.reactive import Reactive
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tui.key_groups import TAKING_AWAY
+from tui.key_line import KeyLine
+from tui.placing import Placing
+from tui.selected_text import say_copied
+from tui.whole_frames import WholeFrames
+
+if TYPE_CHECKING:
+    from tui.frame import Frame
+
+
+class MainScreen(WholeFrames[object], inherit_bindings=False):
+    """The screen with the tree and the views; where the focus goes, the widgets concerned are drawn anew, not all.
+
+    Attributes
+    ----------
+    moves_of_focus : how often the focus has been put on a part, as by a key; what only fills it does not count.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "ctrl+c,super+c",
+            "screen.copy_text",
+            "Copy selected text; quit where none is",
+            show=False,
+            id="app.copy_selected",
+            group=TAKING_AWAY,
+        ),
+    ]
+
+    focused = Reactive[Widget | None](None, repaint=False)
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.moves_of_focus = 0
+        self._compositor = Placing()
+
+    def action_copy_text(self) -> None:
+        """Copy what is selected, and say so."""
+        super().action_copy_text()
+        say_copied(self.app)
+
+    @property
+    def focus_chain(self) -> list[Widget]:
+        """What tab goes through: the tree and the views, and no field, where the next key would be a letter."""
+        return [each for each in super().focus_chain if not isinstance(each, Input)]
+
+    def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
+        """Move the focus, but not to what another view has taken the place of and is on screen still.
+
+        The mouse can meet it there until all is laid out anew; then it would go, and leave the focus to nobody. Where
+        nobody is to have it, or who has it has gone, as when the terminal becomes smaller, the application says who
+        has it instead; only another window takes it from all.
+        """
+        if widget is not None and not is_displayed(widget):
+            if self.focused is not None and is_displayed(self.focused):
+                return
+            widget = None
+        self.moves_of_focus += widget is not None and not from_app_focus
+        if widget is None and self.app.app_focus:
+            widget = cast("Frame", self.app).choose_focus(self.focus_chain)
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def _update_auto_focus(self) -> None:
+        """Fill the focus when the screen is there, or there again; the toolkit takes the first, displayed or not."""
+        if self.focused is None:
+            self.set_focus(None)
+
+    def _screen_resized(self, size: Size) -> None:
+        """Lay out for another size, once: the toolkit says it again after that, and when a screen over this one opens.
+
+        All is painted anew where the terminal had another size for a moment.
+        """
+        if size != self._compositor.size:
+            super()._screen_resized(size)
+        elif not cast("Frame", self.app).is_painted:
+            self.refresh()
+
+    def on_screen_suspend(self) -> None:
+        """Show the keys of the screen that has come over this one."""
+        self.query_one(KeyLine).follow(self.app.screen)
+
+    def on_screen_resume(self) -> None:
+        """Show the keys of this one again."""
+        self.query_one(KeyLine).follow(self)
+
+
+def is_displayed(widget: Widget) -> bool:
+    """Say whether a widget, and all that it is in, is to be displayed, on screen by now or not."""
+    return all(each.display for each in widget.ancestors_with_self if isinstance(each, Widget))
