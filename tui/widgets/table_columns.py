@@ -129,11 +129,11 @@ class Columns:
 
         Parameters
         ----------
-        room : cells of a line.
+        room : cells of a line; of 0 nothing is known, as where a table has not been shown yet.
         marked : the name of the column with the sign; empty for none.
         """
         widths = self._marked(self.widths, self.titles, marked)
-        if _starts(widths, self.gap)[-1] <= room:
+        if not room or _starts(widths, self.gap)[-1] <= room:
             return replace(self, widths=tuple(widths), starts=_starts(widths, self.gap))
         allowed = [max(needed, SHORT_NAME) for needed in self.cells]
         ways = [self._sparing(over, room, marked) for over in (self.titles, titles(self.names, allowed))]
