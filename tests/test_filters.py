@@ -10,7 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from engine.values.filters import FilterError, parse_filter
+from engine.values.filter_tokens import FilterError
+from engine.values.filters import parse_filter
 from engine.values.tables import Cell
 
 COLUMNS = ("layer", "head", "x", "x_chance", "kind", "token")
@@ -69,6 +70,11 @@ def kept(text: str) -> list[int]:
         ("not layer = 0 and head = 3", [2, 4]),
         ("not (layer = 0 or head = 3)", [3, 5]),
         ("not not query", [0, 5]),
+        ("x > chance", [0, 5]),
+        ("x != chance", [0, 2, 3, 5]),
+        ("kind = x", []),
+        ("kind != x", [0, 2, 3, 4, 5]),
+        ("token = layer or token = The", [0, 5]),
     ],
 )
 def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
@@ -79,6 +85,9 @@ def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
     ("text", "message", "place"),
     [
         ("x", "x is a column; compare it, x > 0, or quote it", 0),
+        ("lable = x", "no column 'lable' at 1; did you mean layer?", 0),
+        ("kind = head", "'head' at 8 is a column, too; to mean the word, write it in quotes", 7),
+        ("layer > chance", "no column or number 'chance' at 9; did you mean x_chance?", 8),
         ("x <", "it ends at 4: expected what comes after <", 3),
         ("hed < 3", "no column 'hed' at 1; did you mean head?", 0),
         ("x < x_chanc", "no column or number 'x_chanc' at 5; did you mean x_chance?", 4),

@@ -16,7 +16,8 @@ from engine.service.session import Session
 from engine.service.worked_out import WorkedOut
 from engine.values.columns import explain
 from engine.values.errors import EngineError
-from engine.values.filters import FilterError, parse_filter
+from engine.values.filter_tokens import FilterError
+from engine.values.filters import parse_filter
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from engine.values.view import Query
 from engine.values.views import HEAD_PARTS, HEADS

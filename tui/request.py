@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from engine.service.formats import format_of
-from engine.values.filters import Filter, FilterError, parse_filter
+from engine.values.filter_tokens import FilterError
+from engine.values.filters import Filter, parse_filter
 from engine.values.tables import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 from engine.values.views import ABLATION, NEEDS, VIEWS, WEIGHTS
 

@@ -9,7 +9,9 @@
     operator = "<" | "<=" | ">" | ">=" | "=" | "==" | "!=" | "contains"
     operand = column | number | text, in quotes or not; what comes after "contains" is always a text
 
-A column whose name has a dot, such as ``ov.energy_rank``, may be written in capitals too, as matrices are.
+A column whose name has a dot, such as ``ov.energy_rank``, may be written in capitals too, as matrices are. A word that
+is compared with a column of texts is a text, though a column of numbers may be called so (``label = induction``), and
+``chance`` behind a measure is what chance gives for it.
 
 A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
 neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
@@ -20,11 +22,12 @@ from __future__ import annotations
 
 import difflib
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from engine.values.errors import EngineError
+from engine.values.columns import CHANCE
+from engine.values.filter_tokens import FilterError, Token, tokens
+from engine.values.kinds import Kind, kind_of
 from engine.values.relations import Truth, any_of, contains, is_ordered, is_same, number, opposite
 from engine.values.tables import Cell
 
@@ -34,52 +37,15 @@ Test = Callable[[Row], Truth]
 DEEPEST = 50
 """Parentheses and ``not`` inside each other."""
 
-LONGEST = 40
-"""Characters of a word that a message repeats."""
-
 ORDERS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 EQUALS = {"=": True, "==": True, "!=": False}
 CONTAINS = "contains"
 OPERATORS = {*ORDERS, *EQUALS, CONTAINS}
+TEXTS = (Kind.TEXT, Kind.TOKEN)
 JOINING = {"and", "or", "not"}
 """Words that are part of the language; in quotes they are texts."""
-
-_TOKEN = re.compile(r"""\s*(?:(?P<sign><=|>=|==|!=|[<>=()])|(?P<quoted>"[^"]*"|'[^']*')|(?P<word>[^\s<>=()!"']+))""")
-
-
-class FilterError(EngineError):
-    """What is wrong with a filter.
-
-    Attributes
-    ----------
-    place : of the first character that does not fit, from 0.
-    """
-
-    def __init__(self, message: str, place: int) -> None:
-        super().__init__(message)
-        self.place = place
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word, a text in quotes, or a sign, and where it begins."""
-
-    text: str
-    place: int
-    is_quoted: bool = False
-
-    @property
-    def shown(self) -> str:
-        """What a message says of it: its beginning, and nothing that would do harm to a terminal."""
-        clipped = self.text if len(self.text) <= LONGEST else f"{self.text[:LONGEST]}…"
-        return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in clipped)
-
-    @property
-    def sign(self) -> str:
-        """What it is in the language: in lower case, and nothing where it is in quotes."""
-        return "" if self.is_quoted else self.text.lower()
 
 
 @dataclass(frozen=True)
@@ -121,30 +87,6 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
     """
     reading = _Reading(text, columns)
     return Filter(text, reading.test(), frozenset(reading.compared))
-
-
-def tokens(text: str) -> tuple[Token, ...]:
-    """Cut a filter into words, texts and signs.
-
-    Raises
-    ------
-    FilterError : at a quote that does not end, or a sign that means nothing.
-    """
-    found: list[Token] = []
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
-        if match is None:
-            wrong = place + len(text[place:]) - len(text[place:].lstrip())
-            if text[wrong] in "\"'":
-                raise FilterError(f"the quote at {wrong + 1} does not end", wrong)
-            raise FilterError(f"'{text[wrong]}' at {wrong + 1} means nothing here; != is 'is not'", wrong)
-        kind = match.lastgroup or ""
-        word = match[kind]
-        is_quoted = kind == "quoted"
-        found.append(Token(word[1:-1] if is_quoted else word, match.start(kind), is_quoted))
-        place = match.end()
-    return tuple(found)
 
 
 class _Reading:
@@ -220,9 +162,12 @@ class _Reading:
             operands.append(self._operand(f"what comes after {operators[-1].text}"))
         if not operators:
             return self._alone(operands[0])
-        if not any(map(self._is_column, operands)):
-            first = operands[0]
+        first = operands[0]
+        is_value = first.is_quoted or number(first.text) is not None
+        if not any(map(self._is_column, operands)) or not (is_value or self._is_column(first)):
             raise FilterError(f"no column '{first.shown}' at {first.place + 1}{self._hint(first)}", first.place)
+        for at, sign in enumerate(operators):
+            operands[at + 1] = self._meant(operands[at], sign, operands[at + 1])
         tests = [
             self._relation(sign, left, right)
             for sign, left, right in zip(operators, operands, operands[1:], strict=False)
@@ -237,13 +182,30 @@ class _Reading:
             raise FilterError(f"'{token.shown}' at {token.place + 1}: expected {expected}{quoted}", token.place)
         return token
 
+    def _meant(self, left: Token, sign: Token, right: Token) -> Token:
+        """Say what a word behind an operator is where it could be two things: a column's name, or what cells hold.
+
+        ``chance`` is what chance gives for the column before it.
+        """
+        column, other = self._column(left), self._column(right)
+        if column is not None and other is None and right.sign == CHANCE.lstrip("_"):
+            other = f"{column}{CHANCE}"
+            return replace(right, text=other) if other in self._columns else right
+        kinds = (Kind.NUMBER if column is None else kind_of(column), None if other is None else kind_of(other))
+        if other is None or sign.sign not in EQUALS or kinds[0] not in TEXTS or kinds == (Kind.TOKEN, Kind.TOKEN):
+            return right
+        if kinds[1] is kinds[0]:
+            what = f"'{right.shown}' at {right.place + 1} is a column, too"
+            raise FilterError(f"{what}; to mean the word, write it in quotes", right.place)
+        return replace(right, is_word=True)
+
     def _is_column(self, token: Token) -> bool:
         """Say whether a word names a column."""
         return self._column(token) is not None
 
     def _column(self, token: Token) -> str | None:
         """Give the column that a word names; where the name has a dot, in whatever case."""
-        if token.is_quoted:
+        if token.is_quoted or token.is_word:
             return None
         name = token.text if token.text in self._columns or "." not in token.text else token.text.lower()
         return name if name in self._columns else None

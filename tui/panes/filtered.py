@@ -10,7 +10,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from engine.values.filters import Filter, FilterError, parse_filter
+from engine.values.filter_tokens import FilterError
+from engine.values.filters import Filter, parse_filter
 from engine.values.plural import counted
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
