@@ -10,11 +10,12 @@ from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.test_adapters import LAYER, low_rank, write_adapter
 from tests.test_hands_find_their_way import foot, press
 from tui.app import Explorer
 from tui.panes.compare import ComparePane, Side
+from tui.panes.table import TablePane
 
 TEXT = "the cat sat on the mat and the dog"
 
@@ -80,18 +81,19 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         assert weights.distance == 0
 
 
-async def test_a_condition_over_the_map_of_all_heads_is_of_the_table_and_keys_go_on(tiny_model: TinyModel) -> None:
+async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await press(pilot, "w", "slash", *"induction > 0.3")
-        assert "conditions filter the table of heads: w, then /" in screen_text(app)
+        await press(pilot, "w", "slash", *"head = 1")
+        assert "Enter filters the table of all heads by that" in screen_text(app)
         await press(pilot, "enter")
-        assert foot(app) == "conditions filter the table of heads: w, then /"
-        before = app.views.overview.map.head
-        await press(pilot, "l", "P")
-        assert app.views.overview.map.has_focus
-        assert app.tree_widget.pinned == {app.views.overview.map.head} != {before}
-        await press(pilot, "w", "slash", *"head = 1", "enter")
-        assert "head = 1" in screen_text(app)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts == (2, 8))
+        assert [row[2] for row in pane.table_on_screen()] == ["1", "1"]
+        assert pane.grid.has_focus
+        await press(pilot, "w", "slash", *"head > ", "enter")
+        await until(pilot, lambda: pane.filter_input.has_focus)
+        assert "it ends at 7: expected what comes after >" in screen_text(app), "it is there to be mended"
 
 
 async def test_what_can_be_brought_back_is_named_and_where_nothing_is_the_key_says_so(tiny_model: TinyModel) -> None:
@@ -138,3 +140,29 @@ async def test_the_command_in_the_menu_of_exports_is_seen_whole() -> None:
         said = " ".join(filter(None, lines))
         assert f"--text '{text}'" in said
         assert "--off L0H3" in said
+
+
+async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
+        weights = app.conductor.weights
+        assert weights is not None
+        await press(pilot, "2", "slash", *"stable_rank > 0", "enter")
+        await settle(pilot)
+        assert "stable rank" in shown(app.views.ranks.title_line), "which the numbers are that it leaves"
+        await press(pilot, "m", "slash", *"energy_rank > 0 and stable_rank > 0", "enter")
+        assert "stable rank" not in shown(app.views.ranks.title_line), "of two measures neither is meant more"
+        await press(pilot, "7")
+        await settle(pilot)
+        await press(pilot, "slash", *"head")
+        assert "Enter goes to head: " in screen_text(app)
+        await press(pilot, "escape", "3", "down", "x")
+        await settle(pilot)
+        await press(pilot, "slash", *"value > -9")
+        assert screen_text(app).splitlines()[-1].startswith("⏎ Filter")
+        await press(pilot, "enter")
+        assert app.views.active.view == "explain"
+        assert app.conductor.exporting._asked.on_screen("explain") == {
+            "rows": "as on screen", "text": TEXT, "position": 1, "key": 0, "where": "value > -9",
+        }  # fmt: skip
+        await press(pilot, "enter")
+        assert app.views.active.view == "attention"

@@ -197,3 +197,22 @@ async def test_what_a_filter_compares_comes_first_with_its_chance_and_goes_back_
         assert app.grid.columns == names
         assert app.grid.column == "m20"
         assert " m20 " in app.picture.line(0), "the cursor's column stays in view"
+
+
+@pytest.mark.usefixtures("arranging")
+async def test_a_row_is_found_again_that_a_filter_left_out_for_a_while() -> None:
+    async with TableApp().run_test(size=(60, 9)) as pilot:
+        app, made = await show(pilot, rows(40)), rows(40)
+        await pilot.press(*["j"] * 7)
+        for kept in ([1, 2, 3], [], [20]):
+            app.grid.narrow(of_rows(made, kept))
+            await arranged(pilot)
+        app.grid.narrow(of_rows(made, [3, 7, 9]))
+        await arranged(pilot)
+        assert app.grid.place == 7
+        app.grid.narrow(of_rows(made, [3, 9]))
+        await arranged(pilot)
+        await pilot.press("j")
+        app.grid.narrow(None)
+        await arranged(pilot)
+        assert app.grid.place == 9, "a person went there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from engine.values.model import ModelOutline
 from engine.values.view import DEFAULT_TOP, Scope
 from engine.values.views import NEEDS, VIEWS
 from tui.key_names import key_of
+from tui.panes.filtered import FilteredPane
 from tui.request import APPLICABLE, Request
 
 if TYPE_CHECKING:
@@ -113,6 +115,16 @@ class Asking:
         if "fold_norm" in view.options and self._tables.folds:
             found["fold_norm"] = True
         return found | ({"norms": True} if "norms" in view.options else {})
+
+    def on_screen(self, view: str) -> dict[str, Any]:
+        """Say what shaped a table that is on screen, as far as its rows do not: options of such an export, a filter."""
+        pane, shaped = self._views.active, {"rows": "as on screen"}
+        if view in APPLICABLE:
+            with contextlib.suppress(EngineError):  # of a table without its sentence there is nothing else to say
+                shaped |= self.whole(view).given()
+        if isinstance(pane, FilteredPane) and pane.narrowing is not None:
+            shaped |= {"where": pane.narrowing.text.strip()}
+        return shaped
 
     def folded(self, view: str) -> str:
         """Say in the name of a table's file that the gains of norms are folded in."""

@@ -86,7 +86,8 @@ class Jobs:
         def told(report: Report) -> Callable[[int], None]:
             return lambda rows: report(Progress(self._writing.said, rows, total, "rows")) if total > LONG else None
 
-        facts = facts_of(self._outline, self._app.engine.options.revision, table.view, {"rows": "as on screen"})
+        shaped = self._asking.on_screen(table.view)
+        facts = facts_of(self._outline, self._app.engine.options.revision, table.view, shaped)
 
         def work(breathe: Breathe, report: Report) -> int:
             return _write_counted(table, path, format, facts, breathe, told(report))

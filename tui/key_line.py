@@ -27,6 +27,7 @@ LABELS = {
     "sentence.clear": "Clear",
     "sentence.find": "Find",
     "filter.apply": "Filter",
+    "explain.apply": "Filter",
     "overview.take": "Show it",
     "filter.complete": "Complete",
     "filter.clear": "All rows",

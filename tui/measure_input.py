@@ -39,8 +39,7 @@ class MeasureInput(NameInput):
 
     @property
     def why_none(self) -> str:
-        """Say that no measure is called so, or where conditions are typed."""
+        """Say that no measure is called so, or where a condition leads."""
         if self.is_of_table:
-            table, filter = key_of(self.app, "app.overview"), key_of(self.app, "table.filter")
-            return f"conditions filter the table of heads: {table}, then {filter}"
+            return f"{key_of(self.app, 'overview.take')} filters the table of all heads by that"
         return f"no measure is called '{self.value.strip()}'; {key_of(self.app, 'overview.leave')} goes back"

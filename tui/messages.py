@@ -136,6 +136,13 @@ class MeasureWanted(Message):
 
 
 @dataclass
+class ConditionWanted(Message):
+    """A person has typed a condition where measures are named; it filters the table of all heads."""
+
+    text: str
+
+
+@dataclass
 class RankMeasureWanted(Message):
     """A person wants another measure in the ranks view, by its name."""
 

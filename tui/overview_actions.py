@@ -10,9 +10,10 @@ from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
-from engine.values.views import OVERVIEW
+from engine.values.views import HEADS, OVERVIEW
 from tui.key_groups import VIEWS
-from tui.messages import HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
+from tui.messages import ConditionWanted, HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
+from tui.panes.filtered import FilteredPane
 from tui.parts import Parts
 
 
@@ -52,6 +53,14 @@ class OverviewActions(Parts):
             self.conductor.overview.show_measure(event.measure)
         elif self.is_ready:
             self.conductor.overview.change_group(event.groups)
+
+    @on(ConditionWanted)
+    def _condition_wanted(self, event: ConditionWanted) -> None:
+        """Show the heads of which a condition is true, in their table."""
+        if self.is_ready:
+            self.conductor.show_view(HEADS.name)
+            if isinstance(self.views.active, FilteredPane):
+                self.views.active.call_after_refresh(self.views.active.filter_by, event.text)
 
     @on(RankMeasureWanted)
     def _rank_measure_wanted(self, event: RankMeasureWanted) -> None:

@@ -18,7 +18,8 @@ class CellPane(TablePane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
         Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
-        Binding("enter", "app.view('attention')", "Back to the map", show=False, id="explain.enter"),
+        Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
+        Binding("enter", "to_map", "Back to the map", show=False, id="explain.enter"),
     ]
 
     is_beside_map = True
@@ -26,6 +27,16 @@ class CellPane(TablePane):
     def _leave(self) -> None:
         """Go back to the map."""
         self.app.call_later(self.app.run_action, "app.view('attention')")
+
+    async def action_to_map(self) -> None:
+        """Go back to the map."""
+        await self.run_action("app.view('attention')")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Enter to the line of the filter while that is typed into."""
+        if action == "to_map":
+            return self.screen.focused is not self.filter_input
+        return super().check_action(action, parameters)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
         """Explain the column, with a text in full, and below say what the terms add up to and what the model says.

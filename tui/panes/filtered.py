@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -77,6 +77,16 @@ class FilteredPane(Pane):
     def explained(self, column: str) -> str:
         """Say what a column holds."""
         raise NotImplementedError
+
+    def show_compared(self, columns: Collection[str]) -> None:
+        """Show what a filter compares that has been kept, where the view can show something else."""
+
+    def filter_by(self, text: str) -> None:
+        """Filter as if a text had been typed; where it cannot be read, the line stays open for it."""
+        self.action_filter()
+        with self.prevent(Input.Changed):
+            self.filter_input.value = text
+        self.action_apply()
 
     def read_out(self) -> None:
         """Say below the table what is under the cursor."""
@@ -164,11 +174,10 @@ class FilteredPane(Pane):
         except FilterError as error:
             if self._filter is not self._applied:
                 self._use(self._applied)
-            column = self.filter_input.completed
+            named = text.strip() if text.strip() in self._columns else ""
+            column = named or self.filter_input.completed
             meaning = f"{column}: {self.explained(column)}" if column else str(error)
-            self.explanation_line.show(
-                f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if text.strip() in self._columns else meaning
-            )
+            self.explanation_line.show(f"{key_of(self.app, 'filter.apply')} goes to {meaning}" if named else meaning)
             return error
         self._use(wanted)
         self._say_count()
@@ -195,6 +204,8 @@ class FilteredPane(Pane):
             self.screen.set_focus(self.filter_input)
             return
         self._close()
+        if self.narrowing is not None:
+            self.show_compared(self.narrowing.columns)
 
     @property
     def _is_in_view(self) -> bool:

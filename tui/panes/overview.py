@@ -26,7 +26,7 @@ from tui.drawing.text import first_fitting, in_ascii
 from tui.filter_input import NameInput
 from tui.measure_input import MeasureInput
 from tui.measures import MEASURES
-from tui.messages import HeadEntered, HeadPicked, MeasureWanted, OverviewSeen, Told
+from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty
 from tui.panes.line import WORTH_SEEING, Line
 from tui.panes.pane import Pane
@@ -272,10 +272,10 @@ class OverviewPane(Pane):
 
     @on(NameInput.Finished)
     def _finished(self) -> None:
-        """Show the measure that is meant; what is none leaves the line open, but a condition, which is of the table."""
+        """Show the measure that is meant, or the table of all heads for a condition; what is none stays in the line."""
         word, found = self.name_input.word, self.name_input.found
         if self.name_input.is_of_table:
-            self.post_message(Told(self.name_input.why_none))
+            self.post_message(ConditionWanted(self.name_input.value.strip()))
         elif word and not found:
             return
         self._close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from rich.text import Text
 from textual import on
@@ -191,6 +191,12 @@ class RanksPane(FilteredPane):
         if column in PLACES:
             return PLACES[column]
         return next(f"{each.title}: {each.formula}" for each in MEASURES if each.name == column)
+
+    def show_compared(self, columns: Collection[str]) -> None:
+        """Show the measure that a filter compares; of several none is more meant than others."""
+        compared = [each.name for each in MEASURES if each.name in columns]
+        if len(compared) == 1 and compared[0] != self._measure.name:
+            self.post_message(RankMeasureWanted(compared[0]))
 
     def _leads(self) -> str:
         """Lead to the line under the cursor where it is not selected: moving does that, a filter leaves it to Enter."""

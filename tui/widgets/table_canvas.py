@@ -54,6 +54,7 @@ class TableCanvas(Scrolled, can_focus=False):
         self._places: tuple[int, ...] = ()
         self._columns = Columns()
         self._awaited: int | None = None
+        self._home: int | None = None
 
     @property
     def _shown(self) -> Arrangement:
@@ -131,6 +132,8 @@ class TableCanvas(Scrolled, can_focus=False):
         wanted = Wanted(names, rows, places, frozen, kept_by, columns=columns)
         before = self._arranger.wanted
         sort = before.sort if before.shown == wanted.shown else None
+        if (before.names, len(before.rows)) != (names, len(rows)):
+            self._home = None
         self._arranger.want(replace(wanted, sort=sort))
 
     def sort_by(self, column: str) -> None:
@@ -149,8 +152,12 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
 
     def narrow(self, kept_by: Filter | None) -> None:
-        """Show the rows that a filter leaves, or all of them; the cursor stays on its row if that is shown."""
-        self._awaited = self.place
+        """Show the rows that a filter leaves, or all of them, with the cursor on its row if that is shown.
+
+        Its row is where it was put, not where it is as long as that one is left out.
+        """
+        self._home = self.place if self._home is None else self._home
+        self._awaited = self._home
         self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
 
     def show_message(self, message: str) -> None:
@@ -277,6 +284,7 @@ class TableCanvas(Scrolled, can_focus=False):
             if self.head <= y < self.size.height:
                 self.refresh(Region(0, y, self.size.width, 1))
         self._reveal()
+        self._home = self.place
         if self._awaited is not None:
             self._awaited = self.place  # what is being arranged leaves the cursor where it has been put since
         if old != self.cursor:
