@@ -35,14 +35,17 @@ class OpenModel:
         self._is_pairing = False
         self._tables: WorkedOut | None = None
         self._listener: Callable[[str], None] | None = None
+        self._told: set[str] = set()
+        self._watcher: Callable[[Progress], None] | None = None
 
     def listen(self, listener: Callable[[str], None]) -> None:
         """Have what goes another way than was asked for told, in a sentence; called on the engine thread."""
         self._listener = listener
 
     def _tell(self, notice: str) -> None:
-        """Hand a notice to whoever listens."""
-        if self._listener is not None and not self._is_closed:
+        """Hand a notice to whoever listens, once where both models say the same."""
+        if self._listener is not None and not self._is_closed and notice not in self._told:
+            self._told.add(notice)
             self._listener(notice)
 
     @property
