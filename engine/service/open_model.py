@@ -48,6 +48,15 @@ class OpenModel:
             self._told.add(notice)
             self._listener(notice)
 
+    def watch(self, watcher: Callable[[Progress], None]) -> None:
+        """Have it told how far a model is loaded, or a sentence is read, where that takes long; as for `listen`."""
+        self._watcher = watcher
+
+    def _advance(self, progress: Progress) -> None:
+        """Hand on how far something is."""
+        if self._watcher is not None and not self._is_closed:
+            self._watcher(progress)
+
     @property
     def options(self) -> EngineOptions:
         """What a person has chosen about how it works."""
@@ -96,6 +105,7 @@ class OpenModel:
                 self._is_pairing = False
             other = Session(source, self._options)
             other.notify = self._tell
+            other.watch(self._advance)
             self._models, self._tables = TwoModels(session, other), None
         return self._models
 

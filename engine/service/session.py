@@ -94,6 +94,10 @@ class Session:
             self._tell(notice)
         return has_room
 
+    def watch(self, watcher: Callable[[Progress], None]) -> None:
+        """Have it told how far loading the model or reading a sentence is, where that takes long."""
+        self._whole_model.tell = watcher
+
     @property
     def outline(self) -> ModelOutline:
         """What is known of the model."""

@@ -30,8 +30,9 @@ BEHIND: ContextVar[str] = ContextVar("BEHIND", default="")
 
 
 class Urgency(IntEnum):
-    """How soon work is wanted; smaller is sooner."""
+    """How soon work is wanted; smaller is sooner. What is known takes no time, and is said whatever is computed."""
 
+    KNOWN = -1
     SELECTED = 0
     SENTENCE = 1
     OPENING = 2
