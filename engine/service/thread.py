@@ -177,8 +177,11 @@ class EngineThread:
 def _without_values(error: BaseException) -> BaseException:
     """Let an error that is kept say where it was raised, without keeping what the functions there were working on.
 
-    Else a screen that remembers why there is no table would hold the model's weights.
+    Else a screen that remembers why there is no table would hold the model's weights. Of work that was given up nobody
+    asks where.
     """
+    if isinstance(error, Superseded):
+        return error.with_traceback(None)
     each: BaseException | None = error
     seen: set[int] = set()
     while each is not None and id(each) not in seen:
