@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import traceback
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 from engine.service import computing
 from engine.service.computing import TRIES, Computing, Factors, Way, Ways
 from engine.service.crew import Crew
+from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
 from engine.values.spectra import FloatArray
 from tests.dense_spectra import FACTORS, assert_same, dense_heads, dense_layer
@@ -106,3 +110,26 @@ def test_a_gpu_gives_the_dense_spectra_in_every_way() -> None:
         assert_same(computer.heads(FACTORS, no_hurry), dense_heads())
         assert_same(computer.layer(FACTORS, MATRICES, no_hurry), dense_layer())
     assert not notices
+
+
+def test_an_error_that_is_kept_keeps_none_of_the_factors(computer: Computing) -> None:
+    def fail() -> None:
+        raise EngineError("given up")
+
+    kinds: list[Callable[[Factors], object]] = [
+        lambda factors: computer.heads(factors, fail),
+        lambda factors: computer.layer(factors, MATRICES, fail),
+    ]
+    gc.disable()  # which would find in the end what nobody lets go of
+    try:
+        for compute in kinds:
+            factors = tuple(factor.clone() for factor in FACTORS)
+            living = [weakref.ref(factor) for factor in factors]
+            with pytest.raises(EngineError) as caught:
+                compute(factors)  # type: ignore[arg-type]  # four of them
+            traceback.clear_frames(caught.tb)  # as the engine's thread does
+            del factors
+            computer.heads(FACTORS, no_hurry)  # what had been begun is done by then
+            assert [each() for each in living] == [None] * 4
+    finally:
+        gc.enable()

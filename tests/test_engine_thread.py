@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 
@@ -270,3 +272,34 @@ def test_busy_work_never_keeps_the_process_alive(how: str) -> None:
     started = time.monotonic()
     run_apart(BUSY, how)
     assert time.monotonic() - started < 10
+
+
+def test_what_work_was_at_goes_with_it_when_it_is_given_up(thread: EngineThread) -> None:
+    class Large:
+        """Stands for a layer's weights."""
+
+    living: list[weakref.ref[Large]] = []
+    begun = threading.Event()
+
+    def work(breathe: Breathe) -> None:
+        held = Large()
+        living.append(weakref.ref(held))
+
+        def within() -> Large:
+            while True:
+                begun.set()
+                breathe()
+                assert held
+
+        within()
+
+    gc.disable()  # which would find in the end what nobody lets go of
+    try:
+        given_up = thread.submit(work, Urgency.LARGE, "layer")
+        assert begun.wait(PATIENCE)
+        assert thread.submit(lambda breathe: "next", Urgency.LARGE, "layer").result(PATIENCE) == "next"
+        with pytest.raises(Superseded):
+            given_up.result(PATIENCE)
+        assert living[0]() is None
+    finally:
+        gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from torch.utils._pytree import tree_leaves
 
 from engine.mathematics.spectra import layer_matrix
 from engine.service.gaussian import factor_shapes, gaussian_layer
-from engine.values.heads import MATRICES
+from engine.service.options import EngineOptions
+from engine.service.session import Session
+from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
-from tests.opening import run_apart
+from tests.opening import no_hurry, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 
 
@@ -36,7 +39,8 @@ class Made(TorchDispatchMode):
         given = {each.untyped_storage().data_ptr() for each in tree_leaves(args) if isinstance(each, torch.Tensor)}
         result = func(*args, **(kwargs or {}))
         for each in tree_leaves(result):
-            if isinstance(each, torch.Tensor) and each.untyped_storage().data_ptr() not in given:
+            is_made = isinstance(each, torch.Tensor) and not each.is_meta
+            if is_made and each.untyped_storage().data_ptr() not in given:
                 self.largest = max(self.largest, each.untyped_storage().nbytes())
         return result
 
@@ -57,6 +61,57 @@ def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(c
     assert [tuple(each.shape) for each in drawn] == list(factor_shapes(outline, heads, shared).values())
     alone, all_six = (layer_matrix(circuit, *each) for each in (factors, drawn))
     np.testing.assert_allclose(alone.numpy(), all_six.numpy(), rtol=1e-9)
+
+
+MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
+"""Sixteen heads to a key."""
+
+
+def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
+    """Open a checkpoint twice: as it is, and as if its layers were large, whose matrices are computed one by one."""
+    write_checkpoint(folder, MANY)
+    options = EngineOptions(device="cpu", use_cache=False)
+    plain, stepping = (Session.open(str(folder), options, lambda progress: None) for _ in range(2))
+    plain.spectra(Head("decoder", 0), True, no_hurry)
+    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    return plain, stepping
+
+
+def test_heads_added_up_before_give_the_same_to_the_last_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    groups = [each.spectra(Head("decoder", 0), True, no_hurry) for each in (plain, stepping)]
+    for expected, found in zip(*(group.of(-1) for group in groups), strict=True):
+        assert expected.matrix == found.matrix
+        np.testing.assert_array_equal(expected.singular_values, found.singular_values)
+
+
+def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    layers, held = stepping._layers, list[int]()
+    compute: Any = layers._singular_values
+    summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
+
+    def noting(*arguments: Any) -> Any:
+        living = {each.untyped_storage() for each in gc.get_objects() if type(each) is torch.Tensor}
+        held.append(max(each.nbytes() for each in living))
+        return compute(*arguments)
+
+    monkeypatch.setattr(layers, "_singular_values", noting)
+    for circuit in ("QK", "OV"):
+        layers.whole(stepping.outline.layers[0], (circuit,), no_hurry)
+    assert held == [summed, summed]
+
+
+def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
+    monkeypatch.setattr("engine.models.checkpoint.MOST_WHOLE", 0)  # what is not wanted is not read either
+    with Made() as made:
+        stepping._layers.whole(stepping.outline.layers[0], ("K",), no_hurry)
+    assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 
 PEAK = """

@@ -34,6 +34,7 @@ from tui.messages import (
     HeadPicked,
     Noticed,
     PositionMoved,
+    SentenceAdvanced,
     TokenPicked,
     TokenPointed,
     Told,
@@ -82,6 +83,7 @@ class Explorer(Actions):
         self.started = started
         self.engine = engine
         engine.listen(self._pass_on)
+        engine.watch(self._sentence_is)
         self.tree_widget = HeadTree(self._note)
         self.model_line = Line(classes="model-line")
         self.progress_line = Line(classes="progress-line")
@@ -174,6 +176,10 @@ class Explorer(Actions):
         """Pass on how far a download is; called on the engine thread."""
         self.post_message(Advanced(progress))
 
+    def _sentence_is(self, progress: Progress) -> None:
+        """Pass on how far a sentence is; called on the engine thread."""
+        self.post_message(SentenceAdvanced(progress))
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
         if action in ("jump", "command_palette"):
@@ -263,7 +269,18 @@ class Explorer(Actions):
     @on(Advanced)
     def _advanced(self, event: Advanced) -> None:
         """Show how far long work has come; nothing once it is done."""
-        self.progress_line.show("" if event.progress.finished else describe(event.progress))
+        self._show_progress(event.progress)
+
+    def _show_progress(self, progress: Progress) -> None:
+        """Show how far something is, until it is done."""
+        self.progress_line.show("" if progress.finished else describe(progress))
+
+    @on(SentenceAdvanced)
+    def _sentence_advanced(self, event: SentenceAdvanced) -> None:
+        """Show how far loading the model or reading the sentence is, and say it where its map is waited for."""
+        self._show_progress(event.progress)
+        if self.is_ready and self.conductor.reading is not None:
+            self.conductor.reading.advance(event.progress)
 
     @on(GroupReady)
     def _group_ready(self, event: GroupReady) -> None:

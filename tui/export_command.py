@@ -37,6 +37,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
         outline = open_headless(engine, model, status)
         export = Export.begin(engine, outline, request, status.show)
         engine.listen(status.say)  # before what takes long begins
+        engine.watch(status.show)
         if request.output is None:
             _write_to_standard_output(export.table(), request.written_as)
         elif request.written_as == "npz":

@@ -27,6 +27,17 @@ class Advanced(Message):
 
 
 @dataclass
+class SentenceAdvanced(Message):
+    """A model is being loaded, or reads a sentence, for long; only how far that is now matters."""
+
+    progress: Progress
+
+    def can_replace(self, message: Message) -> bool:
+        """Let a newer report stand for an older one that has not been handled yet."""
+        return isinstance(message, SentenceAdvanced)
+
+
+@dataclass
 class GroupReady(Message):
     """The sweep of an engine's model has computed spectra, or found out why there are none."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 
 from engine.service.engine import Engine
@@ -12,12 +13,12 @@ from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Sent
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head, MapName, no_attention
 from engine.values.lines import MapLines
-from engine.values.memory import size
 from engine.values.minuend import Minuend
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
+from engine.values.progress import Progress
+from tui.awaited import Awaited
 from tui.beside import Run
-from tui.facts import short_name
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
 from tui.unread import no_sentence
@@ -64,7 +65,7 @@ class Reading:
         self._is_difference = False
         self._selected: Head | None = None
         self._warning = ""
-        self._is_loaded = False
+        self._awaited = Awaited(outline)
         self._off = NOTHING_OFF
 
     def warn(self, warning: str) -> None:
@@ -72,6 +73,19 @@ class Reading:
         if warning != self._warning:
             self._warning = warning
             self._draw()
+
+    def advance(self, progress: Progress) -> None:
+        """Say how far the sentence is that is waited for."""
+        self._awaited.advance(progress)
+        if self._text is not None and self._sentence is None and not progress.finished:
+            self._draw()
+
+    async def _foresee(self) -> None:
+        """Learn what is known of the first sentence before the model is begun."""
+        with suppress(EngineError):  # what keeps a model from being measured is said by what needs it
+            memory = await asyncio.wrap_future(self._engine.memory())
+            if self._awaited.foresee(memory) and self._sentence is None:
+                self._draw()
 
     @property
     def text(self) -> str | None:
@@ -121,14 +135,17 @@ class Reading:
         """Have the model read a sentence; the map before stays on screen for a moment."""
         self._text = text
         self._sentence = None
+        self._awaited.begin()
         self._maps.clear()
+        if not self._awaited.is_loaded:
+            self._run(self._foresee, "foreseen")
         self._run(partial(self._read, text), "sentence")
 
     async def _read(self, text: str) -> None:
         """Run the model, then ask for the map on screen."""
         self._sentence = await patiently(self._engine.read(text, "sentence", self._off), self._draw)
         if isinstance(self._sentence, Sentence):
-            self._is_loaded = True
+            self._awaited.is_loaded = True
             self._has_read()
         self._draw()
 
@@ -184,20 +201,13 @@ class Reading:
             how, is_waiting = no_sentence(self._pane.app)
             self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))), is_waiting=is_waiting)
         elif self._sentence is None:
-            self._pane.show_message(title, self._waiting(), is_waiting=True)
+            self._pane.show_message(title, self._awaited.message, is_waiting=True)
         elif isinstance(self._sentence, EngineError):
             self._pane.show_message(title, str(self._sentence))
         elif is_change:
             self._pane.show_message(title, no_attention(wanted.stack))
         else:
             self._draw_map(wanted, title, self._text, self._sentence)
-
-    def _waiting(self) -> str:
-        """Say what the sentence waits for: the first one for the whole model, which may be large."""
-        name = short_name(self._outline)
-        if self._is_loaded:
-            return f"{name} is reading the sentence …"
-        return f"{name} is being loaded, {size(self._outline.stored_bytes)}, and then reads the sentence …"
 
     def _draw_map(self, wanted: MapName, title: str, text: str, sentence: Sentence) -> None:
         """Draw one map of the sentence that was read; a long sentence's maps stay with the engine."""

@@ -34,6 +34,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def time_left(progress: Progress) -> str:
+    """Say how long the rest takes; nothing where that is not known."""
+    return "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
+
+
 def describe(progress: Progress) -> str:
     """Write progress as people read it: ``downloading gpt2 12.3 / 548.1 MB · 9.8 MB/s · 55 s left``."""
     if not progress.total:
@@ -42,11 +47,10 @@ def describe(progress: Progress) -> str:
         done, total = f"{progress.done / 1e6:.1f}", f"{progress.total / 1e6:.1f}"
         amount = f"{progress.activity} {done:>{len(total)}} / {total} MB"
         speed = "" if progress.rate is None else f"{size(int(progress.rate))}/s"
-        left = "" if progress.remaining is None or progress.finished else f"{duration(progress.remaining)} left"
-        return " · ".join(filter(None, (amount, speed, left, progress.note)))
+        return " · ".join(filter(None, (amount, speed, time_left(progress), progress.note)))
     unit = progress.unit.removesuffix("s") if progress.total == 1 else progress.unit
     done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
-    return f"{progress.activity} {done} / {progress.total} {unit}"
+    return " · ".join(filter(None, (f"{progress.activity} {done} / {progress.total} {unit}", time_left(progress))))
 
 
 class StatusLine:

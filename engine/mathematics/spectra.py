@@ -274,16 +274,17 @@ def layer_matrix(
     if name in stored:
         return matrix_singular_values(stored[name].flatten(0, 1).unsqueeze(0), solver)[0]
     shared, own = (key, query) if name == "QK" else (value, output.mT)
-    summed = _added_up(own, shared.shape[0])
+    summed = added_up(own, shared.shape[0])
     return product_singular_values(summed.flatten(0, 1)[None], shared.flatten(0, 1)[None], solver, is_squared)[0]
 
 
-def _added_up(own: Tensor, shared: int) -> Tensor:
+def added_up(own: Tensor, shared: int) -> Tensor:
     """Add up the factors of heads that share a key/value head: (heads, r, m) to (shared, r, m), a head at a time."""
     by_shared = own.unflatten(0, (shared, -1))
     if by_shared.shape[1] == 1:
         return own
     total: Tensor = by_shared[:, 0].to(torch.float64, copy=True)
     for place in range(1, by_shared.shape[1]):
-        total += by_shared[:, place]
+        for part, head in zip(total, by_shared[:, place], strict=True):
+            part += head  # which is made float64 by itself
     return total

@@ -13,6 +13,7 @@ import transformers
 from torch import Tensor, nn
 
 from engine.models.maps import Pausing
+from engine.models.telling import Telling
 from engine.models.waiting import is_spread
 from engine.values.heads import Head
 
@@ -29,7 +30,9 @@ class _AllKept(Exception):
 
 
 @contextmanager
-def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pausing: Pausing) -> Iterator[None]:
+def keeping_calls(
+    modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pausing: Pausing, telling: Telling
+) -> Iterator[None]:
     """Keep the arguments of every attention module's call while the model runs, and end the run at the last of them.
 
     What follows is the last layer's mixing and, in a model that has one, the logits of all tokens, which are by far the
@@ -40,6 +43,7 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
     modules : the attention modules by layer; layers may share one.
     calls : where they are kept, by layer.
     pausing : called before every module; while it is, the model reads another sentence, of which nothing is kept.
+    telling : told before every module how many have been called, of all.
     """
     shared = _Shared()
 
@@ -49,6 +53,7 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
         def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if pausing.is_paused:
                 return  # another sentence, which is wanted sooner
+            telling(len(calls), len(modules))
             pausing()
             name = next(waiting, None)
             if name is not None:
@@ -69,6 +74,7 @@ def keeping_calls(modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pa
     finally:
         for hook in hooks:
             hook.remove()
+        telling.end()
 
 
 class _Shared:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from engine.mathematics.patterns import visible_keys
 from engine.models.gathering import Gathering
+from engine.models.telling import Tell, nobody
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -53,10 +54,12 @@ class MapReader(ABC):
     Attributes
     ----------
     words : what makes ids of text.
+    tell : gets how far the reading of a long sentence is.
     """
 
     def __init__(self, outline: ModelOutline, words: Words) -> None:
         self.words = words
+        self.tell: Tell = nobody
         self._outline = outline
         self._sentence: Sentence | None = None
         self._off = NOTHING_OFF
@@ -67,7 +70,7 @@ class MapReader(ABC):
         """Give a reader of the same loaded model with a sentence of its own; this one's stays as it is."""
         other = copy.copy(self)
         other._sentence, other._off, other._calls = None, NOTHING_OFF, {}
-        other._kept = None
+        other._kept, other.tell = None, nobody
         return other
 
     @property

@@ -21,6 +21,7 @@ from engine.models.predictor import Asked
 from engine.models.repeats import vocabulary_of
 from engine.models.scoring import Scoring
 from engine.models.source import Words
+from engine.models.telling import READING, Telling
 from engine.models.tracing import trace
 from engine.models.witness import Observation
 from engine.values.attention import Sentence
@@ -134,11 +135,12 @@ class ModuleReader(MapReader):
     def _run(self, example: Example, breathe: Callable[[], None]) -> Any:
         """Call the model, keep what its attention modules are called with, and give what it returns."""
         calls: dict[nn.Module, Call] = {}
-        pausing = Pausing(breathe)
+        pausing, telling = Pausing(breathe), Telling(self.tell, READING, "layers")
 
         def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if pausing.is_paused:
                 return  # another sentence, which is wanted sooner
+            telling(len(calls), len(attention))
             pausing()
             calls.setdefault(module, Call(module, args, kwargs))
 
@@ -157,6 +159,7 @@ class ModuleReader(MapReader):
         finally:
             for hook in hooks:
                 hook.remove()
+            telling.end()
         self._calls = calls
         return returned
 

@@ -34,6 +34,7 @@ from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room, need_room_to_read
 from engine.models.scoring import Scoring
 from engine.models.source import Loaded
+from engine.models.telling import READING, Telling
 from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.waiting import at_hand
@@ -126,7 +127,8 @@ class Reader(MapReader):
             if off.by_mean:
                 with self.outputs.keeping_means(off.heads, means):
                     self.model(**inputs)
-            with keeping_calls(self.modules, calls, pausing), self.outputs.switching(off, 1, means):
+            telling = Telling(self.tell, READING, "layers")
+            with keeping_calls(self.modules, calls, pausing, telling), self.outputs.switching(off, 1, means):
                 self.model(**inputs)
 
         self.running(len(sentence.ids), pausing, run)

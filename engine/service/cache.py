@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +34,10 @@ ABANDONED_SECONDS = 3600.0
 """Age from which a half-written file belongs to nobody."""
 
 _NUMBERS = np.dtype("<f8")
+
+
+def _tell_nobody(notice: str) -> None:
+    """Let a notice pass."""
 
 
 def pack(arrays: Mapping[str, FloatArray]) -> bytes:
@@ -66,12 +70,22 @@ class SpectraCache:
     """Arrays by name, for one model whose content is known by an identity.
 
     A file is complete or absent, and one that is damaged counts as absent, so that several programs may read and write
-    the same ones. A disk that cannot be written to only makes the next run slower.
+    the same ones. A disk that cannot be written to only makes the next run slower, and is told of once.
+
+    Parameters
+    ----------
+    root : the folder of the cache.
+    identity : of the model.
+    limit : bytes that all models may take together.
+    notify : told in a sentence when nothing can be written, the first time.
     """
 
-    def __init__(self, root: Path, identity: str, limit: int = SIZE_LIMIT) -> None:
+    def __init__(
+        self, root: Path, identity: str, limit: int = SIZE_LIMIT, notify: Callable[[str], None] = _tell_nobody
+    ) -> None:
         key = hashlib.sha256(identity.encode()).hexdigest()[:32]
         self._root, self._limit = root, limit
+        self._notify, self._has_told = notify, False
         self._directory = root / f"spectra-{MATHEMATICS_VERSION}.{FORMAT_VERSION}" / key
         self._unchecked: int | None = None
         with contextlib.suppress(OSError):
@@ -96,7 +110,10 @@ class SpectraCache:
             self._directory.mkdir(parents=True, exist_ok=True)
             with replaced_file(self._directory / name) as partial:
                 partial.write_bytes(packed)
-        except OSError:
+        except OSError as error:
+            if not self._has_told:
+                self._has_told = True
+                self._notify(f"spectra are not kept: {error.strerror or error}; attn-tui info names the folder")
             return
         share = self._limit // TRIM_SHARE
         self._unchecked = None if self._unchecked is None else self._unchecked + len(packed)

@@ -123,7 +123,7 @@ class Computing:
         -------
         By matrix, (heads, structural rank), largest first.
         """
-        return self._fastest((), factors, lambda way: self._heads(way, factors, breathe))
+        return self._fastest((), factors, partial(self._heads, factors=factors, breathe=breathe))
 
     def layer(self, factors: Factors, matrices: Sequence[str], breathe: Breathe) -> dict[str, FloatArray]:
         """Compute the singular values of matrices of a whole layer; parameters as for `heads`.
@@ -133,7 +133,9 @@ class Computing:
         By matrix, (1, structural rank), largest first.
         """
         matrices = tuple(matrices)
-        return self._fastest(matrices, factors, lambda way: self._layer(way, factors, matrices, breathe))
+        return self._fastest(
+            matrices, factors, partial(self._layer, factors=factors, matrices=matrices, breathe=breathe)
+        )
 
     def _fastest(
         self, whole: tuple[str, ...], factors: Factors, compute: Callable[[Way], dict[str, FloatArray]]
@@ -142,6 +144,7 @@ class Computing:
 
         Which matrices of a whole layer are computed says how long it takes too; none stands for the heads.
         """
+        # A function that is written here would keep the factors wherever an error keeps the frames of who called it.
         whole_layer = bool(whole)
         while True:
             key = (self._devices[whole_layer], whole, *(factor.shape for factor in factors))

@@ -57,7 +57,7 @@ class Engine(SpectraRequests, SentenceRequests):
         is_first = first._named in (None, name)
         options = first._options if is_first else first._options.for_another_model()
         made = Engine(options, first._source if is_first else None, first)
-        made._listener = self._listener
+        made._listener, made._watcher = self._listener, self._watcher
         return made
 
     def close(self) -> None:
@@ -116,6 +116,7 @@ class Engine(SpectraRequests, SentenceRequests):
                 session = Session.open(name, self._options, reporting)
             self._check_open()
             session.notify = self._tell
+            session.watch(self._advance)
             self._session = session
             self._first._named = self._first._named or name
             if may_be_kept and not session.is_kept:
@@ -166,7 +167,7 @@ class Engine(SpectraRequests, SentenceRequests):
 
     def memory(self) -> Future[MemoryReport]:
         """Ask what browsing reads, and what a sentence would take against what is free now."""
-        return self._ask(lambda session, breathe: session.memory(), Urgency.SENTENCE)
+        return self._ask(lambda session, breathe: session.memory(), Urgency.KNOWN)
 
     def growing(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""

@@ -17,10 +17,11 @@ class KeptSpectra:
     Parameters
     ----------
     identity : what the model's content is known by; None where nothing is kept.
+    notify : told in a sentence, once, when the disk cannot be written to.
     """
 
-    def __init__(self, identity: str | None) -> None:
-        self._cache = None if identity is None else SpectraCache(cache_directory(), identity)
+    def __init__(self, identity: str | None, notify: Callable[[str], None]) -> None:
+        self._cache = None if identity is None else SpectraCache(cache_directory(), identity, notify=notify)
 
     @property
     def is_there(self) -> bool:

@@ -35,15 +35,27 @@ class OpenModel:
         self._is_pairing = False
         self._tables: WorkedOut | None = None
         self._listener: Callable[[str], None] | None = None
+        self._told: set[str] = set()
+        self._watcher: Callable[[Progress], None] | None = None
 
     def listen(self, listener: Callable[[str], None]) -> None:
         """Have what goes another way than was asked for told, in a sentence; called on the engine thread."""
         self._listener = listener
 
     def _tell(self, notice: str) -> None:
-        """Hand a notice to whoever listens."""
-        if self._listener is not None and not self._is_closed:
+        """Hand a notice to whoever listens, once where both models say the same."""
+        if self._listener is not None and not self._is_closed and notice not in self._told:
+            self._told.add(notice)
             self._listener(notice)
+
+    def watch(self, watcher: Callable[[Progress], None]) -> None:
+        """Have it told how far a model is loaded, or a sentence is read, where that takes long; as for `listen`."""
+        self._watcher = watcher
+
+    def _advance(self, progress: Progress) -> None:
+        """Hand on how far something is."""
+        if self._watcher is not None and not self._is_closed:
+            self._watcher(progress)
 
     @property
     def options(self) -> EngineOptions:
@@ -93,6 +105,7 @@ class OpenModel:
                 self._is_pairing = False
             other = Session(source, self._options)
             other.notify = self._tell
+            other.watch(self._advance)
             self._models, self._tables = TwoModels(session, other), None
         return self._models
 

@@ -68,7 +68,7 @@ class Session:
         self._layers = Layers(source, self.singular_values)
         self._turned: TurnedSpectra | None = None
         self.sentences = Sentences(source, self._whole_model)
-        self._kept = KeptSpectra(source.identity if options.use_cache else None)
+        self._kept = KeptSpectra(source.identity if options.use_cache else None, self._tell)
         self._wholes = WholeSpectra(self._layers, self._kept, self._tell, options.is_browsing)
 
     @classmethod
@@ -93,6 +93,10 @@ class Session:
         if notice:
             self._tell(notice)
         return has_room
+
+    def watch(self, watcher: Callable[[Progress], None]) -> None:
+        """Have it told how far loading the model or reading a sentence is, where that takes long."""
+        self._whole_model.tell = watcher
 
     @property
     def outline(self) -> ModelOutline:

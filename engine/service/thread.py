@@ -30,8 +30,9 @@ BEHIND: ContextVar[str] = ContextVar("BEHIND", default="")
 
 
 class Urgency(IntEnum):
-    """How soon work is wanted; smaller is sooner."""
+    """How soon work is wanted; smaller is sooner. What is known takes no time, and is said whatever is computed."""
 
+    KNOWN = -1
     SELECTED = 0
     SENTENCE = 1
     OPENING = 2
@@ -176,8 +177,11 @@ class EngineThread:
 def _without_values(error: BaseException) -> BaseException:
     """Let an error that is kept say where it was raised, without keeping what the functions there were working on.
 
-    Else a screen that remembers why there is no table would hold the model's weights.
+    Else a screen that remembers why there is no table would hold the model's weights. Of work that was given up nobody
+    asks where.
     """
+    if isinstance(error, Superseded):
+        return error.with_traceback(None)
     each: BaseException | None = error
     seen: set[int] = set()
     while each is not None and id(each) not in seen:

@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from engine.models.importing import IMPORTING
-from engine.models.memory import place
+from engine.models.memory import free_memory, place
 from engine.models.opened_files import OpenedFiles
 from engine.models.source import Source
+from engine.models.telling import LOADING, Tell, Telling, WeightCount, nobody
 from engine.service.loading import Beside, collector_at_rest, torch_import
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
@@ -29,6 +30,10 @@ class WholeModel:
     ----------
     source : of the model.
     options : on which device, and in which dtype.
+
+    Attributes
+    ----------
+    tell : gets how far loading it is, or reading a sentence with it, where that takes long.
     """
 
     def __init__(self, source: Source, options: EngineOptions) -> None:
@@ -38,6 +43,8 @@ class WholeModel:
         self._loading = Beside(self._load)
         self._opened = OpenedFiles(source.files)
         self._device = ""
+        self._weights = WeightCount()
+        self.tell: Tell = nobody
 
     def memory(self) -> MemoryReport:
         """Say what browsing reads, and what a sentence would take against what is free now."""
@@ -47,9 +54,10 @@ class WholeModel:
             for module in anatomy.modules.values()
         )
         need = self._source.sentence_need(self._options.dtype)
-        is_torch_there = hasattr(sys.modules.get("torch"), "nn")
-        placement = place(self._outline.name, need, self._options.device) if need and is_torch_there else None
-        return MemoryReport(len(self._source.files), self._outline.stored_bytes, layer_bytes, need, placement)
+        is_known = self._options.device == "cpu" or hasattr(sys.modules.get("torch"), "nn")
+        placement = place(self._outline.name, need, self._options.device) if need and is_known else None
+        files, stored_bytes = len(self._source.files), self._outline.stored_bytes
+        return MemoryReport(files, stored_bytes, layer_bytes, need, placement, free_memory())
 
     def _choose_device(self) -> str:
         """Choose where the model is loaded.
@@ -58,10 +66,10 @@ class WholeModel:
         ------
         EngineError : when it does not fit into the memory that is free now.
         """
-        from engine.models.devices import choose_device
-
         need = self._source.sentence_need(self._options.dtype)
         if need is None:
+            from engine.models.devices import choose_device
+
             return choose_device(self._options.device)
         placement = place(self._outline.name, need, self._options.device)
         if placement.refusal:
@@ -91,12 +99,28 @@ class WholeModel:
 
     def reader(self, breathe: Breathe) -> MapReader:
         """Load the model, at the first sentence; what keeps it from loading is found out once, unless it is memory."""
-        torch_import.wait(breathe)
         if not self._loading.has_begun:
+            if self._options.device != "cpu":
+                torch_import.wait(breathe)  # which knows what there is
             self._device = self._choose_device()
-        reader = self._loading.wait(breathe)
+        torch_import.wait(breathe)
+        reader = self._loading.wait(breathe) if self.is_loaded else self._load_telling(breathe)
+        reader.tell = self.tell
         self._opened.check_mapped()  # on a CPU its weights may stay in their files
         return reader
+
+    def _load_telling(self, breathe: Breathe) -> MapReader:
+        """Wait for the model, and tell how many of its bytes are there."""
+        telling = Telling(self.tell, LOADING, "bytes")
+
+        def going_on() -> None:
+            breathe()
+            telling(self._weights.done, self._weights.total)
+
+        try:
+            return self._loading.wait(going_on)
+        finally:
+            telling.end()
 
     def close(self) -> None:
         """Let go of the model."""
@@ -106,7 +130,8 @@ class WholeModel:
         """Load the model, on a thread beside this one."""
         with collector_at_rest():
             self._import_model_code()
-            return self._source.reader(self._device, self._options.dtype)
+            with self._weights.counting():
+                return self._source.reader(self._device, self._options.dtype)
 
     def _import_model_code(self) -> None:
         """Import transformers and its code for models of this type."""

@@ -106,6 +106,7 @@ class MemoryReport:
     layer_bytes : of the attention tensors of its largest layer, which is what looking at a layer reads.
     need : what reading a sentence takes; None where the model is in memory already, or cannot be run.
     placement : where it would be read; None until torch is there, which knows the devices.
+    free : bytes that are free in main memory; None where nothing says so.
     """
 
     files: int
@@ -113,6 +114,7 @@ class MemoryReport:
     layer_bytes: int
     need: SentenceNeed | None
     placement: Placement | None
+    free: int | None = None
 
 
 def place_sentence(

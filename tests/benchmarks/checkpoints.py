@@ -1,9 +1,10 @@
 """Browsing checkpoints larger than memory: ``python -m tests.benchmarks.checkpoints [--shape 13b|70b|405b]``.
 
 Makes a checkpoint of the shape in a temporary folder, as sparse files of which a few layers' attention has numbers. In
-a process of its own it measures the time to open it, the first head after ``import torch``, a layer's heads, with
-``--whole`` a layer as a whole (which takes minutes), and the largest resident set up to each, mapped files counted. At
-last the explorer is started in a pseudo-terminal and walked to other layers. Linux alone says what it needs.
+a process of its own it measures the time to open it, the first head after ``import torch``, a layer's heads, and the
+largest resident set up to each, mapped files counted. At last the explorer is started in a pseudo-terminal, walked to
+other layers, and to a layer as a whole, of which it shows what takes little memory; where heads do not share their keys
+that takes minutes, and is done with ``--whole`` alone. Linux alone says what it needs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ LAYERS = 3
 """Layers with numbers, which are walked."""
 
 SECONDS = 120.0
-"""How long a layer may take in the explorer."""
+"""How long a layer's heads may take in the explorer."""
+
+WHOLE_SECONDS = 1200.0
+"""How long a layer as a whole may."""
 
 
 def peak(process: str = "self") -> str:
@@ -50,7 +54,7 @@ def inside(folder: str, whole: bool) -> None:
     limit_threads(None)
     from engine.service.session import Session
 
-    options = EngineOptions(device="cpu", use_cache=False)
+    options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
     opened: list[Session] = []
     step("open: find, read all headers", lambda: opened.append(Session.open(folder, options, lambda progress: None)))
 
@@ -65,10 +69,11 @@ def inside(folder: str, whole: bool) -> None:
         step(f"all heads of layer {layer}", partial(session.spectra, name, False, lambda: None))
     step("chance for heads", lambda: session.baseline(first, False, lambda: None))
     if whole:
-        step("layer 0 as a whole, six matrices", lambda: session.spectra(first, True, lambda: None))
+        step("layer 0 as a whole", lambda: session.spectra(first, True, lambda: None))
+        step("chance for layers as a whole", lambda: session.baseline(first, True, lambda: None))
 
 
-def explorer(folder: Path) -> None:
+def explorer(folder: Path, whole: bool) -> None:
     """Measure the explorer from outside."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {
@@ -89,28 +94,35 @@ def explorer(folder: Path) -> None:
                 shown = terminal.wait_for("σ₁", SECONDS, since) - pressed
                 label = f"explorer: key to L{layer}H0's name, its spectra"
                 print(f"  {label:<44}{named:8.2f} s {shown:8.2f} s {peak(str(terminal.process)):>10}", flush=True)
+            if whole:
+                since, pressed = len(terminal.output), time.monotonic() - terminal.started
+                terminal.send("gL0\r")
+                shown = terminal.wait_for("σ₁", WHOLE_SECONDS, since) - pressed
+                print(f"  {'explorer: L0 as a whole':<44}{shown:8.2f} s {peak(str(terminal.process)):>10}", flush=True)
 
 
 def main() -> None:
     """Print the measurements of one shape."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="13b")
-    parser.add_argument("--whole", action="store_true", help="a layer as a whole too, which takes minutes")
+    parser.add_argument("--whole", action="store_true", help="a layer as a whole too, where it takes minutes")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    shape = SHAPES[chosen.shape]
+    whole = chosen.whole or shape.key_value_heads < shape.heads
     if chosen.inside:
-        inside(chosen.inside, chosen.whole)
+        inside(chosen.inside, whole)
         return
     with tempfile.TemporaryDirectory() as place:
-        folder = write_checkpoint(Path(place) / chosen.shape, SHAPES[chosen.shape], filled=tuple(range(LAYERS)))
+        folder = write_checkpoint(Path(place) / chosen.shape, shape, filled=tuple(range(LAYERS)))
         files = list(folder.glob("*.safetensors"))
         total = size(sum(file.stat().st_size for file in files))
         print(
             f"{chosen.shape}: {total} in {len(files)} files; the largest resident set so far at the right", flush=True
         )
-        measure = [sys.executable, "-m", "tests.benchmarks.checkpoints", "--inside", str(folder)]
-        subprocess.run([*measure, "--whole"] if chosen.whole else measure, check=True)
-        explorer(folder)
+        measure = [sys.executable, "-m", "tests.benchmarks.checkpoints", "--shape", chosen.shape, "--inside"]
+        subprocess.run([*measure, str(folder), *(["--whole"] if chosen.whole else [])], check=True)
+        explorer(folder, whole)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,67 @@
+"""What is said while a sentence is waited for: what keeps it from being read, or how far it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.values.memory import FROM_DISK, MemoryReport, size
+from tui.facts import short_name
+from tui.status_line import time_left
+
+if TYPE_CHECKING:
+    from engine.values.model import ModelOutline
+    from engine.values.progress import Progress
+
+
+class Awaited:
+    """What is known of a sentence before it has been read.
+
+    Parameters
+    ----------
+    outline : of the model.
+
+    Attributes
+    ----------
+    is_loaded : whether the model has read a sentence, and need not be loaded any more.
+    """
+
+    def __init__(self, outline: ModelOutline) -> None:
+        self._outline = outline
+        self._progress: Progress | None = None
+        self._foreseen = ""
+        self.is_loaded = False
+
+    def begin(self) -> None:
+        """Wait for another sentence."""
+        self._progress = None
+
+    def advance(self, progress: Progress) -> None:
+        """Note how far loading the model or reading the sentence is."""
+        self._progress, self._foreseen = None if progress.finished else progress, ""
+
+    def foresee(self, memory: MemoryReport) -> bool:
+        """Note what is known before the model is begun: that it does not fit, or not into main memory; say if it is."""
+        placement, need = memory.placement, memory.need
+        self._foreseen = "" if placement is None else placement.refusal
+        if placement is None and need is not None and memory.free is not None and need.total > FROM_DISK * memory.free:
+            self._foreseen = (
+                f"{short_name(self._outline)} needs {size(need.total)} to read a sentence ({need.dtype}), "
+                f"{size(memory.free)} are free in main memory; whether a GPU has room is being found out …"
+            )
+        return bool(self._foreseen)
+
+    @property
+    def message(self) -> str:
+        """What the sentence waits for: the first one for the whole model, which may be large."""
+        name, progress = short_name(self._outline), self._progress
+        if progress is not None and progress.unit == "layers":
+            done, left = f"{progress.done} of {progress.total} layers", time_left(progress)
+            return f"{name} is reading the sentence: {done}{left and f', {left}'} …"
+        if self.is_loaded:
+            return f"{name} is reading the sentence …"
+        if self._foreseen:
+            return self._foreseen
+        if progress is None:
+            return f"{name} is being loaded, {size(self._outline.stored_bytes)}, and then reads the sentence …"
+        done, left = f"{size(progress.done)} of {size(progress.total)}", time_left(progress)
+        return f"{name} is being loaded, {done}{left and f', {left}'}, and then reads the sentence …"
