@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -155,6 +156,10 @@ async def test_a_filter_says_and_shows_what_it_is_about(tiny_model: TinyModel) -
         await settle(pilot)
         await press(pilot, "slash", *"head")
         assert "Enter goes to head: " in screen_text(app)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        app.post_message(events.Paste(" < 2\nand head > 0\n"))
+        await until(pilot, lambda: table.counts == (1, 4))
         await press(pilot, "escape", "3", "down", "x")
         await settle(pilot)
         await press(pilot, "slash", *"value > -9")

@@ -121,6 +121,12 @@ class Field(Input, inherit_bindings=False):
             event.stop()
             self.replace(event.character, *self.selection)
 
+    def _on_paste(self, event: events.Paste) -> None:
+        """Put the pasted text where the cursor is, or in the place of what is selected; lines one behind the other."""
+        event.prevent_default()
+        event.stop()
+        self.replace(" ".join(event.text.splitlines()), *self.selection)
+
     async def action_copy(self) -> None:  # type: ignore[override]  # actions may be either, the toolkit's is not
         """Copy what the person has selected; where nothing is, leave."""
         if self.selected_text and self._offered is None:

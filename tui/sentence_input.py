@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
 from rich.text import Text
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
@@ -138,9 +137,3 @@ class SentenceInput(Field):
             self.value = self._text
         self.refresh()
         self.post_message(self.Looked())
-
-    def _on_paste(self, event: events.Paste) -> None:
-        """Put the pasted text where the cursor is, or in the place of what is selected."""
-        event.prevent_default()
-        event.stop()
-        self.replace(" ".join(event.text.splitlines()), *self.selection)
