@@ -212,7 +212,7 @@ async def test_search_opens_layers_for_matches_and_esc_goes_back(tiny_model: Tin
         assert app.conductor.selected == head(1, 3)
         assert "on from the end" in screen_text(app).splitlines()[-1]
         await press(pilot, "slash", *"rank < 20")
-        assert "w twice" in screen_text(app).splitlines()[-1]
+        assert "Enter filters the table of all heads" in screen_text(app).splitlines()[-1]
         await press(pilot, "enter")
         assert has_keys(app, app.prompt.input), "what cannot be searched stays to be mended"
         await press(pilot, "escape")

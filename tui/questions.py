@@ -10,6 +10,7 @@ from engine.values.heads import Head
 from tui.doable import NamedCommands
 from tui.key_names import key_of
 from tui.matches import is_condition
+from tui.messages import ConditionWanted
 from tui.places import NoPlaceError, example
 from tui.ways import Ways, place_after
 
@@ -84,7 +85,7 @@ class Search:
             named = f"{head.layer}.{head.head}  {head}  H{head.head}  induction  pinned  off"
             return f"{named} · {key_of(self._app, 'prompt.complete')} completes"
         if is_condition(text):
-            return f"the table of heads filters by conditions: {key_of(self._app, 'app.overview')} twice"
+            return f"{key_of(self._app, 'prompt.answer')} filters the table of all heads by that"
         if not found:
             self._go_to(self._from)
             return self._no_match(text)
@@ -112,12 +113,16 @@ class Search:
         self._app.conductor.go_to(head)
 
     def answer(self, text: str) -> None:
-        """Stay at the match.
+        """Stay at the match; a condition is of the table of all heads, which is gone to.
 
         Raises
         ------
         EngineError : when there is none.
         """
+        if is_condition(text):
+            self.leave()
+            self._app.post_message(ConditionWanted(text.strip()))
+            return
         found = self._ways.find(text)
         if text.strip() and not found:
             raise EngineError(self.typed(text))
