@@ -105,3 +105,11 @@ def test_a_scale_behind_the_unembedding_is_no_cap(tiny_copy: TinyModel) -> None:
     assert {row["note"] for row in rows} == {""}
     (best,) = exported(folder, "predictions", "--text", TEXT, "--top", "1")
     assert sum(float(row["contribution"]) for row in rows) == pytest.approx(float(best["logit"]), abs=1e-4)
+
+
+def test_a_token_that_cannot_be_seen_is_known_as_it_is_and_as_tables_write_it(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True)
+    for typed, written in (("\t", r"\t"), ("\n", r"\n"), ("\x1b", r"\x1b")):
+        rows = exported(folder, "contributions", "--text", TEXT, "--token", written)
+        assert {row["token"] for row in rows} == {written}
+        assert exported(folder, "contributions", "--text", TEXT, "--token", typed) == rows

@@ -57,6 +57,18 @@ async def test_one_key_goes_from_predictions_to_where_they_come_from(
         assert {row[4] for row in rows(pane(app).shown)} == {chosen}
 
 
+async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_is_explained() -> None:
+    async with explorer("demo", size=(120, 24), text="a\tb", head="L1H0") as (app, pilot):
+        await press(pilot, "5")
+        assert shown(pane(app).explanation_line)
+        await press(pilot, "enter")
+        assert "no earlier layer feeds this one" in screen_text(app)
+        assert shown(pane(app).explanation_line) == ""
+        await press(pilot, "8", "comma")
+        tab = r"\t"
+        assert f"at '{tab}'" in shown(pane(app).title_line)
+
+
 async def test_keys_that_follow_each_other_at_once_show_the_last_view(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2", with_head=True), text=TEXT) as (app, pilot):
         app.action_view("predictions")

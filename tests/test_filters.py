@@ -116,6 +116,14 @@ def test_hostile_texts_are_refused_in_a_short_line(text: str) -> None:
     assert len(str(caught.value)) < 120
 
 
+def test_what_cannot_be_seen_may_be_typed_as_it_is_or_as_tables_write_it() -> None:
+    family, word = "\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    cells = [family.replace("\u200d", r"\u200d"), word.replace("\u200c", r"\u200c"), r"a\tb", "a"]
+    for place, typed in enumerate((family, word, "a\tb")):
+        for text in (f'token = "{typed}"', f'token = "{cells[place]}"', f'token contains "{typed}"', f'"{typed}"'):
+            assert list(parse_filter(text, ("token",)).kept([(cell,) for cell in cells])) == [place], text
+
+
 def test_a_filter_knows_which_columns_it_compares() -> None:
     assert parse_filter("0 < x < x_chance and token contains kind or layer", COLUMNS[1:]).columns == {
         "x", "x_chance", "token",

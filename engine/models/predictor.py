@@ -17,6 +17,7 @@ from engine.models.sentence import Reader
 from engine.models.stream import Stream, blocks_around
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, Superseded
+from engine.values.escapes import visible
 from engine.values.heads import Head
 from engine.values.off import Off
 
@@ -240,6 +241,8 @@ class Predictor:
     def token(self, text: str, count: int) -> int:
         """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.
 
+        What cannot be seen, such as a joiner, may be written as it is or as tables write it.
+
         Raises
         ------
         EngineError : when there is no such token.
@@ -251,8 +254,8 @@ class Predictor:
         ids = list(self.words.known(count))
         by_text = dict(zip(reversed(self.words.texts(ids)), reversed(ids), strict=True))
         for spelling in (text, f" {text}", text.strip()):
-            if spelling in by_text:
-                return by_text[spelling]
+            if (found := by_text.get(visible(spelling))) is not None:
+                return found
         raise EngineError(
             f"'{text}' is not one token of {self.name}; give one as predictions lists it, or # and its id"
         )

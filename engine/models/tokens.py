@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.models.importing import IMPORTING
 from engine.values.attention import Sentence, TokenKind
 from engine.values.errors import EngineError
+from engine.values.escapes import visible
 
 if TYPE_CHECKING:
     from engine.models.source import Frame
@@ -36,27 +36,6 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 
 _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
-
-_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-
-
-def visible(text: str) -> str:
-    r"""Write control, format and unassigned-use characters as escapes, so that no text can steer a terminal.
-
-    Examples
-    --------
-    >>> visible("a\nb\x1b[31m")
-    'a\\nb\\x1b[31m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        _ESCAPES.get(character) or character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in _INVISIBLE
-        else character
-        for character in text
-    )
 
 
 def first_line(error: BaseException) -> str:

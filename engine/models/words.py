@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.models.source import Frame, Words
-from engine.models.tokens import Tokenizer, visible
+from engine.models.tokens import Tokenizer
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+from engine.values.escapes import visible
 
 
 class TokenNumbers:

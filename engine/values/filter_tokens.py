@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine.values.errors import EngineError
+from engine.values.escapes import visible
 
 LONGEST = 40
 """Characters of a word that a message repeats."""
@@ -53,7 +54,7 @@ class Token:
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    """Cut a filter into words, texts and signs.
+    """Cut a filter into words, texts and signs; what cannot be seen, such as a joiner, is written as tables write it.
 
     Raises
     ------
@@ -71,6 +72,7 @@ def tokens(text: str) -> tuple[Token, ...]:
         kind = match.lastgroup or ""
         word = match[kind]
         is_quoted = kind == "quoted"
-        found.append(Token(word[1:-1] if is_quoted else word, match.start(kind), is_quoted))
+        text_meant = visible(word[1:-1] if is_quoted else word)
+        found.append(Token(text_meant, match.start(kind), is_quoted))
         place = match.end()
     return tuple(found)

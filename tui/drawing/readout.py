@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
 from engine.values.tables import Cell
-from tui.drawing.text import first_fitting, fit, harmless, in_ascii
+from tui.drawing.text import first_fitting, fit, harmless, in_ascii, quoted
 from tui.numbers import rough, short, within
 
 _SHORTEST_TOKEN = 4
@@ -140,7 +140,7 @@ def of_number(column: str, value: float, chance: float | None, width: int) -> st
 
 
 def row_name(row: Mapping[str, Cell]) -> str:
-    """Say which row of a table it is: of which head, else of what; empty where no column says so.
+    r"""Say which row of a table it is: of which head, else of what; empty where no column says so.
 
     Of a row that names two heads it is the one that feeds the other, which the title names.
 
@@ -150,13 +150,15 @@ def row_name(row: Mapping[str, Cell]) -> str:
     ('L1H0', "' the'")
     >>> row_name({"layer": 2, "head": "all"}), row_name({"name": "wte.weight"}), row_name({"index": 1})
     ('L2 all', 'wte.weight', '')
+    >>> print(row_name({"token": "\\t"}))
+    '\t'
     """
     layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
     if isinstance(layer, int) and head not in (None, ""):
         return f"L{layer} all" if head == "all" else f"L{layer}H{head}"
     named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
     token = row.get("token")
-    return harmless(named or (repr(token) if isinstance(token, str) and token else ""))
+    return harmless(named) or (quoted(token) if isinstance(token, str) and token else "")
 
 
 def of_row(row: Mapping[str, Cell], column: str, said: str, width: int) -> str:

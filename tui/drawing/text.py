@@ -76,6 +76,18 @@ def harmless(text: str) -> str:
     return "".join(_with_room(cluster) for cluster, _ in clusters(shown))
 
 
+def quoted(text: str) -> str:
+    r"""Write a text in quotes, so that its spaces are seen, and in them as everywhere else.
+
+    Examples
+    --------
+    >>> quoted(" the"), quoted("\t"), quoted("it's")
+    ("' the'", "'\\t'", '"it\'s"')
+    """
+    sign = '"' if "'" in text and '"' not in text else "'"
+    return f"{sign}{harmless(text)}{sign}"
+
+
 def _with_room(cluster: str) -> str:
     """Keep a cell free behind a character for each of its spacing marks, once."""
     return cluster if cluster.endswith(ROOM) else cluster + ROOM * sum(category(mark) == _SPACING for mark in cluster)

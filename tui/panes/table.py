@@ -17,7 +17,7 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.readout import of_number, of_row
-from tui.drawing.text import harmless
+from tui.drawing.text import harmless, quoted
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
 from tui.numbers import short
@@ -192,6 +192,8 @@ class TablePane(FilteredPane):
         row = self.grid.row
         if self.shown is None or row is None:
             self.readout_line.show("")
+            if not (self.grid.rows or self.filter_input.display):
+                self.explanation_line.show("")
             return
         cell = row[self.grid.columns.index(self.grid.column)]
         explanation, readout = self._lines(self.grid.column, cell, explain(self.grid.column, self.view))
@@ -265,4 +267,4 @@ def _leads(view: View) -> str:
 
 def _said(cell: Cell) -> str:
     """Write a cell as a title has it."""
-    return harmless(repr(cell)) if isinstance(cell, str) else short(cell)
+    return quoted(cell) if isinstance(cell, str) else short(cell)
