@@ -250,6 +250,10 @@ async def test_while_a_filter_is_typed_the_readout_is_of_the_row_that_the_cursor
         ("9", (80, 24), "change_chance"),
         ("88", (80, 24), "probability"),
         ("888", (80, 24), "contribution_chance"),
+        ("88z", (40, 12), "probability"),
+        ("6", (80, 24), "projection_chance"),
+        ("0", (40, 12), "bytes"),
+        ("0z", (40, 12), "norm"),
     ],
 )
 async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tuple[int, int], measure: str) -> None:
@@ -262,6 +266,8 @@ async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tup
         place = grid.all_columns.index(measure)
         for number, row in enumerate(grid.rows[: grid.rows_in_view]):
             line = lines[region.y + grid.head + number][region.x : region.right]
-            written = {within(float(row[place]), digits, digits=2) for digits in range(4, 10)}
+            value = row[place]
+            assert not isinstance(value, str)
+            written = {within(value, digits, digits=2) for digits in range(4, 10)}
             assert written & set(re.findall(r"[-+.e\d]+", line)), line
         assert measure != "value" or "weight" in shown(pane(app).readout_line)

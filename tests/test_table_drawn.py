@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 
 import pytest
@@ -14,6 +15,7 @@ from tests.table_grids import COLUMNS, TableApp, arranged, of_rows, painted, row
 from tui.numbers import within
 from tui.widgets.table_arrangement import ordered
 from tui.widgets.table_columns import Columns
+from tui.widgets.table_fitting import fitted
 from tui.widgets.table_grid import TableGrid
 
 
@@ -144,11 +146,10 @@ async def test_no_number_is_cut_where_a_column_does_not_fit(width: int) -> None:
             await pilot.pause()
 
 
-def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit_and_a_sign_has_a_cell() -> None:
+def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     made = Columns.of(("token", "projection"), [[" considerable"], [-0.1234]], 0, str)
-    assert made.fitted(27, "").widths == (13, 10)
-    assert made.fitted(26, "").widths == (8, 10)
-    assert made.fitted(40, "projection").widths == (13, 11)
+    assert fitted(made, 27).widths == (13, 10)
+    assert fitted(made, 26).widths == (8, 10)
 
 
 def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_fits_beside_it() -> None:
@@ -197,10 +198,59 @@ def test_shapes_and_numbers_in_texts_are_sorted_by_their_size() -> None:
 def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -> None:
     names, rows = ("term", "from_layer", "from_head", "value"), [("a rather long name", 1, 2, -0.1234)]
     columns = Columns.of(names, list(zip(*rows, strict=True)), 1, str)
-    assert columns.fitted(60, "").head == 1
-    narrow = columns.fitted(30, "")
+    assert fitted(columns, 60).head == 1
+    narrow = fitted(columns, 30)
     assert (narrow.head, narrow.widths[:2]) == (2, (len("a rather long name"), len("layer")))
-    narrow = columns.fitted(24, "")
+    narrow = fitted(columns, 20)
     assert narrow.head == 1, "two lines would show no more"
-    assert narrow.widths[:2] == (24 - 2 - len("from_layer"), len("from_layer"))
-    assert columns.fitted(3, "").widths[0] == 5, "of what a row is of a little is kept"
+    assert narrow.widths[:2] == (20 - 2 - len("from_layer"), len("from_layer"))
+    assert fitted(columns, 3).widths[0] == 5, "of what a row is of a little is kept"
+
+
+@pytest.mark.parametrize("room", range(13, 60))
+def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_name_is(room: int) -> None:
+    names = ("stack", "layer", "head", "q.participation_ratio", "from_layer", "a_name_without_end_x", "token")
+    rows: list[tuple[Cell, ...]] = [("decoder", 1, "all", 0.1234, 11, 0.4321, " considerable")]
+    made = fitted(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
+    free = room - (made.edge if made.frozen else 0)
+    assert made.frozen == (3 if room >= 22 else 0), "stack, layer and head take 5, 3 and 3 at least, and gaps of 2"
+    for place, name in enumerate(names):
+        if place >= made.frozen:
+            assert made.widths[place] <= free, "the cursor's column is in view, whole"
+            assert made.widths[place] >= min(free, made.cells[place], 8), name  # a token is cut to 8
+    assert made.frozen == 0 or all(map(operator.ge, made.widths, (5, 3, 3)))
+
+
+@pytest.mark.parametrize("width", [14, 24, 39, 57])
+async def test_sorting_by_a_column_takes_no_cell_from_any_number_and_its_sign_is_seen(width: int) -> None:
+    async with TableApp().run_test(size=(width, 6)) as pilot:
+        app = await show(pilot, rows(1))
+        for _ in range(len(COLUMNS) - 1):
+            before = app.picture.line(1)
+            for sign in ("▾", "▴"):
+                await pilot.press("o")
+                await pilot.pause()
+                assert app.picture.line(1) == before
+                assert app.picture.line(0).count(sign) == 1, app.picture.line(0)
+            await pilot.press("o", "l")
+            await pilot.pause()
+
+
+async def test_a_line_for_the_beginnings_of_long_names_is_there_only_while_one_is_in_view() -> None:
+    names = ("head", "a", "b", "a_rather_long_name", "c")
+    made: list[tuple[Cell, ...]] = [(f"H{n}", *(n + 0.123456 for _ in range(4))) for n in range(20)]
+    async with TableApp().run_test(size=(24, 7)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, made, 1)
+        await arranged(pilot)
+        assert app.picture.line(0).split()[:2] == ["head", "a"]
+        assert app.picture.line(5).split()[0] == "H4"
+        await pilot.press(*"jjjj", "end", "h")
+        await pilot.pause()
+        assert app.picture.line(0).split()[0] == "a_rather_"
+        assert app.picture.line(1).split()[0] == "head"
+        assert app.picture.line(5).split()[0] == "H4", "the cursor's row is in view"
+        await pilot.press("G", "home")
+        await pilot.pause()
+        assert app.picture.line(5).split()[0] == "H19"
+        app.assert_nothing_is_stale()

@@ -57,6 +57,8 @@ DIRECTIONS = View(
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
     scope=Scope.HEAD,
+    places=(*_HEAD, "token"),
+    leading=_with_chance("projection"),
 )  # fmt: skip
 
 WEIGHTS = View(
@@ -69,6 +71,7 @@ WEIGHTS = View(
     options=frozenset({"layer", "norms"}),
     scope=Scope.MODEL,
     places=("name",),
+    leading=("bytes", "norm"),
     grows=True,
 )
 
@@ -166,7 +169,7 @@ LENS = View(
     options=_SENTENCE | {"top"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
-    leading=("place", "token", "probability", *_with_chance("logit", "norm")),
+    leading=("token", "probability", "place", *_with_chance("logit", "norm")),
     top=3,
     said=(("probability_chance", "chance"),),
 )

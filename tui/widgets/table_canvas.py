@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,10 +15,12 @@ from textual.strip import Strip
 from engine.values.filters import Filter
 from engine.values.tables import Cell
 from tui.drawing.text import centred, harmless, in_ascii
-from tui.numbers import short, within
+from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
 from tui.widgets.table_columns import Columns
+from tui.widgets.table_fitting import fitted
+from tui.widgets.table_lines import Lines
 
 
 class TableCanvas(Scrolled, can_focus=False):
@@ -210,8 +212,9 @@ class TableCanvas(Scrolled, can_focus=False):
         if self.message:
             return
         made = self._shown
-        self._columns = made.columns.fitted(self._room, made.wanted.sort[0] if made.wanted.sort else "")
-        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self.head)
+        self._columns = fitted(made.columns, self._room)
+        # Were it as many lines as the names take now, a scrollbar might come and go with the columns in view.
+        self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self._columns.head)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -220,38 +223,24 @@ class TableCanvas(Scrolled, can_focus=False):
         plain = self.get_component_rich_style("table--cell")
         if self.message:
             return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
+        lines = Lines(self._columns, self.scroll_offset.x, self._room, self.text, self.ascii_only)
         if y < self.head:
-            columns, line, sort, ascii_only = self._columns, y - self.head, self._shown.wanted.sort, self.ascii_only
             head = self.get_component_rich_style("table--head")
-            return self._line(lambda column, _: columns.title(column, line, sort, ascii_only=ascii_only), head, -1)
+            return lines.names(y - self.head, self._shown.wanted.sort, head).adjust_cell_length(width, head)
         place = y - self.head + self.scroll_offset.y
         if place >= len(self.order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
         row, places = self.rows[self.order[place]], self._places
-        cursor = self.cursor[1] if is_current else -1
-        return self._line(lambda column, room: self._within(row[places[column]], room), style, cursor)
-
-    def _within(self, cell: Cell, room: int) -> str:
-        """Write one cell, a number with as few digits as fit into the room that a column at the edge has left."""
-        text = self.text(cell)
-        return within(cell, room, digits=2) if isinstance(cell, float) and len(text) > room else text
-
-    def _line(self, write: Callable[[int, int], str], style: Style, marked: int) -> Strip:
-        """Paint cells: the frozen ones, then those in view of the others."""
-        segments, painted = [], 0
-        for column, shown in self._columns.in_view(self.scroll_offset.x, self._room):
-            own = self.get_component_rich_style("table--cursor") if column == marked and self.has_focus else style
-            text = self._columns.cell(column, write(column, len(shown)), len(shown), ascii_only=self.ascii_only)
-            segments += [Segment(" " * (shown.start - painted), style), Segment(text, own)]
-            painted = shown.stop
-        return Strip(segments).adjust_cell_length(self.size.width, style)
+        is_marked = is_current and self.has_focus
+        marked = {self.cursor[1]: self.get_component_rich_style("table--cursor")} if is_marked else {}
+        return lines.row(lambda column: row[places[column]], style, marked).adjust_cell_length(width, style)
 
     @property
     def head(self) -> int:
-        """Lines that the names of the columns take."""
-        return self._columns.head
+        """Lines that the names of the columns in view take."""
+        return self._columns.head_of(self.scroll_offset.x, self._room)
 
     @property
     def frozen(self) -> int:
@@ -300,10 +289,10 @@ class TableCanvas(Scrolled, can_focus=False):
         if not self.order:
             return
         row, column = self.cursor
-        height = self.rows_in_view
         top, left = self.scroll_offset.y, self.scroll_offset.x
-        new_top = min(max(top, row - height + 1), row)
         new_left = self._columns.revealed(column, left, self._room)
+        height = max(1, self.scrollable_content_region.height - self._columns.head_of(new_left, self._room))
+        new_top = min(max(top, row - height + 1), row, max(len(self.order) - height, 0))
         if (new_top, new_left) != (top, left):
             self.scroll_to(new_left, new_top, animate=False, immediate=True)
 

@@ -6,12 +6,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from operator import add
+from typing import Literal
 
 from rich.cells import cell_len
 
 from engine.values.columns import CHANCE
-from engine.values.kinds import Kind, kind_of
 from engine.values.tables import Cell
 from tui.drawing.text import fit, fit_end, in_ascii
 from tui.drawing.titles import Title, titles
@@ -19,23 +18,11 @@ from tui.drawing.titles import Title, titles
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""
 
-NARROW_NAME = 5
-"""Cells that what a row is of has at least, where what stands beside it would be cut."""
-
-NARROW_TOKEN = 8
-"""Cells that a token has at least where the columns do not all fit; all of it stands below the table too."""
-
-TOKENS_SHARE = 7
-"""The part of a line that a token takes at most there, so that its numbers stay beside it."""
-
 GAP = 2
 """Cells between two columns."""
 
 MEASURED = 300
 """Rows up to which every cell is written to find out how wide its column is."""
-
-SHORT_NAME = 8
-"""Cells up to which a name stays on one line in any case."""
 
 LEAST = 5
 """Cells from which on a column of numbers is worth its place where it is cut."""
@@ -87,8 +74,8 @@ class Columns:
             needed.append(min(WIDEST, widest(cells, write)))
             numeric.append(any(not isinstance(cell, str) for cell in cells))
         over = titles(names)
-        widths = _widths(needed, over)
-        return cls(names, frozen, tuple(numeric), over, widths, tuple(needed), _starts(widths))
+        widths = widths_of(needed, over)
+        return cls(names, frozen, tuple(numeric), over, widths, tuple(needed), starts_of(widths))
 
     @classmethod
     def evenly(cls, names: tuple[str, ...], name_width: int, value_width: int, gap: int) -> Columns:
@@ -103,7 +90,7 @@ class Columns:
         numbers = names[1:]
         widths = (name_width, *(value_width for _ in numbers))
         over = (("", ""), *(("", name) for name in numbers))
-        return cls(names, 1, (False, *(True for _ in numbers)), over, widths, widths, _starts(widths, gap), gap)
+        return cls(names, 1, (False, *(True for _ in numbers)), over, widths, widths, starts_of(widths, gap), gap)
 
     def in_order(self, names: Sequence[str]) -> Columns:
         """Give the same columns in another order, with the same ones at the left."""
@@ -118,53 +105,21 @@ class Columns:
             titles=tuple(self.titles[place] for place in places),
             widths=widths,
             cells=tuple(self.cells[place] for place in places),
-            starts=_starts(widths, self.gap),
+            starts=starts_of(widths, self.gap),
         )
-
-    def fitted(self, room: int, marked: str) -> Columns:
-        """Make room for a sign behind the name of one column, and be sparing where the columns do not all fit.
-
-        Then tokens are cut, and what a row is of where the first column beside it would be. Names that are wider than
-        what stands below them go on two lines if more columns are seen so.
-
-        Parameters
-        ----------
-        room : cells of a line; of 0 nothing is known, as where a table has not been shown yet.
-        marked : the name of the column with the sign; empty for none.
-        """
-        widths = self._marked(self.widths, self.titles, marked)
-        if not room or _starts(widths, self.gap)[-1] <= room:
-            return replace(self, widths=tuple(widths), starts=_starts(widths, self.gap))
-        allowed = [max(needed, SHORT_NAME) for needed in self.cells]
-        ways = [self._sparing(over, room, marked) for over in (self.titles, titles(self.names, allowed))]
-        return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, self.cells))))
-
-    def _sparing(self, over: tuple[Title, ...], room: int, marked: str) -> Columns:
-        """Cut tokens, and what a row is of where the first column beside it would be cut."""
-        widest_token = max(NARROW_TOKEN, room // TOKENS_SHARE)
-        own = self.widths if over is self.titles else _widths(self.cells, over)
-        widths = [
-            min(width, widest_token) if kind_of(name) is Kind.TOKEN else width
-            for name, width in zip(self.names, self._marked(own, over, marked), strict=True)
-        ]
-        if self.frozen < len(widths):
-            lacking = _starts(widths, self.gap)[self.frozen] + widths[self.frozen] - room
-            for place in sorted(range(self.frozen), key=lambda place: -widths[place]):
-                kept = min(widths[place], max(NARROW_NAME, widths[place] - max(lacking, 0)))
-                lacking, widths[place] = lacking - widths[place] + kept, kept
-        return replace(self, titles=over, widths=tuple(widths), starts=_starts(widths, self.gap))
-
-    def _marked(self, widths: Sequence[int], over: Sequence[Title], marked: str) -> list[int]:
-        """Make room for a sign behind the name of one column."""
-        return [
-            max(width, cell_len(lower) + 1) if name == marked else width
-            for name, width, (_, lower) in zip(self.names, widths, over, strict=True)
-        ]
 
     @property
     def head(self) -> int:
-        """Lines that the names take."""
+        """Lines that the names take at most."""
         return 2 if any(upper for upper, _ in self.titles) else 1
+
+    def head_of(self, left: int, room: int) -> int:
+        """Give how many lines the names take of the columns in view, but for one of which next to nothing is seen.
+
+        Parameters as in `in_view`.
+        """
+        seen = (column for column, cells in self.in_view(left, room) if len(cells) >= min(LEAST, self.widths[column]))
+        return 2 if any(self.titles[column][0] for column in seen) else 1
 
     @property
     def edge(self) -> int:
@@ -201,7 +156,9 @@ class Columns:
                 yield column, seen
                 painted = seen.stop
 
-    def title(self, column: int, line: int, sort: tuple[str, bool] | None, *, ascii_only: bool) -> str:
+    def title(
+        self, column: int, line: int, sort: tuple[str, bool] | None, room: int, *, is_free: bool, ascii_only: bool
+    ) -> str:
         """Write a line of a column's name, counted from the last, with a sign where it sorts the rows.
 
         Parameters
@@ -209,14 +166,19 @@ class Columns:
         column : which.
         line : -1 for the last.
         sort : the name of the column that sorts the rows, and whether the largest come first.
+        room : cells that there are.
+        is_free : whether the sign may stand in the cell behind them, where the name leaves it none.
         ascii_only : whether only ASCII characters are drawn.
         """
         text = self.titles[column][line]
+        align: Literal["left", "right"] = "right" if self.numeric[column] else "left"
         shown = in_ascii(text) if ascii_only else text
-        if line < -1 or sort is None or sort[0] != self.names[column]:
-            return shown
+        if line < -1 or sort is None or sort[0] != self.names[column] or not room:
+            return fit(shown, room, align=align, ascii_only=ascii_only)
         down, up = ("v", "^") if ascii_only else ("▾", "▴")
-        return f"{shown}{down if sort[1] else up}"
+        for_name = room if is_free and cell_len(shown) >= room else room - 1
+        signed = fit(shown, min(cell_len(shown), for_name), ascii_only=ascii_only) + (down if sort[1] else up)
+        return fit(signed, max(room, cell_len(signed)), align=align)
 
     def cell(self, column: int, text: str, room: int, *, ascii_only: bool) -> str:
         """Write a cell into the room it has; of a number that does not fit no digits, which would be read for it.
@@ -272,14 +234,14 @@ class Columns:
         return starts[bisect_left(starts, wanted)]
 
 
-def _widths(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
+def widths_of(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
     """Give columns the cells that they need, and their names."""
     return tuple(
         max(needed, cell_len(upper), cell_len(lower)) for needed, (upper, lower) in zip(cells, over, strict=True)
     )
 
 
-def _starts(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
+def starts_of(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
     """Say where each column begins, and where one more would."""
     return tuple(accumulate((width + gap for width in widths), initial=0))
 
