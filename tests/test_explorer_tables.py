@@ -271,3 +271,8 @@ async def test_what_a_table_is_about_is_seen_in_little_room(keys: str, size: tup
             written = {within(value, digits, digits=2) for digits in range(4, 10)}
             assert written & set(re.findall(r"[-+.e\d]+", line)), line
         assert measure != "value" or "weight" in shown(pane(app).readout_line)
+        if keys == "6":
+            await pilot.press("slash", *"projection > 0.2", "enter")
+            await settle(pilot)
+            assert grid.column == "projection"
+            assert re.search(r"token +projection +chance", screen_text(app)), "of what a row is stays beside it"

@@ -254,3 +254,20 @@ async def test_a_line_for_the_beginnings_of_long_names_is_there_only_while_one_i
         await pilot.pause()
         assert app.picture.line(5).split()[0] == "H19"
         app.assert_nothing_is_stale()
+
+
+async def test_another_width_leaves_the_cursor_in_view_and_begins_with_a_whole_column() -> None:
+    names = ("stack", "layer", "head", *(f"q.measure_{n}_of_many" for n in range(12)))
+    made: list[tuple[Cell, ...]] = [("decoder", 1, "all", *(n + 0.123456 for n in range(12)))]
+    async with TableApp().run_test(size=(24, 6)) as pilot:
+        app = await show(pilot, [])
+        app.grid.show(names, made, 3)
+        await arranged(pilot)
+        await pilot.press(*["l"] * 7)
+        for width in (24, 39, 57, 22, 80, 24):
+            await pilot.resize_terminal(width, 6)
+            await pilot.pause()
+            line = next(line for line in map(app.picture.line, range(3)) if "…oder" in line or "decoder" in line)
+            assert line.split()[1:3] == ["1", "all"]
+            assert re.fullmatch(r"\d+\.123", line.split()[3]), line
+            assert "7.123" in line

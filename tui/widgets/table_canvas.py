@@ -200,12 +200,15 @@ class TableCanvas(Scrolled, can_focus=False):
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
-        """Give the columns the room that there is now."""
+        """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
+        before = self._columns.starts
         self._lay_out()
+        if self._columns.starts != before:
+            self._reveal()
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
-        self._lay_out()
+        self.on_resize()
 
     def _lay_out(self) -> None:
         """Fit the columns into the room; a message has none."""
