@@ -58,7 +58,7 @@ def rests(app: Explorer) -> bool:
 
     After a command of its palette, and after another size, the toolkit lays nothing out for a moment.
     """
-    is_laid_out_late = app._batch_count > 0 or app._resize_timer is not None
+    is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
     return bool(app.failure) or (
         app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_laid_out_late
     )
