@@ -18,7 +18,7 @@ from tui.pasting import BehindEscape, PasteParser
     ("columns", "way", "wanted"),
     [
         (80, ["t"], "/ Search g Go to o Off i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
-        (80, ["3"], "a Mean x Explain / Search g Go to i Sentence 1 Spectra 2 Ranks ? Keys q Quit"),
+        (80, ["3"], "a Mean x Explain # Numbers / Search g Go to i Sentence 1 Spectra ? Keys q Quit"),
         (80, ["4"], "/ Filter o Sort g Go to i Sentence 1 Spectra 2 Ranks 3 Attention ? Keys q Quit"),
         (40, ["t"], "/ Search z All room ? Keys q Quit"),
     ],

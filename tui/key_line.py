@@ -85,7 +85,7 @@ FIRST = {
         "app.averaging": "Mean",
         "app.explain": "Explain",
     },
-    "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain"},
+    "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain", "heatmap.numbers": "Numbers"},
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},

@@ -8,7 +8,7 @@ from typing import TypeVar, overload
 
 from rich.cells import cell_len
 
-from tui.drawing.text import clusters, downwards, fit, in_ascii, label
+from tui.drawing.text import across, downwards, fit, in_ascii, label
 
 T = TypeVar("T")
 
@@ -32,10 +32,11 @@ class Axes:
     Attributes
     ----------
     rows : label of each query, index and token, ``gutter`` cells wide.
-    columns : label of each key, ``header`` lines of two cells, written downwards and ending in the last.
+    columns : label of each key, ``header`` lines as wide as a cell, written downwards and ending in the last.
     marks : how many lines, the last ones, of each column's label are set off under the cursor.
     gutter, header : width of the row labels and height of the column labels.
     corner : says what runs along the axes; it stands in the last line of the header, ``gutter`` cells wide.
+    cell : columns per cell.
     """
 
     rows: Sequence[str]
@@ -44,10 +45,17 @@ class Axes:
     gutter: int
     header: int
     corner: str
+    cell: int = CELL_WIDTH
 
 
 def lay_out(
-    query_tokens: Sequence[str], key_tokens: Sequence[str], width: int, height: int, *, ascii_only: bool = False
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    width: int,
+    height: int,
+    cell: int = CELL_WIDTH,
+    *,
+    ascii_only: bool = False,
 ) -> Axes:
     """Give the labels at most a quarter of the pane's height, and a quarter of its width or a little more.
 
@@ -55,11 +63,12 @@ def lay_out(
     ----------
     query_tokens, key_tokens : the texts along both axes, as the model reads them.
     width, height : of the pane in cells.
+    cell : columns per cell of the map.
     ascii_only : whether the labels may hold nothing but ASCII.
     """
     queries = [label(token, ascii_only=ascii_only) for token in query_tokens]
     keys = [label(token, ascii_only=ascii_only) for token in key_tokens]
-    heights = [sum(1 for _ in clusters(key)) for key in keys]
+    heights = [len(across(key, cell)) for key in keys]
 
     header = min(max(heights, default=1), _HIGHEST_HEADER, max(1, (height + 2) // 4))
     index = len(str(max(len(queries) - 1, 0)))
@@ -74,11 +83,12 @@ def lay_out(
     corners = [in_ascii(corner) if ascii_only else corner for corner in _CORNERS]
     return Axes(
         rows=tuple(rows),
-        columns=tuple(tuple(downwards(key, header, ascii_only=ascii_only)) for key in keys),
+        columns=tuple(tuple(downwards(key, header, cell, ascii_only=ascii_only)) for key in keys),
         marks=tuple(min(needed, header, _HIGHEST_MARK) for needed in heights),
         gutter=gutter,
         header=header,
         corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
+        cell=cell,
     )
 
 
@@ -110,6 +120,7 @@ def lay_out_blocks(
     block: int,
     width: int,
     height: int,
+    cell: int = CELL_WIDTH,
     *,
     ascii_only: bool = False,
 ) -> Axes:
@@ -123,10 +134,12 @@ def lay_out_blocks(
     query_tokens, key_tokens : the texts along both axes of the whole map.
     block : queries, and keys, of a block.
     width, height : of the pane in cells.
+    cell : columns per cell of the map.
     ascii_only : whether the labels may hold nothing but ASCII.
     """
     index = len(str(max(len(query_tokens) - 1, 0)))
-    header = min(max(len(str(max(len(key_tokens) - 1, 0))), _LEAST_TOKEN), max(1, (height + 2) // 4))
+    lines = -(-max(len(str(max(len(key_tokens) - 1, 0))), _LEAST_TOKEN) // (cell - 1))
+    header = min(lines, max(1, (height + 2) // 4))
     room = max(width // 4, min(12, width // 2)) - 1
     with_token = room >= index + 1 + _LEAST_TOKEN
     token = min(_WIDEST_TOKEN, room - index - 1) if with_token else 0
@@ -141,10 +154,10 @@ def lay_out_blocks(
         return label(key_tokens[number], ascii_only=ascii_only) if block == 1 else str(number * block)
 
     def column(number: int) -> Sequence[str]:
-        return downwards(key(number), header, ascii_only=ascii_only)
+        return downwards(key(number), header, cell, ascii_only=ascii_only)
 
     def mark(number: int) -> int:
-        return min(sum(1 for _ in clusters(key(number))), header, _HIGHEST_MARK)
+        return min(len(across(key(number), cell)), header, _HIGHEST_MARK)
 
     rows, columns = (-(-len(tokens) // block) for tokens in (query_tokens, key_tokens))
     corners = [in_ascii(corner) if ascii_only else corner for corner in _CORNERS]
@@ -155,6 +168,7 @@ def lay_out_blocks(
         gutter=gutter,
         header=header,
         corner=next(fit(text, gutter) for text in corners if len(text) < gutter or not text),
+        cell=cell,
     )
 
 

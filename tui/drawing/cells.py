@@ -22,6 +22,7 @@ def merged_cells(
     glyphs: Sequence[str],
     styles: Sequence[Style],
     others: Mapping[int, tuple[str, Style]],
+    figures: Sequence[str] = (),
 ) -> Iterator[Segment]:
     """Write cells.
 
@@ -31,6 +32,7 @@ def merged_cells(
     glyphs : the characters of each level, lowest first.
     styles : the style of each level, or the one that all of them have.
     others : by what stands in place of a level, its characters and style.
+    figures : what is written in each cell in place of its level's characters, if anything.
 
     Examples
     --------
@@ -49,7 +51,8 @@ def merged_cells(
             text, style = others[kind]
             yield Segment(text * (end - start), style)
         else:
-            yield Segment("".join(glyphs[level] for level in levels[start:end]), styles[kind])
+            texts = figures[start:end] if figures else (glyphs[level] for level in levels[start:end])
+            yield Segment("".join(texts), styles[kind])
 
 
 @lru_cache(maxsize=32)

@@ -197,22 +197,46 @@ def path_within(path: str, width: int, *, ascii_only: bool = False) -> str:
     return mark + _end_of(end, max(width - len(mark), 0))
 
 
-def downwards(text: str, height: int, *, ascii_only: bool = False) -> list[str]:
-    """Write harmless text from top to bottom, ending in the last of ``height`` lines, each two cells wide.
+def downwards(text: str, height: int, width: int = 2, *, ascii_only: bool = False) -> list[str]:
+    """Write harmless text from top to bottom, ending in the last of ``height`` lines, each ``width`` cells wide.
 
-    What is too long loses its end, and says so where there is room for more than two characters.
+    What is too long loses its end, and says so where there is room for more than two lines.
 
     Examples
     --------
     >>> downwards("ab", 3), downwards("tokens", 3), downwards("tokens", 2)
     (['  ', 'a ', 'b '], ['t ', 'o ', '⋮ '], ['t ', 'o '])
+    >>> downwards("tokens", 3, 5)
+    ['     ', 'toke ', 'ns   ']
     """
-    lines = [cluster + " " * (2 - cells) for cluster, cells in clusters(text)]
+    lines = [line + " " * (width - cells) for line, cells in across(text, width)]
     if len(lines) > height:
         lines = lines[:height]
         if height > 2:
-            lines[-1] = "~ " if ascii_only else "⋮ "
-    return ["  "] * (height - len(lines)) + lines
+            lines[-1] = ("~" if ascii_only else "⋮").ljust(width)
+    return [" " * width] * (height - len(lines)) + lines
+
+
+def across(text: str, width: int) -> list[tuple[str, int]]:
+    """Break harmless text into lines that leave a blank in ``width`` cells, unless one character takes them all.
+
+    Returns
+    -------
+    Each line, and the cells it takes.
+
+    Examples
+    --------
+    >>> across("tokens", 5), across("日a", 2)
+    ([('toke', 4), ('ns', 2)], [('日', 2), ('a', 1)])
+    """
+    lines: list[tuple[str, int]] = []
+    for cluster, cells in clusters(text):
+        line, taken = lines[-1] if lines else ("", width)
+        if taken + cells < width:
+            lines[-1] = line + cluster, taken + cells
+        else:
+            lines.append((cluster, cells))
+    return lines
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:

@@ -41,6 +41,7 @@ class Heatmap(PaintedMap, can_focus=True):
         ),
         Binding("comma,less_than_sign", "zoom(False)", "Zoom out", show=False, id="heatmap.zoom_out"),
         Binding("f", "fit", "The whole map, or single weights", show=False, id="heatmap.fit"),
+        Binding("number_sign", "numbers", "Weights as numbers, or as colours alone", show=False, id="heatmap.numbers"),
         Binding("p", "pooling", "Largest weight of each cell, or mean", show=False, id="heatmap.pooling"),
     ]
     DEFAULT_CLASSES = "-single"
@@ -77,7 +78,8 @@ class Heatmap(PaintedMap, can_focus=True):
             return self.heatmap
 
     def follow(self, other: Heatmap) -> None:
-        """Look at the same weight as in another map, in cells of the same size."""
+        """Look at the same weight as in another map, in cells of the same size and kind."""
+        self.number(other.is_numbered)
         if self.pooled is not None and self._lens.look_as(other._lens):
             self._draw()
         self.move_to(*other.cursor)
@@ -162,6 +164,12 @@ class Heatmap(PaintedMap, can_focus=True):
         self._lens.pooling = "mean" if self._lens.pooling == "max" else "max"
         if self.pooled is not None:
             self._draw()
+
+    def action_numbers(self) -> None:
+        """Write the weights into the cells, or draw them by their colours alone."""
+        self.number(not self.is_numbered)
+        if self.pooled is not None:
+            self._tell()
 
     def _tell_why(self, said: str) -> None:
         """Say why a key does nothing, where there is a map for it."""

@@ -18,8 +18,10 @@ from textual.strip import Strip
 from engine.values.attention import AT_ONCE, PooledMap
 from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale, levels_of
-from tui.drawing.signed import signed_cells, signed_levels, signed_styles
+from tui.drawing.figures import WIDTH, figure_styles, in_cell
+from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale
+from tui.drawing.map_levels import figures_in, levels_in
+from tui.drawing.signed import signed_cells, signed_styles
 from tui.drawing.text import centred
 from tui.themes import palette_of
 from tui.widgets.repaint import repaint
@@ -67,12 +69,13 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         self.message = ""
         self.scale: Scale = "linear"
         self.cursor = (0, 0)
+        self.is_numbered = False
         self._rulers = rulers
         self._axes = lay_out((), (), 0, 0)
         self._laid_out_for: object = None
         self._known_axes: tuple[object, Axes] = (None, self._axes)
         self._styles_now: tuple[Style, ...] = ()
-        self._window_now, self._levels_now = self.window, self._levels(*self.window)
+        self._window_now, self._levels_now = self.window, np.zeros((0, 0), dtype=np.uint8)
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -90,16 +93,21 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         return self.map is not None and self.map.is_signed
 
     @property
+    def cell(self) -> int:
+        """Columns per cell: numbers need more."""
+        return WIDTH if self.is_numbered else CELL_WIDTH
+
+    @property
     def window(self) -> tuple[range, range]:
         """The rows and the columns of blocks in view."""
         if self.map is None:
             return range(0), range(0)
         queries, keys = len(self._axes.rows), len(self._axes.columns)
         width, height = self.scrollable_content_region.size
-        top, left = self.scroll_offset.y, -(-self.scroll_offset.x // CELL_WIDTH)
+        top, left = self.scroll_offset.y, -(-self.scroll_offset.x // self._axes.cell)
         return (
             range(top, min(queries, top + height - self._axes.header)),
-            range(left, min(keys, left + (width - self._axes.gutter) // CELL_WIDTH)),
+            range(left, min(keys, left + (width - self._axes.gutter) // self._axes.cell)),
         )
 
     def draw(self, attention: PooledMap | None, message: str, scale: Scale, cursor: tuple[int, int]) -> None:
@@ -109,7 +117,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         self._lay_out()
         new_levels = self._levels_in_view()
         is_other = axes is not self._axes or new_levels.shape != levels.shape or was_signed != self._is_signed
-        if is_other or not levels.size or old_cursor != cursor:
+        if is_other or self.is_numbered or not levels.size or old_cursor != cursor:  # a number tells more than a level
             repaint(self)
             self.reveal_cursor()
             if axes is not self._axes:
@@ -119,8 +127,8 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             (columns,) = changed.nonzero()
             if columns.size:
                 first, last = int(columns[0]), int(columns[-1])
-                x = self._axes.gutter + first * CELL_WIDTH
-                repaint(self, Region(x, self._axes.header + row, (last - first + 1) * CELL_WIDTH, 1))
+                x = self._axes.gutter + first * self._axes.cell
+                repaint(self, Region(x, self._axes.header + row, (last - first + 1) * self._axes.cell, 1))
 
     def move_cursor(self, cursor: tuple[int, int]) -> None:
         """Put the cursor on another cell, scroll until it is in view, and paint nothing but what shows it."""
@@ -139,13 +147,15 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         top = min(max(queries.start, query - len(queries) + 1), query)
         left = min(max(keys.start, key - len(keys) + 1), key)
         if (top, left) != (queries.start, keys.start):
-            self.scroll_to(left * CELL_WIDTH, top, animate=False, immediate=True)
+            self.scroll_to(left * self._axes.cell, top, animate=False, immediate=True)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Paint some lines; what all of them need is found once."""
         if self.map is not None and self._laid_out_for != self._layout_wanted:
             self._lay_out_axes()  # it is painted before it is told its new size
         self._styles_now, self._window_now = self.level_styles, self.window
+        if self.is_numbered:
+            self._styles_now = figure_styles(self._styles_now, self.get_component_rich_style("heatmap--label"))
         self._levels_now = self._levels(*self._window_now)
         return super().render_lines(crop)
 
@@ -177,7 +187,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             return
         queries, keys = self.window
         query = queries.start + offset.y - self._axes.header
-        key = keys.start + (offset.x - self._axes.gutter) // CELL_WIDTH
+        key = keys.start + (offset.x - self._axes.gutter) // self._axes.cell
         in_rows, in_columns = offset.y >= self._axes.header, offset.x >= self._axes.gutter
         if (in_rows and query not in queries) or (in_columns and key not in keys) or not (in_rows or in_columns):
             return
@@ -201,8 +211,9 @@ class HeatmapCanvas(Scrolled, can_focus=False):
 
     @property
     def _layout_wanted(self) -> object:
-        """What the labels are laid out for: the tokens, the blocks and the pane."""
-        return (self.map.query_tokens, self.map.key_tokens, self.map.window.block, self.size) if self.map else None
+        """What the labels are laid out for: the tokens, the blocks, the pane and the width of cells."""
+        shown = self.map
+        return (shown.query_tokens, shown.key_tokens, shown.window.block, self.size, self.cell) if shown else None
 
     def _lay_out(self) -> None:
         """Lay out the labels and all that is scrolled, unless it is for the same tokens and the same pane as before."""
@@ -210,14 +221,14 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             return
         self._laid_out_for = self._layout_wanted
         queries, keys = self._lay_out_axes()
-        size = Size(self._axes.gutter + CELL_WIDTH * keys, self._axes.header + queries)
+        size = Size(self._axes.gutter + self._axes.cell * keys, self._axes.header + queries)
         self.virtual_size = size if self.map else Size(0, 0)
         self._rulers.span(self._axes.gutter, self.virtual_size.width)
 
     def _lay_out_axes(self) -> tuple[int, int]:
         """Lay out the labels; give the numbers of rows and columns."""
         if self.map is None:
-            self._axes = lay_out((), (), *self.size, ascii_only=self.ascii_only)
+            self._axes = lay_out((), (), *self.size, self.cell, ascii_only=self.ascii_only)
         else:
             self._axes = self.axes_for(self.map.query_tokens, self.map.key_tokens, self.map.window.block)
         return len(self._axes.rows), len(self._axes.columns)
@@ -225,11 +236,11 @@ class HeatmapCanvas(Scrolled, can_focus=False):
     def axes_for(self, query_tokens: Sequence[str], key_tokens: Sequence[str], block: int) -> Axes:
         """Lay out the labels of some blocks in this pane; those of single weights are kept until others are wanted."""
         if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
-            wanted = (tuple(query_tokens), tuple(key_tokens), self.size)
+            wanted = (tuple(query_tokens), tuple(key_tokens), self.size, self.cell)
             if self._known_axes[0] != wanted:
-                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, ascii_only=self.ascii_only))
+                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, self.cell, ascii_only=self.ascii_only))
             return self._known_axes[1]
-        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, ascii_only=self.ascii_only)
+        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, self.cell, ascii_only=self.ascii_only)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
         """Compute the levels of the cells in view, (rows, columns)."""
@@ -239,21 +250,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
 
     def _levels(self, rows: range, columns: range) -> NDArray[np.uint8]:
         """Compute the levels of some cells, (rows, columns), `ABSENT` where the map has not come yet."""
-        levels = np.full((len(rows), len(columns)), ABSENT, dtype=np.uint8)
-        if self.map is None or not levels.size:
-            return levels
-        known = self.map.window
-        top, bottom = max(rows.start, known.rows.start), min(rows.stop, known.rows.stop)
-        left, right = max(columns.start, known.columns.start), min(columns.stop, known.columns.stop)
-        if top < bottom and left < right:
-            up, before = known.rows.start, known.columns.start
-            values = self.map.values[top - up : bottom - up, left - before : right - before]
-            if self._is_signed:
-                found = signed_levels(values, self.scale, self.map.largest, self.ink)
-            else:
-                found = levels_of(values, self.scale, self.map.largest, self.ink.levels)
-            levels[top - rows.start : bottom - rows.start, left - columns.start : right - columns.start] = found
-        return levels
+        return levels_in(self.map, rows, columns, self.scale, self.ink)
 
     def _header_line(self, y: int, keys: range) -> list[Segment]:
         """Paint one line of the column labels, that of the cursor's column set off."""
@@ -274,29 +271,33 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         """Paint one row of cells, equal neighbours as one segment."""
         if self.map is None or not keys:
             return
-        ink = self.ink
+        ink, width = self.ink, self._axes.cell
         levels = self._levels_now[query - self._window_now[0].start].copy()
+        figures = figures_in(self.map, query, keys) if self.is_numbered else []
         style = self.get_component_rich_style
-        others = {
-            CURSOR: ("[]", style("heatmap--cursor")),
-            NOT_FINITE: ("?" * CELL_WIDTH, style("heatmap--cell")),
-            ABSENT: (" " * CELL_WIDTH, style("heatmap--label")),
-        }
+        at_cursor = "[]"
         if query == self.cursor[0] and self.cursor[1] in keys:
             levels[self.cursor[1] - keys.start] = CURSOR
-        yield from merged_cells(levels, signed_cells(ink) if self._is_signed else ink.cells, self._styles_now, others)
+            at_cursor = figures[self.cursor[1] - keys.start] if figures else at_cursor
+        others = {
+            CURSOR: (at_cursor if at_cursor.strip() else at_cursor.replace("  ", "[]", 1), style("heatmap--cursor")),
+            NOT_FINITE: (in_cell("?") if figures else "??", style("heatmap--cell")),
+            ABSENT: (" " * width, style("heatmap--label")),
+        }
+        glyphs = signed_cells(ink) if self._is_signed else ink.cells
+        yield from merged_cells(levels, glyphs, self._styles_now, others, figures)
 
     def _regions_of_cursor(self, old: tuple[int, int], new: tuple[int, int]) -> Iterator[Region]:
         """Find what shows the cursor in view, of the old one and the new one: its cell and the labels that change."""
         axes = self._axes
         queries, keys = self.window
         for query, key in (old, new):
-            x, y = axes.gutter + (key - keys.start) * CELL_WIDTH, axes.header + query - queries.start
+            x, y = axes.gutter + (key - keys.start) * axes.cell, axes.header + query - queries.start
             if query in queries and key in keys:
-                yield Region(x, y, CELL_WIDTH, 1)
+                yield Region(x, y, axes.cell, 1)
             if query in queries and old[0] != new[0]:
                 # Without the blank at its end, unless a combining mark is there, which a cut would lose.
                 yield Region(0, y, axes.gutter - (cell_len(axes.rows[query][-2:]) > 1), 1)
             if key in keys and old[1] != new[1]:
                 height = axes.marks[key]
-                yield Region(x, axes.header - height, CELL_WIDTH, height)
+                yield Region(x, axes.header - height, axes.cell, height)

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, PooledMap
-from tui.drawing.axes import CELL_WIDTH, fitting_block
+from tui.drawing.axes import fitting_block
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale
 from tui.drawing.signed import signed_legend
@@ -137,6 +137,23 @@ class PaintedMap(Widget):
         self._chosen_scale = "log" if self.scale == "linear" else "linear"
         self._canvas.draw(self.pooled, self._canvas.message, self._chosen_scale, self._canvas.cursor)
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the cells hold their weights as numbers."""
+        return self._canvas.is_numbered
+
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the cells, which become wider, or draw them by their levels alone."""
+        if is_numbered == self.is_numbered:
+            return
+        self._canvas.is_numbered = is_numbered
+        if self._lens.is_fitted and self._lens.fit_again(self._fitting()):
+            self._draw()
+        elif self.pooled is not None:
+            self._canvas.draw(self.pooled, "", self.scale, self._cell)
+            self._ask()
+        self._note_room()
+
     def legend(self, width: int = 80) -> Text:
         """Explain the levels in one line of at most ``width`` cells, by the weights between them."""
         canvas, pooled = self._canvas, self.pooled
@@ -145,6 +162,9 @@ class PaintedMap(Widget):
         block = pooled.window.block
         sign = "x" if self._ascii else "×"
         of = f"{pooled.window.pooling} of {block}{sign}{block}" if block > 1 else ""
+        if self.is_numbered and canvas.ink is not Ink.COLOUR:
+            what = "differences" if pooled.is_signed else "weights"
+            return Text(f"{of} {what} as numbers".lstrip(), no_wrap=True)
         write = signed_legend if pooled.is_signed else legend
         return write(self.scale, pooled.largest, canvas.ink, canvas.level_styles, width, of)
 
@@ -167,10 +187,10 @@ class PaintedMap(Widget):
         if shown is None or not width or not height:
             return UNSEEN
         queries, keys = self._lens.counts
-        if block == 1 and (queries > height or keys * CELL_WIDTH > width):
+        if block == 1 and (queries > height or keys * self._canvas.cell > width):
             return 0, 0  # there is no need to lay out hundreds of labels to see that
         axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block)
-        return max(height - axes.header, 1), max((width - axes.gutter) // CELL_WIDTH, 1)
+        return max(height - axes.header, 1), max((width - axes.gutter) // axes.cell, 1)
 
     @property
     def _cell(self) -> tuple[int, int]:
