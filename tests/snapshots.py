@@ -58,6 +58,7 @@ SHOTS = (
     Shot("spectra-80x24", SMALL, ("1", "right", "right", "right")),
     Shot("ranks-80x24", SMALL, ("2", "m", "m")),
     Shot("attention-80x24", SMALL, ("3", "down", "down", "down", "down")),
+    Shot("numbers-80x24", SMALL, ("3", "z", "number_sign", "G", "k", "k"), colours="256"),
     Shot("predictions-80x24", SMALL, ("8",)),
     Shot("explain-160x50", LARGE, ("3", "G", "x")),
     Shot("text-160x50", LARGE, ("3", "G", "T")),
