@@ -40,14 +40,19 @@ class Coloured:
             return
         if self._pane is not None and views.active is self._pane:
             views.go_to("attention")
-            return
+        else:
+            self.show()
+
+    def show(self, *, takes_focus: bool = True) -> None:
+        """Go to the text; the focus goes along unless it is to stay where it is."""
+        views = self._app.views
         if self._pane is None:
             from tui.panes.text import TextPane
 
             self._pane = TextPane(ascii_only=self._app.ascii_only)
-            views.add(self._pane)
+            views.add(self._pane, takes_focus=takes_focus)
         else:
-            views.go_to("text")
+            views.go_to("text", takes_focus=takes_focus)
         self._app.call_after_refresh(self.follow)
 
     def point(self, query: int | None, key: int | None) -> None:

@@ -92,6 +92,13 @@ class Comparing:
         self._app.tree_widget.refresh_notes()
         self.draw()
 
+    def pin_again(self, heads: Iterable[Head]) -> None:
+        """Pin the heads that were pinned when the model was left."""
+        for head in heads:
+            self.pins.toggle(head, "")
+        self._app.tree_widget.pinned = frozenset(self.pins.heads)
+        self._app.tree_widget.refresh_notes()
+
     @property
     def _how_to_pin(self) -> str:
         """Say what to do before heads can be compared."""
@@ -106,15 +113,15 @@ class Comparing:
             pane.turn(pane.side.next)
             self.draw()
         else:
-            self._go_to(ComparePane.view)
+            self.go_to(ComparePane.view)
 
     def show_heads(self) -> None:
         """Show all heads of the selected layer as small maps."""
-        self._go_to(HeadsPane.view)
+        self.go_to(HeadsPane.view)
 
-    def _go_to(self, view: str) -> None:
-        """Go to a view."""
-        self._app.views.go_to(view)
+    def go_to(self, view: str, *, takes_focus: bool = True) -> None:
+        """Go to a view of several heads."""
+        self._app.views.go_to(view, takes_focus=takes_focus)
         self._draw_once_laid_out(PATIENCE)
 
     def _draw_once_laid_out(self, patience: int) -> None:

@@ -33,6 +33,7 @@ class Remembered:
     measure : of the ranks.
     epsilon : of the energy rank; 0 where it was not changed from what was asked for.
     overview : the measure that the overview shows.
+    pins : the pinned heads, each with its stack, commas between them.
     """
 
     model: str = ""
@@ -42,6 +43,7 @@ class Remembered:
     measure: str = ""
     epsilon: float = 0.0
     overview: str = ""
+    pins: str = ""
 
 
 def model_key(model: str, revision: str | None) -> str:

@@ -13,6 +13,8 @@ from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import VIEWS
+from tui.panes.compare import ComparePane
+from tui.panes.heads import HeadsPane
 from tui.remembered import (
     LONGEST,
     Exported,
@@ -74,10 +76,14 @@ class Restoring:
     @property
     def head(self) -> Head | None:
         """The head or layer that was looked at, if the model still has it."""
-        if self._outline is None or not self._last.head:
+        return self._known(self._last.head)
+
+    def _known(self, name: str) -> Head | None:
+        """Give a head or layer that is remembered, if the model still has it."""
+        if self._outline is None or not name:
             return None
         try:
-            head = parse_head(self._last.head, self._outline.stacks)
+            head = parse_head(name, self._outline.stacks)
             self._outline.layer(head)
         except EngineError:
             return None
@@ -98,16 +104,22 @@ class Restoring:
         self._app.conductor.overview.begin_with(self._last.overview, self._last.measure)
 
     def arrange(self) -> None:
-        """Show the view to begin with, before anything is drawn in it."""
-        views = self._app.views
-        name = self._last.view
-        if name in VIEWS:
+        """Pin the heads that were, and show the view to begin with, before anything is drawn in it."""
+        views, conductor = self._app.views, self._app.conductor
+        name, comparing = self._last.view, conductor.comparing
+        pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
+        if comparing is not None and pinned:
+            comparing.pin_again(pinned)
+        if name == "text":
+            conductor.coloured.show(takes_focus=False)
+        elif comparing is not None and (name == HeadsPane.view or (name == ComparePane.view and pinned)):
+            comparing.go_to(name, takes_focus=False)
+        elif name in VIEWS:
             if "vs" in VIEWS[name].needs and not self._app.engine.is_comparing:
                 return
-            name = "attention" if VIEWS[name].scope is Scope.CELL else name
-        elif name not in [pane.view for pane in views.panes]:
-            return
-        views.go_to(name, takes_focus=False)
+            views.go_to("attention" if VIEWS[name].scope is Scope.CELL else name, takes_focus=False)
+        elif name in [pane.view for pane in views.panes]:
+            views.go_to(name, takes_focus=False)
 
     @property
     def _now(self) -> Remembered:
@@ -116,6 +128,7 @@ class Restoring:
         if conductor.weights is None or conductor.reading is None:
             return self._kept
         selected, text = conductor.selected, conductor.text or ""
+        pinned = conductor.comparing.pins.heads if conductor.comparing is not None else ()
         return Remembered(
             model=self._key,
             head="" if selected is None else f"{selected.stack}.{selected}",
@@ -124,6 +137,7 @@ class Restoring:
             measure=conductor.weights.measure.name,
             overview=conductor.overview.measure,
             epsilon=conductor.weights.epsilon,
+            pins=",".join(f"{head.stack}.{head}" for head in pinned),
         )
 
     def keep(self) -> None:

@@ -1,0 +1,63 @@
+"""Views of several heads and of the text, and pins, at the next start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.explorer import explorer, screen_text, settle, type_keys
+from tui.remembered import model_key, place_of
+from tui.start import Start
+
+TinyModel = Callable[[str], Path]
+
+
+@pytest.mark.parametrize(
+    ("keys", "view", "seen"),
+    [
+        ("T", "text", "looks at"),
+        ("A", "maps", "H1"),
+        ("P}PC", "compare", "L0H0"),
+    ],
+)
+async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str, tiny_model: TinyModel) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, text="a cat sat", is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *keys)
+        await settle(pilot)
+        assert app.views.active.view == view
+        await app.action_quit()
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.views.active.view == view
+        assert app.focused is app.tree_widget
+        assert app.views.active.size
+        assert seen in screen_text(app)
+        await type_keys(pilot, "3", *keys[-1])
+        await settle(pilot)
+        assert app.views.active.view == view
+        assert app.views.active.has_focus_within
+
+
+async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyModel) -> None:
+    model = str(tiny_copy("llama"))
+    place = place_of(model_key(model, None))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *"P]P1")
+        await settle(pilot)
+        await app.action_quit()
+    said = place.read_text(encoding="utf-8")
+    assert "decoder.L0H0,decoder.L0H1" in said
+    place.write_text(said.replace("decoder.L0H0,", "decoder.L77H0,nonsense,decoder.L1,"), encoding="utf-8")
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.conductor.comparing is not None
+        assert [str(head) for head in app.conductor.comparing.pins.heads] == ["L0H1"]
+        assert "H1*" in screen_text(app)
+        await app.action_quit()
+    place.write_text(said.replace("decoder.L0H0,decoder.L0H1", "").replace("spectra", "compare"), encoding="utf-8")
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.views.active is app.views.overview
+        assert not app._notifications
