@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.explorer import explorer, screen_text, settle, type_keys
-from tui.remembered import model_key, place_of
+from engine.values.heads import Head
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
+from tui.first_look import FirstLook
+from tui.panes.table import TablePane
+from tui.remembered import Remembered, model_key, place_of, remember
+from tui.shown_model import ShownModel
 from tui.start import Start
 
 TinyModel = Callable[[str], Path]
@@ -39,6 +43,27 @@ async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str
         await settle(pilot)
         assert app.views.active.view == view
         assert app.views.active.has_focus_within
+
+
+@pytest.mark.parametrize("kind", ["t5", "llama"])
+async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
+    kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = FirstLook._look
+
+    def late(first: FirstLook, model: ShownModel, begin: Head) -> None:
+        first._app.set_timer(0.3, lambda: look(first, model, begin))
+
+    monkeypatch.setattr(FirstLook, "_look", late)
+    model = str(tiny_model(kind))
+    key = model_key(model, None)
+    remember(key, Remembered(model=key, view="circuits", head="decoder.L0H2"))
+    async with explorer(model, start=Start(model, is_restoring=True)) as (app, pilot):
+        await until(pilot, lambda: isinstance(app.views.active, TablePane))
+        await settle(pilot)
+        assert app.views.table is not None
+        assert app.views.table.shown is not None
+        assert "L0H2" in shown(app.views.table.title_line)
 
 
 async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyModel) -> None:

@@ -206,16 +206,17 @@ class Conductor:
         self._app.tree_widget.go_to(name)
         self.select(name)
 
-    def select(self, name: Head | None) -> None:
-        """Show a head, a whole layer, or the model (None)."""
+    def select(self, name: Head | None) -> bool:
+        """Show a head, a whole layer, or the model (None); False where it is shown, or no model is open."""
         model = self._model
         if model is None or (self._is_drawn and name == self.selected):
-            return
+            return False
         model.ways.leave()
         self.selected = name
         self._is_drawn = True
         first = self._first_look
         model.select(name, with_neighbours=first.is_sweeping, with_maps=first.text is None)
+        return True
 
     def look_at(self, view: str) -> None:
         """Go to a view, or to the one that the same key goes on to."""

@@ -107,7 +107,8 @@ class FirstLook:
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned
-        self._conductor.select(here)
+        if not self._conductor.select(here):
+            model.tables.draw()  # the tree was quicker, and no table was in view then
         self._run(partial(self._go_on, model), "begin")
 
     def _take_sentence(self, usual: str | None) -> None:
