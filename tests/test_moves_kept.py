@@ -103,3 +103,32 @@ async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_mo
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
         await typed_while_waiting(app, pilot, ["7"], ["enter"], is_blank=False)
         assert str(app.conductor.selected) == "L0H1"
+
+
+@pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])
+@pytest.mark.parametrize("text", [TEXT, f"{TEXT} and " * 100], ids=["short", "long"])
+async def test_keys_move_the_cursor_on_the_map_that_comes(
+    tiny_model: TinyModel, keys: Sequence[str], text: str
+) -> None:
+    pressed = [each for key in keys for each in (["g", "g"] if key == "gg" else [key])]
+    async with explorer(tiny_model("llama"), text=text) as (app, pilot):
+        await pilot.press("3", *pressed)
+        await settle(pilot)
+        wanted = app.views.attention.heatmap.cursor
+        assert wanted != (0, 0)
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await pilot.press("3", "j", "l")  # there is no sentence: nothing is to come
+        app.sentence_input.value = text
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await pilot.press("i", "enter")
+        await until(pilot, lambda: app.views.attention.is_waiting)
+        heatmap = app.views.attention.heatmap
+        heatmap.focus()
+        await until(pilot, lambda: app.focused is heatmap)
+        await pilot.press(*pressed)
+        await pilot.pause()
+        assert (heatmap.pooled, heatmap.cursor) == (None, (0, 0))
+        free.set()
+        await settle(pilot)
+        assert heatmap.cursor == wanted

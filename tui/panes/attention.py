@@ -130,6 +130,7 @@ class AttentionPane(Pane):
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
         self.is_waiting = is_waiting
+        self.heatmap.expect(is_waiting)
         self.shown = self.shown_name = self.sentence = None
         self._set_title(title, "")
         if message == self._message:
@@ -143,6 +144,7 @@ class AttentionPane(Pane):
     def show_waiting(self, title: str) -> None:
         """Say that a long sentence's map is computed; it is still drawn when it comes."""
         self.is_waiting = True
+        self.heatmap.expect(True)
         self.shown_name = self.sentence = None
         self._set_title(title, "")
         self.heatmap.wait("computing …")

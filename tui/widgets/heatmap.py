@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from engine.values.attention import PooledMap
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.messages import Told
 from tui.widgets.heatmap_canvas import HeatmapCanvas
@@ -54,6 +57,9 @@ class Heatmap(PaintedMap, can_focus=True):
         & > HeatmapCanvas { layer: over; }
     }
     """
+
+    _awaited: list[Callable[[], None]] | None = None
+    """Moves that were made before there was a map to make them on; None where none is expected."""
 
     class CursorMoved(Message):
         """The cursor is on another cell, or its cell has another weight because another map is shown.
@@ -117,26 +123,51 @@ class Heatmap(PaintedMap, can_focus=True):
             return of_block(block, *tokens, width, drawn=drawn, ascii_only=self._ascii)
         return (of_difference if pooled.is_signed else of_weight)(block, *tokens, width, ascii_only=self._ascii)
 
+    def expect(self, is_expected: bool) -> None:
+        """Keep moves until there is a map to make them on, or keep none: there will not be one."""
+        if not is_expected:
+            self._awaited = None
+        elif self._awaited is None:
+            self._awaited = []
+
+    def _paint(self, pooled: PooledMap) -> None:
+        """Paint a map, and make the moves on it that waited for it."""
+        super()._paint(pooled)
+        moves, self._awaited = self._awaited or (), None
+        for move in moves:
+            move()
+
+    def _once_there(self, move: Callable[[], None]) -> None:
+        """Move on the map, or on the one that is expected."""
+        if self.pooled is not None:
+            move()
+        elif self._awaited is not None:
+            self._awaited.append(move)
+
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""
+        self._once_there(partial(self._step, rows, columns))
+
+    def _step(self, rows: int, columns: int) -> None:
+        """Move the cursor by cells of the map that is there."""
         if self.pooled is not None:
             self.move_to(*self._lens.step(rows, columns, self.pooled.window.block))
 
     def action_page(self, pages: float) -> None:
         """Move the cursor by as many queries as are in view, less one."""
-        self.action_move(lines_of(pages, len(self._canvas.window[0]) - 1), 0)
+        self._once_there(lambda: self._step(lines_of(pages, len(self._canvas.window[0]) - 1), 0))
 
     def action_key_page(self, pages: float) -> None:
         """Move the cursor by as many keys as are in view, less one."""
-        self.action_move(0, lines_of(pages, len(self._canvas.window[1]) - 1))
+        self._once_there(lambda: self._step(0, lines_of(pages, len(self._canvas.window[1]) - 1)))
 
     def action_key_edge(self, last: bool) -> None:
         """Move the cursor to the row's first or last key."""
-        self.move_to(self.cursor[0], self._lens.counts[1] - 1 if last else 0)
+        self._once_there(lambda: self.move_to(self.cursor[0], self._lens.counts[1] - 1 if last else 0))
 
     def action_query_edge(self, last: bool) -> None:
         """Move the cursor to the column's first or last query."""
-        self.move_to(self._lens.counts[0] - 1 if last else 0, self.cursor[1])
+        self._once_there(lambda: self.move_to(self._lens.counts[0] - 1 if last else 0, self.cursor[1]))
 
     def action_zoom(self, is_in: bool) -> None:
         """Make cells of half or twice as many queries and keys; say where that cannot be."""
