@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.values.views import VIEWS as TABLES
@@ -14,6 +15,7 @@ from tui.key_groups import HEADS_OFF, MEASURING, MOVING, PROGRAM, SENTENCE, VIEW
 from tui.key_names import key_of
 from tui.key_watch import KeyWatch
 from tui.look_actions import LookActions
+from tui.messages import HeadSwitched
 from tui.opening import ModelActions
 from tui.overview_actions import OverviewActions
 from tui.pin_actions import PinActions
@@ -174,6 +176,13 @@ class Actions(
         """Switch the selected head off, or on again."""
         if self.conductor.is_open and (refusal := self.conductor.off.switch(self.conductor.selected)):
             self.notify(refusal, markup=False)
+
+    @on(HeadSwitched)
+    def _switch_row(self, event: HeadSwitched) -> None:
+        """Switch a row's head off, or on again, and say what is off: the tree, which shows it, may have no room."""
+        if self.is_ready and self.conductor.has(event.name):
+            off = self.conductor.off
+            self.key_line.say(off.switch(event.name) or off.said)
 
     def action_all_on(self) -> None:
         """Switch all heads on again."""

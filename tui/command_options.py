@@ -88,7 +88,9 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
     "token": click.option(
         "--token", metavar="TOKEN", help="Whose numbers: its text, or #ID.  [default: the likeliest] (ablation …)"
     ),
-    "off": click.option("--off", multiple=True, metavar="L5H1", help="Switch a head off (ablation, attention)."),
+    "off": click.option(
+        "--off", multiple=True, metavar="HEADS", help="Switch heads off: L5H1, 'L5H1 L5H2', L5 (ablation, attention)."
+    ),
     "eigenvalues": click.option(
         "--eigenvalues", is_flag=True, default=None, help="Of layers wider than 1,024 too, which takes long (circuits)."
     ),

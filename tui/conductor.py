@@ -49,7 +49,8 @@ class Conductor:
         self._model: ShownModel | None = None
         self.selected: Head | None = None
         self._is_drawn = False
-        self.off = HeadsOff(app.tree_widget, self._switched_off, partial(key_of, app, "app.switch"))
+        keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
+        self.off = HeadsOff(app.tree_widget, self._switched_off, *keys)
         self.overview = Overview(app.engine, app.views, self._run, app.report, self.go_to)
         self.exporting = Exporting(app, self)
         self.sentences = app.sentences or Sentences(app, keeps=start.keeps_history)
@@ -151,7 +152,8 @@ class Conductor:
         self._workers.add(begin(self._app, quietly, group))
 
     def _switched_off(self, off: Off) -> None:
-        """Show maps and predictions with other heads switched off."""
+        """Show maps and predictions with other heads switched off, and which rows are of these."""
+        self._app.views.strike(frozenset(off.heads))
         if self._model is not None:
             self._model.switch_off(off)
 

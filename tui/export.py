@@ -16,9 +16,10 @@ from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError, NotFinite
-from engine.values.heads import Head, parse_head
+from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.named_heads import heads_named
 from engine.values.off import Off
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup, Spectrum
@@ -148,10 +149,7 @@ class Export:
     def _off(self) -> Off:
         """The heads that are switched off."""
         asked = self._request.asked
-        heads = tuple(parse_head(name, self._outline.stacks) for name in asked.get("off") or ())
-        if whole := [head for head in heads if head.is_layer]:
-            raise EngineError(f"{whole[0]} is a whole layer; name the heads to switch off, such as {whole[0]}H0")
-        return Off(tuple(dict.fromkeys(heads)), bool(asked.get("by_mean")))
+        return Off(heads_named(" ".join(asked.get("off") or ()), self._outline), bool(asked.get("by_mean")))
 
     def _comparable(self, layers: tuple[LayerOutline, ...]) -> tuple[LayerOutline, ...]:
         """Leave layers out that a second model has not, unless it is those that are asked for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.values.heads import Head
@@ -18,13 +18,17 @@ class HeadsOff:
     tree : which strikes them through.
     tell : told what is off now, after each change.
     key : names the key that switches a head off.
+    all_on : names the key that switches all on.
     """
 
-    def __init__(self, tree: HeadTree, tell: Callable[[Off], None], key: Callable[[], str]) -> None:
+    def __init__(
+        self, tree: HeadTree, tell: Callable[[Off], None], key: Callable[[], str], all_on: Callable[[], str]
+    ) -> None:
         self.now = NOTHING_OFF
         self._tree = tree
         self._tell = tell
         self._key = key
+        self._all_on = all_on
 
     def switch(self, head: Head | None) -> str:
         """Switch a head off, or on again; say in a line why that cannot be, with the key for what can be, or nothing.
@@ -34,10 +38,25 @@ class HeadsOff:
         if head is None:
             return f"the model as a whole cannot be switched off; {self._key()} switches single heads, choose one"
         if head.is_layer:
-            return f"{head} is a whole layer; {self._key()} switches single heads, choose one of its heads"
-        others = tuple(each for each in self.now.heads if each != head)
-        self._change(replace(self.now, heads=others if head in self.now.heads else (*others, head)))
+            return f"{head} is a whole layer; {self._key()} switches single heads, :off {head} all of its heads"
+        self.put((head,), is_off=head not in self.now.heads)
         return ""
+
+    def put(self, heads: Sequence[Head], *, is_off: bool) -> str:
+        """Have heads off, or on, whatever they were, and say what is off then."""
+        meant = set(heads)
+        others = tuple(each for each in self.now.heads if each not in meant)
+        wanted = (*others, *heads) if is_off else others
+        if set(wanted) == set(self.now.heads):
+            named = f"{heads[0]} is" if len(heads) == 1 else "these heads are"
+            return f"{named} {'off' if is_off else 'on'} already"
+        self._change(replace(self.now, heads=wanted))
+        return self.said
+
+    @property
+    def said(self) -> str:
+        """What is off now."""
+        return f"{self.now}; {self._all_on()} switches all on" if self.now.heads else "all heads are on"
 
     def switch_on(self) -> str:
         """Switch all heads on again; say in a line where they are."""

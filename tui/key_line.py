@@ -86,6 +86,8 @@ FIRST = {
         "app.explain": "Explain",
     },
     "attention map -single": {"app.averaging": "Mean", "app.explain": "Explain", "heatmap.numbers": "Numbers"},
+    "heads": {"table.filter": "Filter", "table.switch": "Off", "app.overview": "Map"},
+    "ablation": {"table.filter": "Filter", "table.switch": "Off"},
     "ranks": {"app.next_measure": "Measure", "app.more": "ε", "table.filter": "Filter"},
     "spectra": {"app.scale": "Scale", "app.distance": "Distance"},
     "directions": {"table.fold": "Fold norms", "app.distance": "Distance"},

@@ -139,6 +139,13 @@ class HeadPicked(Message):
 
 
 @dataclass
+class HeadSwitched(Message):
+    """A person wants a row's head switched off, or on again."""
+
+    name: Head
+
+
+@dataclass
 class MeasureWanted(Message):
     """A person wants another measure on the overview: by its name, or where it has none so many groups on."""
 

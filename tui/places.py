@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline
-from engine.values.plural import plural, span
+from engine.values.named_heads import checked
 from tui.walk import layer_after
 
 
@@ -57,9 +57,9 @@ def parse_place(
             raise EngineError(
                 f"{typed} is a head of the selected layer, and none is selected; write it as {layer}{typed}"
             )
-        return _checked(Head(here.stack, here.layer, int(match[1])), outline)
+        return checked(Head(here.stack, here.layer, int(match[1])), outline)
     if typed and typed[-1].isdigit():
-        return _checked(_head(typed, outline, here), outline)
+        return checked(_head(typed, outline, here), outline)
     begun = [view for view in views if typed and view.startswith(typed.lower())]
     if len(begun) == 1:
         return begun[0]
@@ -81,17 +81,6 @@ def _head(typed: str, outline: ModelOutline, here: Head | None) -> Head:
     if len(outline.stacks) > 1 and (joined[0].isdigit() or joined[0] in "lL"):
         joined = f"{outline.stacks[0] if here is None else here.stack}.{joined}"
     return parse_head(joined, outline.stacks)
-
-
-def _checked(head: Head, outline: ModelOutline) -> Head:
-    """Make sure that the model has a head or layer; the line that says so else has little room."""
-    layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
-    if head.layer not in layers:
-        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {span(min(layers), max(layers))}")
-    count = layers[head.layer].heads
-    if head.head >= count:
-        raise EngineError(f"there is no head {head}: the layer has {plural('head', count)} {span(0, count - 1)}")
-    return head
 
 
 def _layer_on(step: int, outline: ModelOutline, here: Head | None) -> Head:
@@ -119,7 +108,7 @@ def split_digits(text: str, outline: ModelOutline, here: Head | None) -> tuple[H
     for cut in range(1, len(text)):
         head = Head(stack, int(text[:cut]), int(text[cut:]))
         try:
-            heads.append(_checked(head, outline))
+            heads.append(checked(head, outline))
         except EngineError:
             continue
     return tuple(heads)

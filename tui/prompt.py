@@ -17,7 +17,6 @@ from textual.widgets import Input
 from engine.values.errors import EngineError
 from tui.drawing.text import fit
 from tui.field import Field
-from tui.filter_input import candidates
 from tui.main_screen import is_displayed
 from tui.panes.line import Line
 
@@ -31,11 +30,12 @@ class Question(Protocol):
     Attributes
     ----------
     label : stands before the answer.
-    names : what Tab completes.
     """
 
     label: str
-    names: tuple[str, ...]
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what Tab makes of what is typed, one after the other."""
 
     def typed(self, text: str) -> str:
         """Take what is typed so far, and say something about it."""
@@ -53,12 +53,7 @@ class Question(Protocol):
 
 
 class PromptInput(Field):
-    """The answer itself.
-
-    Attributes
-    ----------
-    names : what Tab completes.
-    """
+    """The answer itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before any widget sees them, so that what is typed after them goes where they lead, however fast it comes.
@@ -82,7 +77,6 @@ class PromptInput(Field):
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False, name="prompt")
         self.cursor_blink = False
-        self.names: tuple[str, ...] = ()
         self._completed: tuple[str, str, int] | None = None
 
     @property
@@ -138,7 +132,7 @@ class PromptInput(Field):
             place += step
         else:
             word, place = self.value, 0
-        found = candidates(word, self.names)
+        found = self.prompt.completions(word)
         if found:
             self.value = found[place % len(found)]
             self.cursor_position = len(self.value)
@@ -195,7 +189,6 @@ class Prompt(Horizontal):
         self._question = question
         self._opened_at = self._keys_pressed()
         self._refused_at = None
-        self.input.names = question.names
         self.label.show(question.label)
         with self.prevent(Input.Changed):
             self.input.value = text
@@ -212,6 +205,10 @@ class Prompt(Horizontal):
         """Have what is typed from now on."""
         self._has_given_back = False
         self.screen.set_focus(self.input)
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        return () if self._question is None else self._question.completions(text)
 
     def give_back(self) -> None:
         """Let the keys go where they went before; the line stays until its answer has been taken."""

@@ -8,9 +8,11 @@ from engine.mathematics.head_labels import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import NamedCommands
+from tui.filter_input import candidates
 from tui.key_names import key_of
 from tui.matches import is_condition
 from tui.messages import ConditionWanted
+from tui.off_by_name import OffByName
 from tui.places import NoPlaceError, example
 from tui.ways import Ways, place_after
 
@@ -28,19 +30,30 @@ class WhereTo:
         self._first, self._complete = (key_of(ways.app, f"prompt.{name}") for name in ("first", "complete"))
         self._commands = NamedCommands(ways.app)
         stacks = ways.outline.stacks
+        self._off = OffByName(ways)
         places = (*ways.views, *(f"{stack}." for stack in stacks if len(stacks) > 1))
-        self.names = tuple(dict.fromkeys((*places, *self._commands.names)))
+        self.names = tuple(dict.fromkeys((*places, *self._commands.names, *self._off.names)))
 
     def typed(self, text: str) -> str:
         """Say what can be typed."""
+        if self._off.is_meant(text):
+            return self._off.typed(text)
         head = example(self._ways.outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        is_of_heads = self._off.is_meant(text) and " " in text
+        return self._off.completions(text) if is_of_heads else candidates(text, self.names)
 
     def answer(self, text: str) -> None:
         """Go there, or do that; nothing where nothing is typed."""
         typed = text.strip()
         if not typed:
+            return
+        if self._off.is_meant(typed):
+            self._off.answer(typed)
             return
         word, _, name = typed.partition(" ")
         if word.lower() == OPEN and name.strip():
@@ -74,6 +87,10 @@ class Search:
         stacks = ways.outline.stacks if len(ways.outline.stacks) > 1 else ()
         marks = dict.fromkeys(mark.lower() for layer in ways.outline.layers for mark in layer.marks)
         self.names = (*labels, *stacks, *marks, "pinned", "off")
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what a text may become."""
+        return candidates(text, self.names)
 
     def typed(self, text: str) -> str:
         """Go to the first match from where the search began on, and say how many there are."""

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 
+from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
 from tui.drawing.levels import Scale
@@ -18,6 +19,7 @@ from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
+from tui.panes.filtered import FilteredPane
 from tui.panes.heads import HeadsPane
 from tui.panes.overview import OverviewPane
 from tui.panes.pane import Pane
@@ -60,6 +62,7 @@ class Views(Container):
         self._beside: Pane | None = None
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
+        self._struck: frozenset[Head] = frozenset()
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
@@ -132,12 +135,20 @@ class Views(Container):
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
         self.panes.append(made)
+        self.strike(self._struck)
         self.mount(made)
         self.activate(made)
         if takes_focus:
             self.has_opened.clear()
             self._opening = made
             self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
+
+    def strike(self, heads: frozenset[Head]) -> None:
+        """Strike out the rows of heads, which are switched off, in all tables."""
+        self._struck = heads
+        for pane in self.panes:
+            if isinstance(pane, FilteredPane):
+                pane.strike(heads)
 
     def await_row(self, view: str, row: int | None) -> None:
         """Put the cursor of a table on one of its rows, as they came, when the table is drawn next."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.values.heads import Head
+from engine.values.plural import counted
+
+NAMED = 4
+"""Heads that are named one by one; of more the first are, and the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +25,10 @@ class Off:
     by_mean: bool = False
 
     def __str__(self) -> str:
-        """Name the heads: ``L0H1, L1H2 off``."""
+        """Name the heads: ``L0H1, L1H2 off``, or the first of many: ``12 heads off: L0H0, L0H1, L0H2 …``."""
         way = " by their mean" if self.by_mean else ""
+        if len(self.heads) > NAMED:
+            return f"{counted(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED - 1]))} …"
         return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
 
 

@@ -12,10 +12,12 @@ from textual.widgets import Input
 
 from engine.values.filter_tokens import FilterError
 from engine.values.filters import Filter, parse_filter
+from engine.values.heads import Head
 from engine.values.plural import counted
 from tui.drawing.text import harmless
 from tui.filter_input import FilterInput
 from tui.key_names import key_of
+from tui.messages import HeadSwitched, Told
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 
@@ -31,6 +33,7 @@ class FilteredPane(Pane):
     Attributes
     ----------
     is_growing : whether rows, or cells of them, are still to come.
+    struck : heads whose rows are struck out, as they are switched off.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -38,6 +41,7 @@ class FilteredPane(Pane):
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
         Binding("escape", "step_back", "All rows again", id="table.all_rows"),
+        Binding("space", "switch", "Switch this row's head off, or on again", show=False, id="table.switch"),
     ]
 
     def __init__(self, columns: Sequence[str], explanation_line: Line | None = None) -> None:
@@ -50,6 +54,7 @@ class FilteredPane(Pane):
         self._applied = self._filter
         self._title = Text()
         self.is_growing = False
+        self.struck: frozenset[Head] = frozenset()
 
     @property
     def _so_far(self) -> str:
@@ -65,6 +70,30 @@ class FilteredPane(Pane):
     def columns_beyond(self) -> int:
         """How many columns are farther to the right than what is in view."""
         return 0
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether rows are of heads that differ, so that a key can be about the head of one."""
+        raise NotImplementedError
+
+    @property
+    def head_here(self) -> Head | None:
+        """The head, or whole layer, that the row under the cursor is of."""
+        raise NotImplementedError
+
+    def heads_left(self) -> tuple[Head, ...]:
+        """List the heads that the rows on screen are of; a row of a whole layer is of none."""
+        raise NotImplementedError
+
+    def strike(self, heads: frozenset[Head]) -> None:
+        """Strike out the rows of heads."""
+        raise NotImplementedError
+
+    def action_switch(self) -> None:
+        """Have the head of the row under the cursor switched off, or on again."""
+        head, (left, _) = self.head_here, self.counts
+        if left:  # else there is no row yet
+            self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
@@ -144,6 +173,8 @@ class FilteredPane(Pane):
         is_typing = self.screen.focused is self.filter_input  # at once, where has_focus comes with the next message
         if action == "step_back":
             return self.narrowing is not None and not is_typing
+        if action == "switch":
+            return self.has_heads and not is_typing
         return action not in ("filter", "apply") or (action == "apply") == is_typing
 
     def action_filter(self) -> None:

@@ -114,6 +114,7 @@ class RanksPane(FilteredPane):
         self._selected = selected
         self.is_waiting = not rows and not troubles
         self.narrow()
+        self.strike(self.struck)
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), f"{title}  {measure.title}{shown}"))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
@@ -138,6 +139,27 @@ class RanksPane(FilteredPane):
     def counts(self) -> tuple[int, int]:
         """How many rows the filter leaves, and of how many."""
         return self._counted
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether lines are of heads that differ, as they always are."""
+        return True
+
+    @property
+    def head_here(self) -> Head | None:
+        """The head or layer that the line under the cursor is of."""
+        return None if self.table.place is None else self._names[self.table.place]
+
+    def heads_left(self) -> tuple[Head, ...]:
+        """List the heads that the lines on screen are of."""
+        return tuple(name for name in self._names if not name.is_layer)
+
+    def strike(self, heads: frozenset[Head]) -> None:
+        """Strike out the lines of heads."""
+        self.struck = heads
+        labels = frozenset(_label(name, self._all_names) for name in heads & set(self._all_names))
+        self.table.strikes = (lambda row: row[0] in labels) if labels else None
+        self.table.refresh()
 
     def narrowed(self, table: Table) -> Table:
         """Give the rows of a ``ranks`` table that the filter leaves."""

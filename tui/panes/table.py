@@ -17,12 +17,13 @@ from engine.values.tables import Cell, Table
 from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.readout import of_number, of_row
-from tui.drawing.text import harmless, quoted
+from tui.drawing.text import first_fitting, harmless, quoted
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
+from tui.panes.row_heads import RowHeads
 from tui.widgets.table_grid import TableGrid
 
 
@@ -56,6 +57,7 @@ class TablePane(FilteredPane):
         self.grid.leads = lambda: leads
         self.shown: Table | None = None
         self._places = view.places
+        self._heads = RowHeads(view.columns)
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
@@ -214,12 +216,35 @@ class TablePane(FilteredPane):
             said = f"{column} {harmless(cell)}"
         else:
             said = of_number(column, cell, None if isinstance(chance, str) else chance, width)
-        return explanation, of_row(row, column, said, width)
+        off = [f"{self.head_here} off  {said}"] if self.head_here in self.struck else []
+        return explanation, first_fitting(width, *off, of_row(row, column, said, width))
 
     @on(TableGrid.Chosen)
     def _go_to_head(self) -> None:
         """Go where the table leads."""
         self._leave()
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether rows are of heads that differ."""
+        return self.grid.leads() == "head"
+
+    @property
+    def head_here(self) -> Head | None:
+        """The head, or whole layer, that the row under the cursor is of: the one that feeds where it says one."""
+        row = self.grid.whole_row
+        return None if self.shown is None or row is None else self._heads.of(row)
+
+    def heads_left(self) -> tuple[Head, ...]:
+        """List the heads that the rows on screen are of."""
+        return self._heads.single(self.grid.rows[place] for place in self.grid.order)
+
+    def strike(self, heads: frozenset[Head]) -> None:
+        """Strike out the rows of heads, where rows are of heads that differ."""
+        self.struck = heads
+        self.grid.strikes = (lambda row: self._heads.of(row) in heads) if heads and self.has_heads else None
+        self.grid.refresh()
+        self.read_out()
 
     def _leave(self) -> None:
         """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that.
@@ -230,9 +255,7 @@ class TablePane(FilteredPane):
         if self.shown is None or whole is None:
             return
         row = dict(zip(self.grid.all_columns, whole, strict=True))
-        layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
-        if isinstance(layer, int) and head is not None:
-            name = Head(str(row["stack"]), layer, -1 if head == "all" else int(head))
+        if (name := self._heads.of(whole)) is not None:
             is_of_all = self.view == HEADS.name
             self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
         elif isinstance(row.get("token_id"), int) and "part" not in row:

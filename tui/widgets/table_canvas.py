@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -22,9 +22,17 @@ from tui.widgets.table_columns import Columns
 from tui.widgets.table_fitting import fitted
 from tui.widgets.table_lines import Lines
 
+STRUCK = Style(strike=True)
+"""How a row is drawn whose head is switched off."""
+
 
 class TableCanvas(Scrolled, can_focus=False):
-    """Paints rows under named columns; knows on which cell its cursor is, but not which keys move it."""
+    """Paints rows under named columns; knows on which cell its cursor is, but not which keys move it.
+
+    Attributes
+    ----------
+    strikes : says of a row whether it is struck out; None where none is.
+    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
     DEFAULT_CSS = """
@@ -51,6 +59,7 @@ class TableCanvas(Scrolled, can_focus=False):
         self.message = ""
         self._arranger = Arranger(self.text, self._use)
         self.cursor = (0, 0)
+        self.strikes: Callable[[Row], bool] | None = None
         self._drawn: tuple[str, ...] = ()
         self._compared: tuple[str, ...] = ()
         self._places: tuple[int, ...] = ()
@@ -236,6 +245,8 @@ class TableCanvas(Scrolled, can_focus=False):
         is_current = place == self.cursor[0]
         style = self.get_component_rich_style("table--row") if is_current else plain
         row, places = self.rows[self.order[place]], self._places
+        if self.strikes is not None and self.strikes(row):
+            style += STRUCK
         is_marked = is_current and self.has_focus
         marked = {self.cursor[1]: self.get_component_rich_style("table--cursor")} if is_marked else {}
         return lines.row(lambda column: row[places[column]], style, marked).adjust_cell_length(width, style)

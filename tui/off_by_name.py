@@ -1,0 +1,127 @@
+"""Heads that are switched off, or on, by what is typed: ``off L1H3 L1H2``, ``off L2``, ``off found``, ``on all``."""
+
+from __future__ import annotations
+
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.named_heads import EVERY, heads_named
+from engine.values.plural import counted
+from tui.filter_input import candidates
+from tui.key_names import key_of
+from tui.panes.filtered import FilteredPane
+from tui.places import example
+from tui.ways import Ways
+
+OFF, ON = "off", "on"
+"""The words that stand before the names of heads."""
+
+FOUND = "found"
+"""Stands for the heads of the rows that a filter leaves, or of the matches of a search."""
+
+
+class OffByName:
+    """Takes a line that begins with ``off`` or ``on``.
+
+    Parameters
+    ----------
+    ways : through the open model.
+    """
+
+    names = (OFF, ON)
+
+    def __init__(self, ways: Ways) -> None:
+        self._ways = ways
+        self._app = ways.app
+
+    def is_meant(self, text: str) -> bool:
+        """Say whether a text begins with one of the two words."""
+        return text.strip().lower().partition(" ")[0] in self.names
+
+    def typed(self, text: str) -> str:
+        """Say how many heads are named, or what can be."""
+        word, _, behind = text.strip().lower().partition(" ")
+        if not behind.strip():
+            head = example(self._ways.outline)
+            which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
+            return f"{which} · {key_of(self._app, 'prompt.complete')} completes"
+        try:
+            return counted(len(self._heads(behind)), "head")
+        except EngineError:
+            return ""  # it may not be typed to its end
+
+    def completions(self, text: str) -> tuple[str, ...]:
+        """List what the last word of a text may become: a layer or head, one that is off behind ``on``."""
+        before, _, word = text.rpartition(" ")
+        is_on = before.strip().lower().partition(" ")[0] == ON
+        off = self._app.conductor.off.now.heads
+        layers = {head.whole_layer for head in off} if is_on else None
+        names = [EVERY, FOUND] if is_on else [FOUND, EVERY]
+        for layer in self._ways.outline.attending_layers:
+            if layers is None or layer.name in layers:
+                stack = f"{layer.stack}." if len(self._ways.outline.stacks) > 1 else ""
+                names.append(f"{stack}{layer.name}")
+                names += (f"{stack}{head}" for head in layer.head_names() if not is_on or head in off)
+        begun = candidates(word.lower(), [name.lower() for name in names])
+        by_lower = {name.lower(): name for name in names}
+        return tuple(f"{before} {by_lower[name]}" for name in begun)
+
+    def answer(self, text: str) -> None:
+        """Switch the named heads, the selected one where none is named, and say what is off then.
+
+        Raises
+        ------
+        EngineError : when what is typed names none.
+        """
+        word, _, behind = text.strip().lower().partition(" ")
+        heads = self._heads(behind) if behind.strip() else self._selected(word)
+        said = self._app.conductor.off.put(heads, is_off=word == OFF)
+        self._app.key_line.say(said)
+
+    def _selected(self, word: str) -> tuple[Head, ...]:
+        """Give the selected head, or those of the selected layer."""
+        here = self._ways.here
+        if here is None:
+            head = example(self._ways.outline)
+            raise EngineError(f"no head is selected; name some: {word} {head}, {word} {FOUND}")
+        return heads_named(str(here), self._ways.outline, here)
+
+    def _heads(self, text: str) -> tuple[Head, ...]:
+        """Read which heads are named."""
+        named = dict[Head, None]()
+        for word in text.replace(",", " ").split():
+            named |= dict.fromkeys(
+                self._found() if word == FOUND else heads_named(word, self._ways.outline, self._ways.here)
+            )
+        return tuple(named)
+
+    def _found(self) -> tuple[Head, ...]:
+        """Give the heads that are found: of the rows that the filter of the view leaves, or by the search in the tree.
+
+        What has the keys comes first, where both are there.
+
+        Raises
+        ------
+        EngineError : when nothing is filtered or searched, or nothing found.
+        """
+        pane, searched = self._app.views.active, self._ways.searched
+        narrowed = pane.heads_left() if isinstance(pane, FilteredPane) and pane.narrowing is not None else None
+        if searched and (narrowed is None or self._app.tree_widget.has_focus):
+            names = " ".join(_full(head) for head in self._ways.find(searched) if self._attends(head))
+            found, by = heads_named(names, self._ways.outline), f"the search for {searched}"
+        elif narrowed is not None:
+            found, by = narrowed, "the filter"
+        else:
+            key = key_of(self._app, "app.search")
+            raise EngineError(f"nothing is filtered or searched; {key} does that in a table, or in the tree")
+        if not found:
+            raise EngineError(f"{by} leaves no single head")
+        return found
+
+    def _attends(self, name: Head) -> bool:
+        """Say whether a head or layer has attention of its own."""
+        return not self._ways.outline.layer(name).is_change
+
+
+def _full(head: Head) -> str:
+    """Write a head or layer with its stack."""
+    return f"{head.stack}.{head}"

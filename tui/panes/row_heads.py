@@ -1,0 +1,42 @@
+"""Which heads the rows of a table are of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.values.heads import Head
+from engine.values.tables import Cell
+
+NAMING = (("from_layer", "from_head"), ("layer", "head"))
+"""Columns that name a head: the one that feeds another comes first, where rows are of two."""
+
+
+class RowHeads:
+    """Reads the heads of rows.
+
+    Parameters
+    ----------
+    columns : of the table.
+
+    Examples
+    --------
+    >>> str(RowHeads(("stack", "layer", "head", "value")).of(("decoder", 1, "3", 0.5)))
+    'L1H3'
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        found = (("stack", *each) for each in NAMING if set(each) <= set(columns))
+        self._places = tuple(map(columns.index, next(found, ())))
+
+    def of(self, row: Sequence[Cell]) -> Head | None:
+        """Give the head, or whole layer, that a row is of; None where it is of none."""
+        if not self._places:
+            return None
+        stack, layer, head = (row[place] for place in self._places)
+        if not isinstance(layer, int) or head == "":
+            return None
+        return Head(str(stack), layer, -1 if head == "all" else int(head))
+
+    def single(self, rows: Iterable[Sequence[Cell]]) -> tuple[Head, ...]:
+        """List the heads that rows are of, each once; a row of a whole layer is of none."""
+        return tuple(dict.fromkeys(head for row in rows if (head := self.of(row)) is not None and not head.is_layer))
