@@ -55,8 +55,11 @@ def kept(text: str) -> list[int]:
         ('kind != ""', [0, 2, 3, 4, 5]),
         ("value", [3, 4]),
         ("kind contains VAL", [3, 4]),
-        ("kind = value", [4]),
-        ("token = The", [0, 5]),
+        ("kind = value", [3, 4]),
+        ("kind = 'value'", [4]),
+        ("kind != value", [0, 2, 5]),
+        ("token = the", [0, 5]),
+        ("token = 'the'", []),
         ('token = "The"', [5]),
         ("'or'", [2]),
         ("token = 'or'", [2]),
@@ -79,6 +82,12 @@ def kept(text: str) -> list[int]:
 )
 def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
     assert kept(text) == rows
+
+
+def test_two_columns_are_the_same_to_the_case_of_a_letter() -> None:
+    rows = [("The", " The"), ("The", "the")]
+    assert list(parse_filter("token = at", ("token", "at")).kept(rows)) == [0]
+    assert list(parse_filter("token = the", ("token", "at")).kept(rows)) == [0, 1]
 
 
 @pytest.mark.parametrize(

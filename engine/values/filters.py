@@ -11,7 +11,8 @@
 
 A column whose name has a dot, such as ``ov.energy_rank``, may be written in capitals too, as matrices are. A word that
 is compared with a column of texts is a text, though a column of numbers may be called so (``label = induction``), and
-``chance`` behind a measure is what chance gives for it.
+``chance`` behind a measure is what chance gives for it. Upper and lower case are alike in what is typed without quotes;
+two columns are the same where their texts are, to the case of a letter.
 
 A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
 neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
@@ -238,11 +239,12 @@ class _Reading:
         is_equal, one, other = EQUALS[sign.sign], self._cell(left), self._cell(right)
         asks_for_nothing = not (left.text and right.text)
         is_exact = left.is_quoted or right.is_quoted
+        is_of_columns = self._is_column(left) and self._is_column(right)
 
         def equal(row: Row) -> Truth:
             if asks_for_nothing:
                 return (one(row) == other(row)) is is_equal
-            same = is_same(one(row), other(row), is_exact)
+            same = is_same(one(row), other(row), is_exact=is_exact, heeds_case=is_of_columns)
             return same if is_equal else opposite(same)
 
         return equal

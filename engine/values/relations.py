@@ -43,14 +43,20 @@ def is_ordered(order: Callable[[float, float], bool], one: Cell, other: Cell) ->
     return None if left is None or right is None else order(left, right)
 
 
-def is_same(one: Cell, other: Cell, is_exact: bool) -> Truth:
-    """Compare as numbers where both are, else as texts, whose spaces at the ends count only where it is exact."""
+def is_same(one: Cell, other: Cell, *, is_exact: bool = False, heeds_case: bool = False) -> Truth:
+    """Compare as numbers where both are, else as texts, whose spaces at the ends count only where it is exact.
+
+    Upper and lower case count where it is exact, and where they are heeded.
+    """
     if is_empty(one) or is_empty(other):
         return None
     left, right = number(one), number(other)
     if left is not None and right is not None:
         return left == right
-    return str(one) == str(other) if is_exact else str(one).strip() == str(other).strip()
+    if is_exact:
+        return str(one) == str(other)
+    one_text, other_text = str(one).strip(), str(other).strip()
+    return one_text == other_text or (not heeds_case and one_text.casefold() == other_text.casefold())
 
 
 def contains(cell: Cell, part: Cell) -> Truth:
