@@ -147,21 +147,6 @@ class TableCanvas(Scrolled, can_focus=False):
             self._home = None
         self._arranger.want(replace(wanted, sort=sort))
 
-    def sort_by(self, column: str) -> None:
-        """Sort by a column, largest first; again: smallest first; again: as the rows came.
-
-        The first row is shown then, or, where moving selects, the one that the cursor is on.
-        """
-        wanted = self._arranger.wanted
-        if column not in wanted.shown:
-            return
-        descending_next = {None: True, (column, True): False, (column, False): None}
-        is_descending = descending_next.get(wanted.sort, True)
-        self._awaited = self.place if self.selects else None
-        if not self.selects:
-            self.put(0, self.cursor[1])
-        self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
-
     def narrow(self, kept_by: Filter | None) -> None:
         """Show the rows that a filter leaves, or all of them, with the cursor on its row if that is shown.
 
@@ -225,7 +210,6 @@ class TableCanvas(Scrolled, can_focus=False):
             return
         made = self._shown
         self._columns = fitted(made.columns, self._room)
-        # Were it as many lines as the names take now, a scrollbar might come and go with the columns in view.
         self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self._columns.head)
         self.refresh()
 
@@ -253,8 +237,8 @@ class TableCanvas(Scrolled, can_focus=False):
 
     @property
     def head(self) -> int:
-        """Lines that the names of the columns in view take."""
-        return self._columns.head_of(self.scroll_offset.x, self._room)
+        """Lines that the names of the columns take."""
+        return self._columns.head
 
     @property
     def frozen(self) -> int:
@@ -305,7 +289,7 @@ class TableCanvas(Scrolled, can_focus=False):
         row, column = self.cursor
         top, left = self.scroll_offset.y, self.scroll_offset.x
         new_left = self._columns.revealed(column, left, self._room)
-        height = max(1, self.scrollable_content_region.height - self._columns.head_of(new_left, self._room))
+        height = self.rows_in_view
         new_top = min(max(top, row - height + 1), row, max(len(self.order) - height, 0))
         if (new_top, new_left) != (top, left):
             self.scroll_to(new_left, new_top, animate=False, immediate=True)

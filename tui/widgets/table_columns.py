@@ -110,16 +110,8 @@ class Columns:
 
     @property
     def head(self) -> int:
-        """Lines that the names take at most."""
+        """Lines that the names take, whichever columns are in view: rows stay where they are as one goes on."""
         return 2 if any(upper for upper, _ in self.titles) else 1
-
-    def head_of(self, left: int, room: int) -> int:
-        """Give how many lines the names take of the columns in view, but for one of which next to nothing is seen.
-
-        Parameters as in `in_view`.
-        """
-        seen = (column for column, cells in self.in_view(left, room) if len(cells) >= min(LEAST, self.widths[column]))
-        return 2 if any(self.titles[column][0] for column in seen) else 1
 
     @property
     def edge(self) -> int:

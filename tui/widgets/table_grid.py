@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -158,6 +159,21 @@ class TableGrid(TableCanvas, can_focus=True):
     def go_to_column(self, name: str) -> None:
         """Put the cursor on a column, if it is shown, or once it is."""
         self._move(partial(super().go_to_column, name))
+
+    def sort_by(self, column: str) -> None:
+        """Sort by a column, largest first; again: smallest first; again: as the rows came.
+
+        The first row is shown then, or, where moving selects, the one that the cursor is on.
+        """
+        wanted = self._arranger.wanted
+        if column not in wanted.shown:
+            return
+        descending_next = {None: True, (column, True): False, (column, False): None}
+        is_descending = descending_next.get(wanted.sort, True)
+        self._awaited = self.place if self.selects else None
+        if not self.selects:
+            self.put(0, self.cursor[1])
+        self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
 
     def action_sort(self) -> None:
         """Sort by the cursor's column, largest first; again: smallest first; again: as the rows came.
