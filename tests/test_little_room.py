@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
+from tests.test_hands_find_their_way import foot, press
 
 
 async def test_tree_titles_and_paths_on_the_smallest_terminal(
@@ -92,3 +93,55 @@ async def test_a_terminal_of_a_few_columns_ends_nothing_where_a_list_lies_over_t
             await pilot.press("pagedown", "pageup")
         await pilot.press("escape", "escape", "t", "3")
         assert app.views.active is app.views.attention
+
+
+async def test_where_a_filter_holds_the_key_that_takes_it_away_is_seen_in_every_view() -> None:
+    async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
+        for keys, condition in (("2", "layer = 1"), ("6", "side = key"), ("5", "kind = q"), ("0", "bytes > 0")):
+            await press(pilot, *keys)
+            await settle(pilot)
+            assert "esc All rows" not in foot(app)
+            await press(pilot, "/", *condition, "enter")
+            await settle(pilot)
+            assert "esc All rows" in foot(app), keys
+            assert foot(app).rstrip().endswith("? Keys q Quit")
+            await press(pilot, "escape")
+            assert "esc All rows" not in foot(app), keys
+        await press(pilot, "3", "x")
+        await settle(pilot)
+        await press(pilot, "/", *"kind = content", "enter")
+        assert "esc All rows" in foot(app)
+
+
+async def test_of_a_term_its_number_and_chance_are_said_before_what_they_are() -> None:
+    async with explorer("demo", head="L1H0", text="Mia saw a fox", size=(40, 12)) as (app, pilot):
+        await press(pilot, "3", "x")
+        await settle(pilot)
+        pane = app.views.table
+        assert pane is not None
+        row = dict(zip(pane.grid.all_columns, pane.grid.whole_row or (), strict=True))
+        value, chance = row["value"], row["value_chance"]
+        assert isinstance(value, float)
+        assert isinstance(chance, float)
+        assert pane.grid.column == "value"
+        said = re.match(r"(\S+)  chance (\S+)  ", shown(pane.explanation_line))
+        assert said is not None, shown(pane.explanation_line)
+        assert float(said[1]) == pytest.approx(value, rel=1e-3)
+        assert float(said[2]) == pytest.approx(chance, rel=1e-3)
+        assert shown(pane.readout_line).startswith("sum ")
+
+
+async def test_what_each_row_says_of_itself_takes_no_column(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text="Mia saw a fox", size=(160, 50)) as (app, pilot):
+        await press(pilot, "9")
+        pane = app.views.table
+        assert pane is not None
+        await until(pilot, lambda: pane.counts == (8, 8))
+        await settle(pilot)
+        assert "more column" not in shown(pane.title_line)
+        assert "off" not in pane.grid.columns
+        assert pane.table_on_screen().columns[-1] == "off", "in a file it stands for itself"
+        await press(pilot, ":", *"off L0H1 L0H2", "enter")
+        await settle(pilot)
+        assert {row[-1] for row in pane.table_on_screen()} == {"L0H1 L0H2"}
+        assert "off" in pane.grid.columns

@@ -67,7 +67,10 @@ _OLD_NAMES = {new: old for old, new in KEY_NAME_REPLACEMENTS.items()}
 LAST = ("app.help", "app.quit")
 """Keys at the end of the line."""
 
-KEPT_BELOW = {"app.zoom": 60, **dict.fromkeys(LAST, math.inf)}
+TAKEN_AWAY = ("table.all_rows", "explain.all_rows")
+"""Keys that take a filter away, which are there only while one holds."""
+
+KEPT_BELOW = {"app.zoom": 60, **dict.fromkeys((*TAKEN_AWAY, *LAST), math.inf)}
 """Cells that a line must have before a key gives way to others: the narrower, the more a view needs all the room."""
 
 FIRST = {

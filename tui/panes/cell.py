@@ -6,7 +6,9 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from engine.values.columns import CHANCE
 from engine.values.tables import Cell
+from tui.drawing.readout import of_number
 from tui.drawing.text import first_fitting, harmless
 from tui.numbers import short
 from tui.panes.table import TablePane
@@ -39,7 +41,7 @@ class CellPane(TablePane):
         return super().check_action(action, parameters)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Explain the column, with a text in full, and below say what the terms add up to and what the model says.
+        """Explain the column behind what its cell holds; below say what the terms add up to and what the model says.
 
         The weight is what was looked at on the map; what the model says gives way before it, and what is left over.
         """
@@ -47,8 +49,16 @@ class CellPane(TablePane):
         kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
         said = {str(row[kind]): float(row[value]) for row in self.shown}
         numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
-        text = f"{harmless(cell)}  " if isinstance(cell, str) else ""
+        width = self.readout_line.size.width
+        text = f"{harmless(cell)}  " if isinstance(cell, str) else f"{self._number(column, cell, width)}  "
         total, model, left, weight = numbers
         between = (f" · model {model} · left {left}", f" · left {left}", "")
         ways = [f"sum {total}{words} · weight {weight}" for words in between]
-        return f"{text}{explanation}", first_fitting(self.readout_line.size.width, *ways, f"sum {total}")
+        return f"{text}{explanation}", first_fitting(width, *ways, f"sum {total}")
+
+    def _number(self, column: str, value: float, width: int) -> str:
+        """Write a number with what chance gives, briefly: what the column is follows on the same line."""
+        chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}", "")
+        beside = None if isinstance(chance, str) else chance
+        brief = short(value) if beside is None else f"{short(value)}  chance {short(beside)}"
+        return first_fitting(width, brief, of_number(column, value, beside, width))

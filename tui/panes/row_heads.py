@@ -37,6 +37,13 @@ class RowHeads:
             return None
         return Head(str(stack), layer, -1 if head == "all" else int(head))
 
+    def are_said_by(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], column: str) -> bool:
+        """Say whether a column holds nothing but the name of each row's own head."""
+        if column not in columns or not rows:
+            return False
+        place = columns.index(column)
+        return all(str(row[place]).rpartition(".")[2] == str(self.of(row)) for row in rows)
+
     def single(self, rows: Iterable[Sequence[Cell]]) -> tuple[Head, ...]:
         """List the heads that rows are of, each once; a row of a whole layer is of none."""
         return tuple(dict.fromkeys(head for row in rows if (head := self.of(row)) is not None and not head.is_layer))

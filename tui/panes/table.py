@@ -88,6 +88,8 @@ class TablePane(FilteredPane):
                 name for place, name in enumerate(table.columns)
                 if name in (*self._places, *said) and all(row[place] == rows[0][place] for row in rows)
             }  # fmt: skip
+            if self._heads.are_said_by(table.columns, rows, "off"):
+                agreeing.add("off")
             order = VIEWS[self.view].on_screen(table.columns)
             kept = tuple(table.columns.index(name) for name in order if name not in agreeing)
             frozen = sum(table.columns[place] in self._places for place in kept)

@@ -209,7 +209,7 @@ class TableCanvas(Scrolled, can_focus=False):
         if self.message:
             return
         made = self._shown
-        self._columns = fitted(made.columns, self._room)
+        self._columns = fitted(made.columns, self._room, self.size.height)
         self.virtual_size = Size(self._columns.scrolled_width(self._room), len(made.order) + self._columns.head)
         self.refresh()
 

@@ -10,6 +10,9 @@ from engine.values.kinds import Kind, kind_of
 from tui.drawing.titles import Title, titles
 from tui.widgets.table_columns import LEAST, Columns, starts_of, widths_of
 
+LOW = 8
+"""Lines of a table below which each is a row's rather than the beginnings of names."""
+
 NARROW_NAME = 5
 """Cells that what a row is of has at least, where what stands beside it would be cut."""
 
@@ -29,7 +32,7 @@ SHORT_NAME = 8
 """Cells up to which a name stays on one line in any case."""
 
 
-def fitted(columns: Columns, room: int) -> Columns:
+def fitted(columns: Columns, room: int, lines: int = LOW) -> Columns:
     """Be sparing where columns do not all fit.
 
     Then tokens are cut, and what a row is of where the first column beside it would be. Names that are wider than
@@ -39,11 +42,14 @@ def fitted(columns: Columns, room: int) -> Columns:
     ----------
     columns : as wide as they want to be.
     room : cells of a line; of 0 nothing is known, as where a table has not been shown yet.
+    lines : of the table; where they are few, names take one unless more columns are seen with two.
     """
     if not room or columns.starts[-1] <= room:
         return columns
     allowed = [max(needed, SHORT_NAME) for needed in columns.cells]
-    ways = [_sparing(columns, over, room) for over in (columns.titles, titles(columns.names, allowed))]
+    on_one = tuple(("", f"{upper}{lower}") for upper, lower in columns.titles)
+    first = (on_one,) if lines < LOW else ()
+    ways = [_sparing(columns, over, room) for over in (*first, columns.titles, titles(columns.names, allowed))]
     return max(ways, key=lambda way: sum(map(room.__ge__, map(add, way.starts, way.cells))))
 
 
@@ -67,6 +73,9 @@ def _sparing(columns: Columns, over: tuple[Title, ...], room: int) -> Columns:
         number = max((columns.cells[place] for place in scrolled if columns.numeric[place]), default=0)
         least = [max(NARROW_TITLE, min(columns.cells[place], NARROW_NAME)) for place in left]
         _give_way(widths, least, room - number, columns.gap)
+        second = columns.frozen + 1
+        if second < len(widths) and not columns.numeric[second - 1] and columns.numeric[second]:
+            _give_way(widths, least, room - widths[second - 1] - columns.gap - columns.cells[second], columns.gap)
         free = room - starts_of(widths, columns.gap)[columns.frozen]
     frozen = columns.frozen
     if free < LEAST:
