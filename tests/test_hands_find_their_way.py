@@ -11,11 +11,12 @@ from textual.pilot import Pilot
 from engine.values.attention import PooledBlock
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
 from tui.drawing.readout import of_difference
 from tui.drawing.text import in_ascii
 from tui.panes.compare import ComparePane
+from tui.panes.table import TablePane
 from tui.sentences_screen import SentencesScreen
 from tui.widgets.heatmap import Heatmap
 
@@ -102,6 +103,29 @@ async def test_a_key_of_a_group_of_views_leads_back_into_the_one_on_screen_and_t
         assert app.conductor.selected.head == 0
         await press(pilot, "1", "x", "w", "enter")
         assert app.views.active.view == "spectra"  # and not the cell of a map
+
+
+async def test_a_key_of_a_group_of_views_leads_from_elsewhere_to_the_one_that_was_left() -> None:
+    async with explorer("demo", text=TEXT) as (app, pilot):
+        await press(pilot, "w", "w", "/", *"head = 3", "enter")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts == (4, 32))
+        await press(pilot, "j", "enter", "3", "1", "w")
+        assert app.views.active is pane
+        assert pane.has_focus_within
+        assert pane.counts == (4, 32)
+        assert pane.grid.cursor[0] == 1
+        assert "w Map" in foot(app)
+        await press(pilot, "w", "1", "w")
+        assert app.views.active.view == "overview"
+        assert "w Table" in foot(app)
+        await press(pilot, "8", "8", "1", "8")
+        assert app.views.active.view == "lens"
+        await press(pilot, "8", "8")
+        assert app.views.active.view == "predictions"
+        await press(pilot, "1", ":", *"lens", "enter", "1", ":", *"predictions", "enter")
+        assert app.views.active.view == "predictions", "a name means that view alone"
 
 
 async def test_the_focus_that_goes_from_view_to_view_is_no_step_back(tiny_model: TinyModel) -> None:

@@ -221,10 +221,10 @@ class Conductor:
         return True
 
     def look_at(self, view: str) -> None:
-        """Go to a view, or to the one that the same key goes on to."""
-        self._first_look.has_view = True
-        if not self._app.views.return_to(*ring_of(view)):
-            self.show_view(view_after(self._app.views.active.view, view))
+        """Go to a view, of those that share a key to the one looked at last, or on from there to the next."""
+        self._first_look.has_view, views = True, self._app.views
+        if not views.return_to(*ring_of(view)):
+            self.show_view(view_after(views.active.view, views.last_like(view)))
 
     def show_view(self, view: str) -> None:
         """Go to a view by its name; one of two models takes a second one."""

@@ -24,7 +24,7 @@ class OverviewActions(Parts):
         Binding(
             "w",
             "overview",
-            "Overview: all heads as a map, again: as a table",
+            "All heads: their map or table, as looked at last; again: the other",
             show=False,
             id="app.overview",
             group=VIEWS,
@@ -43,7 +43,7 @@ class OverviewActions(Parts):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_overview(self) -> None:
-        """Go to the map of all heads; from there to the table of them, and back."""
+        """Go to the map of all heads, or their table if that was looked at last; from each to the other."""
         self.conductor.look_at(OVERVIEW)
 
     @on(MeasureWanted)

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.view import Scope
-from engine.values.views import OVERVIEW, VIEWS
+from engine.values.views import OVERVIEW, VIEWS, ring_of
 from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
 from tui.messages import ViewActivated
@@ -63,6 +63,7 @@ class Views(Container):
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
+        self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
         self.has_opened.set()
@@ -90,6 +91,7 @@ class Views(Container):
             self.before = self.active
         self.attention.is_of_small_map &= pane is self.attention
         self.active = pane
+        self._last_of_ring[ring_of(pane.view)] = pane.view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None
         changed = [_marked(each, {"-active": each is pane, "-beside": each is self._beside}) for each in self.panes]
         changed.append(_marked(self._left, {"-empty": pane not in (self.spectra, self.ranks)}))
@@ -142,6 +144,10 @@ class Views(Container):
             self.has_opened.clear()
             self._opening = made
             self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
+
+    def last_like(self, view: str) -> str:
+        """Give the view that was looked at last of those that share a key with one; that one before any was."""
+        return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
 
     def strike(self, heads: frozenset[Head]) -> None:
         """Strike out the rows of heads, which are switched off, in all tables."""
