@@ -49,6 +49,34 @@ async def test_escape_leads_from_a_small_map_in_large_back_to_the_small_ones(tin
         assert app.focused is app.tree_widget, "it was not opened from the small maps now"
 
 
+async def test_enter_on_a_term_goes_to_its_cell_on_the_heads_own_map_and_escape_back_to_the_term() -> None:
+    async with explorer("demo", text="Mia saw a fox", head="L1H0") as (app, pilot):
+        await press(pilot, "3", "down", "down", "a", "x")
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        await until(pilot, lambda: pane.counts[0] > 3)
+        await press(pilot, "down", "down")
+        assert "⏎ Its cell" in screen_text(app).splitlines()[-1]
+        await press(pilot, "enter")
+        await settle(pilot)
+        name = app.views.attention.shown_name
+        assert there(app) == (Head("decoder", 1, 0), "attention")
+        assert app.views.attention.heatmap.has_focus
+        assert name is not None
+        assert (name.layer, name.head) == (1, 0), "and not the mean that was on screen"
+        assert app.views.attention.cell == (2, 0)
+        assert "esc Terms" in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert there(app)[1] == "explain"
+        assert pane.has_focus_within
+        assert pane.grid.cursor[0] == 2
+        await press(pilot, "escape")
+        assert there(app)[1] == "attention"
+        assert "esc Terms" not in screen_text(app).splitlines()[-1]
+        await press(pilot, "escape")
+        assert app.focused is app.tree_widget
+
+
 async def test_a_click_selects_a_head_in_the_tree_and_enter_goes_into_it(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await press(pilot, "3")

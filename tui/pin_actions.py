@@ -49,9 +49,9 @@ class PinActions(Parts):
         if self.conductor.comparing is not None:
             self.conductor.comparing.show_heads()
 
-    def action_open_map(self) -> None:
-        """Show one of the small maps in large, from where escape leads back."""
-        self.views.attention.is_of_small_map = True
+    def action_open_map(self, view: str) -> None:
+        """Show the selected head's map in large, from where escape leads back to the view that it was opened from."""
+        self.views.attention.opened_from = view
         if self.conductor.reading is not None:
             self.conductor.reading.show_head()
         self.conductor.look_at(self.views.attention.view)

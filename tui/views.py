@@ -89,7 +89,8 @@ class Views(Container):
             self.leaving()
         if _is_of_heads(self.active):
             self.before = self.active
-        self.attention.is_of_small_map &= pane is self.attention
+        if pane is not self.attention:
+            self.attention.opened_from = ""
         self.active = pane
         self._last_of_ring[ring_of(pane.view)] = pane.view
         self._beside = pane if pane.is_beside_map else self._beside if pane is self.attention else None

@@ -57,19 +57,20 @@ class AttentionPane(Pane):
 
     Attributes
     ----------
-    is_of_small_map : whether it was opened from the small maps, to which escape leads back.
+    opened_from : the view it was opened from, the small maps or the terms of a cell, to which escape leads back; or "".
     sentence : whose map is shown; another one may have been read by now. None where no map is shown.
     """
 
     view = "attention"
     has_scale = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "step_back", "Back to the small maps", id="map.back"),
+        Binding("escape", "go_back('maps')", "Back to the small maps", id="map.back"),
+        Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
     ]
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
-        self.is_of_small_map = False
+        self.opened_from = ""
         self._ascii_only = ascii_only
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
         self.legend_line = Line(classes="pane-legend")
@@ -87,14 +88,19 @@ class AttentionPane(Pane):
         yield self.readout_line
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have escape for itself where there are small maps to go back to."""
-        return action != "step_back" or self.is_of_small_map
+        """Have escape for itself where there is a view to go back to."""
+        return action != "go_back" or parameters == (self.opened_from,)
 
     def step_back(self) -> bool:
-        """Go back to the small maps that it was opened from."""
-        if self.is_of_small_map:
-            self.app.call_later(self.app.run_action, "app.maps")
-        return self.is_of_small_map
+        """Go back to the view that it was opened from."""
+        if self.opened_from:
+            back = "app.maps" if self.opened_from == "maps" else f"app.view('{self.opened_from}')"
+            self.app.call_later(self.app.run_action, back)
+        return bool(self.opened_from)
+
+    async def action_go_back(self, view: str) -> None:
+        """Do what escape does anywhere, which leads to that view."""
+        await self.action_step_back()
 
     def on_mount(self) -> None:
         """Write the legend again in another theme's colours."""

@@ -15,24 +15,27 @@ from tui.panes.table import TablePane
 
 
 class CellPane(TablePane):
-    """Shows the terms of one score; Enter and escape go back to the map, and the table follows the map's cursor."""
+    """Shows the terms of one score, and follows the map's cursor.
+
+    Enter goes to the cell that they are of, on the map of the head itself; escape back to the map, whatever it shows.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
         Binding("escape", "app.view('attention')", "Back to the map", show=False, id="explain.back"),
         Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
-        Binding("enter", "to_map", "Back to the map", show=False, id="explain.enter"),
+        Binding("enter", "to_map", "To its cell, on the head's own map", show=False, id="explain.enter"),
     ]
 
     is_beside_map = True
 
     def _leave(self) -> None:
-        """Go back to the map."""
-        self.app.call_later(self.app.run_action, "app.view('attention')")
+        """Go to the cell on the map."""
+        self.app.call_later(self.action_to_map)
 
     async def action_to_map(self) -> None:
-        """Go back to the map."""
-        await self.run_action("app.view('attention')")
+        """Go to the cell on the head's map, from where escape leads back; without terms, to where a map will be."""
+        await self.run_action("app.view('attention')" if self.shown is None else f"app.open_map('{self.view}')")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to the line of the filter while that is typed into."""

@@ -117,7 +117,7 @@ class HeadsPane(Pane):
     @on(SmallMaps.Opened)
     def _open(self) -> None:
         """Show the head's map in large."""
-        self.app.call_later(self.app.run_action, "app.open_map")
+        self.app.call_later(self.app.run_action, "app.open_map('maps')")
 
 
 def _largest(pooled: PooledMap) -> PooledBlock:

@@ -284,10 +284,12 @@ class TablePane(FilteredPane):
 
 
 def _leads(view: View) -> str:
-    """Say what a table's rows lead to; all rows of one head, or of one cell, are about it, and parameters of none."""
+    """Say what rows lead to: the terms of a cell to that; all rows of one head are about it, and parameters of none."""
     if "head" not in view.columns:
         return "token" if "token_id" in view.columns else ""
-    return "" if view.scope in (Scope.HEAD, Scope.CELL) else "head"
+    if view.scope is Scope.CELL:
+        return "cell"
+    return "" if view.scope is Scope.HEAD else "head"
 
 
 def _said(cell: Cell) -> str:

@@ -44,7 +44,7 @@ class SmallMaps(Scrolled, can_focus=True):
         *paging("heads"),
         Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
-        Binding("enter", "app.open_map", "The head's map in large", show=False, id="heads.open"),
+        Binding("enter", "app.open_map('maps')", "The head's map in large", show=False, id="heads.open"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
     DEFAULT_CSS = """
