@@ -190,6 +190,9 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         assert app.conductor.selected == Head("decoder", 1, 0)
         await pilot.press("w")
         await settle(pilot)
+        assert app.views.active is table, "which is what one came from"
+        await pilot.press("w")
+        await settle(pilot)
         assert app.views.active.view == "overview"
         assert app.views.overview.map.head == Head("decoder", 1, 0)
         assert "induction" in readout(app)
