@@ -98,6 +98,8 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
         await press(pilot, ":", *"on all", "enter")
         assert off(app) == ""
         assert foot(app).startswith("all heads are on")
+        await press(pilot, ":", *"on L0", "enter")
+        assert foot(app).startswith("all heads are on")
         await press(pilot, ":", *"off", "enter")
         assert off(app) == "L0H1", "the selected one"
 
@@ -161,3 +163,17 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         assert app.views.active.filter_input.value == "x y"
         await press(pilot, "escape", "6", "space")
         assert "space Off" not in foot(app), "all its rows are of one head"
+
+
+async def test_the_command_for_a_file_names_all_heads_that_are_off_at_once(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, ":", *"off L0H1 L1H2", "enter", "9")
+        await settle(pilot)
+        await press(pilot, "e")
+        for _ in range(6):
+            if "attn-tui export" in screen_text(app):
+                break
+            await press(pilot, "j")
+            await settle(pilot)
+        said = " ".join(" ".join(line.strip(" │") for line in screen_text(app).splitlines()).split())
+        assert "--off 'L0H1 L1H2'" in said

@@ -199,8 +199,9 @@ def test_what_cannot_be_asked_is_said_in_one_line(tiny_model: TinyModel) -> None
         "the sentence has no token 400": (gpt2, "predictions", "--position", "400"),
         "is not one token": (gpt2, "contributions", "--token", "unheard of"),
         "ids go from 0 to 319": (gpt2, "ablation", "--token", "#320"),
-        "layer 0 has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
-        "is a whole layer": (gpt2, "ablation", "--off", "L1"),
+        "no head L0H7: the layer has heads 0 to 3": (gpt2, "ablation", "--off", "L0H7"),
+        "'1' is a layer or a head? write L1 for the layer": (gpt2, "ablation", "--off", "1"),
+        "--off names no head": (gpt2, "ablation", "--off", " "),
         "through no module that could be changed": (tiny_model("xlnet", with_head=True), "ablation"),
     }
     for words, (folder, view, *options) in said.items():

@@ -88,9 +88,8 @@ class Asking:
             asked["distance"] = self._weights.distance
         off = reading.off
         if "off" in options and off.heads:
-            asked["off"] = tuple(
-                f"{head.stack}.{head}" if len(self._outline.stacks) > 1 else str(head) for head in off.heads
-            )
+            is_of_several = len(self._outline.stacks) > 1
+            asked["off"] = (" ".join(f"{head.stack}.{head}" if is_of_several else str(head) for head in off.heads),)
             asked["by_mean"] = off.by_mean or None
         is_of_two = "vs" in NEEDS.get(view, ()) or (view == "attention" and reading.is_difference and not off.heads)
         epsilon = self._weights.epsilon if "energy" in options else DEFAULT_EPSILON

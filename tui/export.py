@@ -149,7 +149,11 @@ class Export:
     def _off(self) -> Off:
         """The heads that are switched off."""
         asked = self._request.asked
-        return Off(heads_named(" ".join(asked.get("off") or ()), self._outline), bool(asked.get("by_mean")))
+        named = asked.get("off") or ()
+        heads = heads_named(" ".join(named), self._outline)
+        if named and not heads:
+            raise EngineError("--off names no head; write it as L5H1, 'L5H1 L5H2', or L5 for a whole layer")
+        return Off(heads, bool(asked.get("by_mean")))
 
     def _comparable(self, layers: tuple[LayerOutline, ...]) -> tuple[LayerOutline, ...]:
         """Leave layers out that a second model has not, unless it is those that are asked for."""

@@ -47,6 +47,8 @@ class HeadsOff:
         meant = set(heads)
         others = tuple(each for each in self.now.heads if each not in meant)
         wanted = (*others, *heads) if is_off else others
+        if not self.now.heads and not is_off:
+            return self.said
         if set(wanted) == set(self.now.heads):
             named = f"{heads[0]} is" if len(heads) == 1 else "these heads are"
             return f"{named} {'off' if is_off else 'on'} already"
