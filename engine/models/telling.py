@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from engine.models.pace import Pace
 from engine.values.progress import Progress
@@ -18,7 +19,7 @@ EVERY = 0.3
 """Seconds between two reports, and before the first: of what is done sooner nothing is told."""
 
 READING, LOADING = "reading the sentence", "loading the weights"
-"""What is told of."""
+"""What is told of where a sentence is waited for; tables tell of what they are made by under names of their own."""
 
 Tell = Callable[[Progress], None]
 
@@ -60,6 +61,14 @@ class Telling:
         if self._has_told:
             self._has_told = False
             self._tell(Progress(self._activity, self._total, self._total, self._unit))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
 
 
 class WeightCount:
