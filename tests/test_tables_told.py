@@ -23,6 +23,7 @@ from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run
+from tests.tiny_models import VOCABULARY
 from tui.app import Explorer
 from tui.panes.table import TablePane
 from tui.status_line import StatusLine, describe
@@ -230,3 +231,36 @@ def test_a_newer_request_stops_a_table_between_layers(
         engine.table("predictions", Query(text=TEXT), "table").result(60)
     engine.stop()
     assert max(each.done for each in told if each.activity == PREDICTING and not each.finished) == 1
+
+
+@pytest.mark.usefixtures("told_at_once")
+@pytest.mark.parametrize(
+    ("table", "query", "activity", "unit", "total"),
+    [
+        ("explain", Query(text=TEXT, layer=Head("decoder", 0), head=0), "taking scores apart", "calls", 5),
+        ("composition", Query(layer=Head("decoder", 2), head=0), "comparing with earlier layers", "layers", 2),
+        ("patterns", Query(text=TEXT), "patterns", "layers", LAYERS),
+        ("rollout", Query(text=TEXT), "following attention", "layers", LAYERS),
+        ("circuits", Query(layer=Head("decoder", 0)), "measuring circuits", "heads", 4),
+        ("directions", Query(layer=Head("decoder", 0), head=0), "meeting tokens", "tokens", VOCABULARY - 4),
+    ],
+)
+def test_what_else_takes_long_is_told_in_steps_of_its_own(
+    tiny_model: TinyModel, table: str, query: Query, activity: str, unit: str, total: int
+) -> None:
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, told):
+        tables.table(table, query, lambda: None)
+    steps = [each for each in told if each.activity == activity]
+    assert {(each.total, each.unit) for each in steps} == {(total, unit)}
+    assert steps[0].done == 0
+    assert steps[-1].finished
+
+
+@pytest.mark.usefixtures("told_at_once")
+def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(tiny_model: TinyModel) -> None:
+    folder = tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
+    with opened(folder) as (tables, told), attending() as called:
+        tables.table("patterns", Query(layer=Head("decoder", 0)), lambda: None)
+    steps = [each for each in told if each.activity == "measuring on random tokens"]
+    assert {each.total for each in steps} == {len(called)}
+    assert sorted({each.done for each in steps}) == list(range(len(called) + 1))

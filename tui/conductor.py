@@ -178,7 +178,7 @@ class Conductor:
             self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def stop(self) -> bool:
-        """Stop a table that is being worked out and waited for, or a file that is written; False where there is none."""
+        """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
         return (self._model is not None and self._model.tables.stop()) or self.exporting.writing.stop()
 
     def advance(self, progress: Progress) -> Progress:

@@ -42,7 +42,7 @@ class Telling:
         self._activity, self._unit = activity, unit
         self._pace = Pace()
         self._due = time.monotonic() + EVERY
-        self._total = 0
+        self._total = self._begun = 0
         self._has_told = False
 
     def __call__(self, done: int, total: int) -> None:
@@ -55,6 +55,12 @@ class Telling:
             self._due, self._has_told = now + EVERY, True
             rate = self._pace.rate(now, done)
             self._tell(Progress(self._activity, min(done, total), total, self._unit, rate))
+
+    def next(self, breathe: Callable[[], None], total: int) -> None:
+        """Begin the next of so many steps: those before it are done, and more urgent work is let through."""
+        breathe()
+        self(self._begun, total)
+        self._begun += 1
 
     def end(self) -> None:
         """Say that no more is to come, to whom anything was told."""
