@@ -178,6 +178,32 @@ def test_killing_an_export_leaves_no_half_written_file(tiny_model: TinyModel, tm
     assert not file.exists() or file.read_text(encoding="utf-8").count("\n") == 1 + 2 * 4 * 64 * 64
 
 
+UNENDING = (
+    "import asyncio, textual.app as a\nasync def close(self): await asyncio.sleep(3600)\na.App._close_all = close"
+)
+"""For `scripted`: a toolkit that takes an hour to take widgets apart."""
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_leaving_takes_no_widget_apart_once_the_terminal_is_given_back(tiny_model: TinyModel, key: str) -> None:
+    with scripted(UNENDING, tiny_model("llama")) as terminal:
+        terminal.wait_for("place ")
+        terminal.send(key)
+        assert terminal.exit_code() == 0
+        assert assert_restored(terminal) == ""
+
+
+def test_what_is_wrong_in_the_config_is_said_when_the_program_is_left(tiny_model: TinyModel, tmp_path: Path) -> None:
+    (tmp_path / "attn-tui").mkdir()
+    (tmp_path / "attn-tui" / "config.toml").write_text('[keys]\nnowhere = "x"\n')
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    with Terminal(COMMAND, str(tiny_model("llama")), environment=environment) as terminal:
+        terminal.wait_for("place ")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert "nowhere" in assert_restored(terminal)
+
+
 def test_without_a_model_the_demo_is_offered() -> None:
     with Terminal(COMMAND) as terminal:
         terminal.wait_for("shipped with attn-tui")

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from engine.service import whole_layers
-from engine.service.circuits_table import _gram
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
+from engine.service.token_maps import _gram
 from engine.values.heads import Head
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run
-from tests.opening import no_hurry, outline
+from tests.opening import outline
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.test_large_layers import session
 from tests.test_layers_in_memory import Made
@@ -88,7 +88,7 @@ def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
     torch.manual_seed(0)
     table = torch.randn(50, 64)
     with MadeWhole() as made:
-        found = _gram(table, no_hurry)
+        found = _gram(table)
     torch.testing.assert_close(found, table.double().mT @ table.double())
     assert torch.equal(found, found.mT)
     assert made.sizes.count(8 * 64 * 64) == 1

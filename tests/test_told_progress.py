@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from engine.models.telling import Telling
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.session import Session
-from engine.values.attention import Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.off import NOTHING_OFF, Off
@@ -178,6 +179,27 @@ async def test_the_pane_and_the_line_of_progress_say_how_far_it_is(
         assert shown(app.progress_line) == "reading the sentence  4 / 40 layers · 75 s left"
         app.engine._advance(Progress("reading the sentence", 40, 40, "layers"))
         await until(pilot, lambda: not shown(app.progress_line))
+        free.set()
+        await settle(pilot)
+        assert pane.shown is not None
+
+
+async def test_the_pane_says_how_far_a_mean_over_layers_is(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
+    async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
+        free, maps, pane = threading.Event(), Session.attention, app.views.attention
+
+        def waiting(self: Session, text: str, stack: str, layer: int | None, *rest: Any) -> AttentionMaps:
+            assert free.wait(PATIENCE)
+            return maps(self, text, stack, layer, *rest)
+
+        monkeypatch.setattr(Session, "attention", waiting)
+        await pilot.press("3", "a", "a")
+        await until(pilot, lambda: pane.message == "computing …")
+        app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
+        await until(pilot, lambda: pane.message == "computing maps: 3 of 40 layers, 75 s left …")
         free.set()
         await settle(pilot)
         assert pane.shown is not None

@@ -164,7 +164,7 @@ class Actions(
         self.screen.set_focus(self.tree_widget)
 
     def action_leave(self) -> None:
-        """Stop what is worked out head by head, or a file; else go a step back in the view, or to the tree."""
+        """Stop what is worked out and waited for, or a file; else go a step back in the view, or to the tree."""
         if self.is_ready and self.conductor.stop():
             return
         focused = self.screen.focused
@@ -195,6 +195,11 @@ class Actions(
     def action_view(self, view: str) -> None:
         """Go to a view."""
         self.conductor.look_at(view)
+
+    def action_stop_or_view(self, view: str) -> None:
+        """Stop what is worked out, or else go to a view."""
+        if not (self.is_ready and self.conductor.stop()):
+            self.action_view(view)
 
     def action_zoom(self) -> None:
         """Give the active view all the room, or share it again."""

@@ -277,10 +277,8 @@ class Explorer(Actions):
 
     @on(SentenceAdvanced)
     def _sentence_advanced(self, event: SentenceAdvanced) -> None:
-        """Show how far loading the model or reading the sentence is, and say it where its map is waited for."""
-        self._show_progress(event.progress)
-        if self.is_ready and self.conductor.reading is not None:
-            self.conductor.reading.advance(event.progress)
+        """Show how far the model is, being loaded or run, and say it where its map or its table is waited for."""
+        self._show_progress(self.conductor.advance(event.progress) if self.is_ready else event.progress)
 
     @on(GroupReady)
     def _group_ready(self, event: GroupReady) -> None:

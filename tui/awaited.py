@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.models.telling import LOADING, READING
 from engine.values.memory import FROM_DISK, MemoryReport, size
 from tui.facts import short_name
-from tui.status_line import time_left
+from tui.status_line import how_far
 
 if TYPE_CHECKING:
     from engine.values.model import ModelOutline
@@ -36,8 +37,9 @@ class Awaited:
         self._progress = None
 
     def advance(self, progress: Progress) -> None:
-        """Note how far loading the model or reading the sentence is."""
-        self._progress, self._foreseen = None if progress.finished else progress, ""
+        """Note how far loading the model or reading the sentence is; the sentence waits for whatever else is done."""
+        is_own = progress.activity in (READING, LOADING) and not progress.finished
+        self._progress, self._foreseen = progress if is_own else None, ""
 
     def foresee(self, memory: MemoryReport) -> bool:
         """Note what is known before the model is begun: that it does not fit, or not into main memory; say if it is."""
@@ -55,13 +57,11 @@ class Awaited:
         """What the sentence waits for: the first one for the whole model, which may be large."""
         name, progress = short_name(self._outline), self._progress
         if progress is not None and progress.unit == "layers":
-            done, left = f"{progress.done} of {progress.total} layers", time_left(progress)
-            return f"{name} is reading the sentence: {done}{left and f', {left}'} …"
+            return f"{name} is reading the sentence: {how_far(progress)} …"
         if self.is_loaded:
             return f"{name} is reading the sentence …"
         if self._foreseen:
             return self._foreseen
         if progress is None:
             return f"{name} is being loaded, {size(self._outline.stored_bytes)}, and then reads the sentence …"
-        done, left = f"{size(progress.done)} of {size(progress.total)}", time_left(progress)
-        return f"{name} is being loaded, {done}{left and f', {left}'}, and then reads the sentence …"
+        return f"{name} is being loaded, {how_far(progress)}, and then reads the sentence …"

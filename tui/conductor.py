@@ -14,6 +14,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import Off
+from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.views import VIEWS, ring_of, view_after
@@ -179,8 +180,12 @@ class Conductor:
             self._app.refresh_bindings()  # a key that can only lead back is offered for that alone
 
     def stop(self) -> bool:
-        """Stop a table that is being worked out head by head, or a file that is written; False where there is none."""
+        """Stop a table that is worked out and waited for, or a file that is written; False where there is none."""
         return (self._model is not None and self._model.tables.stop()) or self.exporting.writing.stop()
+
+    def advance(self, progress: Progress) -> Progress:
+        """Say how far the model is where that is waited for, and give it as it is shown."""
+        return progress if self._model is None else self._model.advance(progress)
 
     def note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
@@ -221,9 +226,14 @@ class Conductor:
         return True
 
     def look_at(self, view: str) -> None:
-        """Go to a view, of those that share a key to the one looked at last, or on from there to the next."""
+        """Go to a view, of those that share a key to the one looked at last, or on from there to the next.
+
+        A table of theirs that was stopped goes on.
+        """
         self._first_look.has_view, views = True, self._app.views
-        if not views.return_to(*ring_of(view)):
+        if stopped := self._model.tables.stopped(view, *ring_of(view)) if self._model is not None else "":
+            self.show_view(stopped)
+        elif not views.return_to(*ring_of(view)):
             self.show_view(view_after(views.active.view, views.last_like(view)))
 
     def show_view(self, view: str) -> None:

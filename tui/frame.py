@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -46,14 +46,15 @@ class Frame(App[None]):
     Attributes
     ----------
     is_ascii_only : whether nothing but ASCII is sent.
-    is_all : whether the process ends with it, so that nobody needs to wait for the thread that reads keys.
+    finish : ends the process once the terminal is as it was before, unless there is something to say then; None where
+        the process goes on.
     """
 
     NOTIFICATION_TIMEOUT = 3
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_all = False
+        self.finish: Callable[[], None] | None = None
         self.is_ascii_only = False
         self.animation_level = "none"
         self._painted = Painted()
@@ -200,9 +201,16 @@ class Frame(App[None]):
         super().exit(result, return_code, message)
         driver: Any = self._driver
         is_told = getattr(driver, "exit_event", None)  # not every system's driver has one
-        if self.is_all and is_told is not None and not is_told.is_set():
+        if self.finish is not None and is_told is not None and not is_told.is_set():
             driver._disable_mouse_support()
             is_told.set()
+
+    async def _shutdown(self) -> None:
+        """Take widgets apart, unless the process ends: beside busy ones that takes longer than all else of leaving."""
+        if self.finish is not None and self._driver is not None:
+            self._driver.close()  # once all has been written that gives the terminal back
+            self.finish()
+        await super()._shutdown()
 
     def _handle_exception(self, error: Exception) -> None:
         """Leave over an error, but not over a part that cannot be shown any more because the program is being left."""

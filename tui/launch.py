@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.service.engine import Engine
 from engine.service.loading import rest_collector, wake_collector
@@ -37,11 +37,14 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     rest_collector()
     sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
-    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, is_all=True)
-    engine.stop(LAST_SECONDS)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # else the interpreter would wait for the toolkit's threads, and take torch apart piece by piece
+
+    def end() -> None:
+        engine.stop(LAST_SECONDS)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)  # else the interpreter would wait for the toolkit's threads, and take torch apart piece by piece
+
+    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, end=end)
 
 
 def run_explorer(
@@ -51,7 +54,7 @@ def run_explorer(
     theme: str | None,
     ascii_only: bool,
     started: Callable[[], None] = lambda: None,
-    is_all: bool = False,
+    end: Callable[[], None] | None = None,
 ) -> None:
     """Run the explorer on an engine until it is left.
 
@@ -59,7 +62,7 @@ def run_explorer(
     ----------
     engine, start, theme, ascii_only : what is explored, and how.
     started : called once the first head is on screen.
-    is_all : whether the process ends when it is left.
+    end : ends the process once it has been left without an error; without it the process goes on.
 
     Raises
     ------
@@ -71,16 +74,27 @@ def run_explorer(
     from tui.themes import last_theme
 
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
-    app.is_all = is_all
     app.remembers_theme = start.is_restoring
     app.use_theme(theme or (last_theme() if start.is_restoring else None))
+
+    def finish() -> None:
+        if end is not None and app.unforeseen is None and not app.failure:
+            _say(app.misconfigured)
+            end()
+
+    app.finish = None if end is None else finish
     app.run()
-    for problem in app.misconfigured:
-        sys.stderr.write(f"attn-tui: {problem}\n")
+    _say(app.misconfigured)
     if app.unforeseen is not None:
         raise app.unforeseen
     if app.failure:
         raise EngineError(app.failure)
+
+
+def _say(problems: Iterable[str]) -> None:
+    """Write what was wrong in what a person has set."""
+    for problem in problems:
+        sys.stderr.write(f"attn-tui: {problem}\n")
 
 
 def _has_terminal() -> bool:

@@ -21,6 +21,7 @@ from tui.awaited import Awaited
 from tui.beside import Run
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
+from tui.status_line import how_far
 from tui.unread import no_sentence
 from tui.widgets.large_map import LargeMap
 
@@ -67,6 +68,7 @@ class Reading:
         self._warning = ""
         self._awaited = Awaited(outline)
         self._off = NOTHING_OFF
+        self._say: Callable[[str], None] | None = None
 
     def warn(self, warning: str) -> None:
         """Say before a sentence is typed what keeps the model from reading it, or makes it slow."""
@@ -75,10 +77,12 @@ class Reading:
             self._draw()
 
     def advance(self, progress: Progress) -> None:
-        """Say how far the sentence is that is waited for."""
+        """Say how far the sentence is that is waited for, or its map."""
         self._awaited.advance(progress)
         if self._text is not None and self._sentence is None and not progress.finished:
             self._draw()
+        elif self._say is not None and not progress.finished:
+            self._say(f"{progress.activity}: {how_far(progress)} …")
 
     async def _foresee(self) -> None:
         """Learn what is known of the first sentence before the model is begun."""
@@ -274,7 +278,19 @@ class Reading:
             asked = engine.differences(text, stack, layer, "maps", off)
         else:
             asked = engine.attention(text, stack, layer, "maps", off)
-        answer = await patiently(asked, lambda: self._pane.show_message(title, "computing …", is_waiting=True))
+
+        def say(message: str) -> None:
+            self._pane.show_message(title, message, is_waiting=True)
+
+        def waiting() -> None:
+            self._say = say
+            say("computing …")
+
+        try:
+            answer = await patiently(asked, waiting)
+        finally:
+            if self._say is say:
+                self._say = None
         if (text, off, is_difference) == (self._text, self._off, self._is_difference):
             self._maps = {kept: maps for kept, maps in self._maps.items() if kept[1] is None} | {key: answer}
             self._draw()

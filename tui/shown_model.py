@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
+from engine.values.progress import Progress
 from engine.values.views import CONTRIBUTIONS
 from tui.asking import Asking
 from tui.beside import Run
@@ -77,6 +78,11 @@ class ShownModel:
         if self.reading.sentence is not None:
             self._sentences.has_read(self.reading.sentence)
         self.learning.label()
+
+    def advance(self, progress: Progress) -> Progress:
+        """Say how far the model is where that is waited for, and give it as it is shown."""
+        self.reading.advance(progress)
+        return self.tables.advance(progress)
 
     def select(self, name: Head | None, *, with_neighbours: bool, with_maps: bool) -> None:
         """Show a head, a whole layer, or the model (None).

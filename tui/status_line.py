@@ -8,11 +8,10 @@ import time
 from typing import TYPE_CHECKING, Self, TextIO
 
 from engine.values.memory import size
+from engine.values.progress import Progress
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from engine.values.progress import Progress
 
 INTERVAL = 0.1
 """Seconds between two writes; more would only scroll by."""
@@ -50,7 +49,23 @@ def describe(progress: Progress) -> str:
         return " · ".join(filter(None, (amount, speed, time_left(progress), progress.note)))
     unit = progress.unit.removesuffix("s") if progress.total == 1 else progress.unit
     done = f"{progress.done:>{len(str(progress.total))}}"  # as wide from first to last: nothing moves beside it
-    return " · ".join(filter(None, (f"{progress.activity} {done} / {progress.total} {unit}", time_left(progress))))
+    amount = f"{progress.activity} {done} / {progress.total} {unit}"
+    return " · ".join(filter(None, (amount, progress.note, time_left(progress))))
+
+
+def how_far(progress: Progress) -> str:
+    """Say in a sentence how far something is.
+
+    Examples
+    --------
+    >>> how_far(Progress("", 3, 40, "layers", 0.5)), how_far(Progress("", 5 * 10**9, 20 * 10**9, "bytes"))
+    ('3 of 40 layers, 75 s left', '5.0 GB of 20 GB')
+    """
+    if progress.unit == "bytes":
+        amount = f"{size(progress.done)} of {size(progress.total)}"
+    else:
+        amount = f"{progress.done} of {progress.total} {progress.unit}"
+    return ", ".join(filter(None, (amount, progress.note, time_left(progress))))
 
 
 class StatusLine:

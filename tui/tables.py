@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, NotFinite, NotFolded
-from engine.values.heads import Head
-from engine.values.left_out import none_left
+from engine.values.errors import EngineError, NotFolded, Superseded
 from engine.values.model import ModelOutline
-from engine.values.off import Off
 from engine.values.plural import counted
 from engine.values.progress import Progress
-from engine.values.tables import Cell, Table
+from engine.values.tables import Table
 from engine.values.view import Query
-from engine.values.views import PREDICTIONS, VIEWS
+from engine.values.views import PREDICTIONS, VIEWS, ring_of
 from tui.beside import Run
+from tui.chosen_tables import ChosenTables
 from tui.facts import at_distance
 from tui.growing import grown
 from tui.key_names import key_of
 from tui.panes.table import TablePane
 from tui.patience import patiently
 from tui.status_line import describe
-from tui.table_choice import FOLDED, TableChoice
+from tui.table_awaited import TableAwaited
+from tui.table_choice import FOLDED
+from tui.table_sweep import SWEEP, swept
 from tui.unread import no_place, no_sentence
 from tui.views import Views
 
@@ -34,8 +34,11 @@ KEPT = 64
 
 Key = tuple[str, Query]
 
+TABLE = "table"
+"""What work on one table is called, by which newer work takes its place."""
 
-class Tables:
+
+class Tables(ChosenTables):
     """One open model's worked-out tables.
 
     Parameters
@@ -57,60 +60,27 @@ class Tables:
         report: Callable[[Progress], None],
         epsilon: float,
     ) -> None:
+        super().__init__(epsilon)
         self._engine = engine
         self._views = views
         self._outline = outline
         self._run = run
         self._report = report
-        self._chosen = TableChoice(epsilon)
         self._sweeping: Key | None = None
         self._stopped: Key | None = None
         self._partial: tuple[Key, str, Table] | None = None
-        self._is_announced = False
         self._known: dict[Key, Table | EngineError] = {}
         self._complete: set[Key] = set()
         self._trouble: dict[Key, str] = {}
         self._following: Key | None = None
         self._has_come = ""
-
-    @property
-    def asked(self) -> Query:
-        """What was chosen of the tables: the token, and the position in the sentence."""
-        return self._chosen.asked
+        self._fetching: Key | None = None
+        self._awaited = TableAwaited(lambda: key_of(views.app, "app.leave"))
+        self._waiting: TablePane | None = None
 
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
         self._chosen, self._sweeping = replace(self._chosen, text=text, asked=Query()), None
-        self.draw()
-
-    def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
-        """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""
-        self._chosen, self._is_announced = replace(self._chosen, distance=distance), is_announced
-        self.draw()
-
-    @property
-    def folds(self) -> bool:
-        """Whether the gains of norms are folded into directions."""
-        return self._chosen.folds
-
-    def fold(self) -> None:
-        """Fold the gains of norms into directions, or leave them out again."""
-        self._chosen = replace(self._chosen, folds=not self.folds)
-        self.draw()
-
-    def measure_again(self, epsilon: float) -> None:
-        """Show ranks of another ε, where a table has them."""
-        self._chosen = replace(self._chosen, epsilon=epsilon)
-        self.draw()
-
-    def switch_off(self, off: Off) -> None:
-        """Show what becomes of predictions with other heads switched off."""
-        self._chosen = replace(self._chosen, off=off)
-        self.draw()
-
-    def choose_token(self, number: int) -> None:
-        """Show what becomes of another token than the model's first choice."""
-        self._chosen = replace(self._chosen, asked=replace(self.asked, token=f"#{number}"))
         self.draw()
 
     def step_position(self, step: int, tokens: int) -> str:
@@ -136,16 +106,27 @@ class Tables:
         self.draw()
 
     def stop(self) -> bool:
-        """Stop a sweep; what it has found stays. False where there is none."""
-        if self._sweeping is None:
+        """Stop a sweep, of which what it has found stays, or give up a table that is waited for; False without any."""
+        asked, work = self._sweeping, SWEEP
+        if asked is None and self._waiting is not None:
+            asked, work = self._fetching, TABLE
+        if asked is None:
             return False
-        self._stopped, self._sweeping = self._sweeping, None
+        self._stopped, self._sweeping = asked, None
+        self._engine.give_up(work)
         return True
 
-    def select(self, name: Head | None) -> None:
-        """Show the table of a head, a layer, or the model (None), if a table is looked at."""
-        self._chosen = replace(self._chosen, selected=name)
-        self.draw()
+    def stopped(self, *views: str) -> str:
+        """Name the view of a table that was stopped, where it is in view and one of these; nothing where none is."""
+        pane, stopped = self._views.table, self._stopped
+        return pane.view if pane is not None and stopped is not None and pane.view == stopped[0] in views else ""
+
+    def advance(self, progress: Progress) -> Progress:
+        """Say how far the table is that is waited for, and give that as it is shown."""
+        shown = self._awaited.advance(progress)
+        if self._waiting is not None:
+            self._waiting.grid.say(self._awaited.message)
+        return shown
 
     def draw(self) -> None:
         """Draw the table that is looked at, ask for it when it is not known, or say why there is none."""
@@ -179,14 +160,20 @@ class Tables:
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
-                pane.show(*self._partial[1:], None, is_growing=True)
+                pane.show(self._swept(*self._partial[:2], pane), self._partial[2], None, is_growing=True)
+            elif key == self._stopped:
+                pane.show_message(title, self._how_to_go_on(pane))
             if key not in (self._sweeping, self._stopped):
                 self._sweeping, self._stopped = key, None
-                self._run(partial(self._sweep, key, pane), "sweep of heads")
+                self._run(partial(self._sweep, key, pane), SWEEP)
         elif found is None and view.grows:
             pane.show_message(title, "reading …", is_waiting=True)
+        elif found is None and key == self._stopped:
+            pane.show_message(title, self._how_to_go_on(pane))
         elif found is None:
-            self._run(partial(self._fetch, key, pane, title), "table")
+            if key != self._fetching:  # else it is being worked out, and would begin anew
+                self._fetching = key
+                self._run(partial(self._fetch, key, pane, title), TABLE)
         elif isinstance(found, NotFolded):
             leave_out = f"{key_of(pane.app, 'table.fold')} leaves norms out"
             pane.show_message(title.replace(FOLDED, ""), f"{found.what}; {leave_out}")
@@ -200,56 +187,69 @@ class Tables:
 
     async def _sweep(self, key: Key, pane: TablePane) -> None:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""
-        name, query = key
-        layers, rows, left_out = self._outline.attending_layers, list[Sequence[Cell]](), dict[Head, str]()
-        lacking: dict[str, None] = {}
+        name, layers = key[0], len(self._outline.attending_layers)
+
+        def begin(done: int, heads: int) -> None:
+            self._report(self._awaited.sweep(name, done, heads))
 
         def waiting() -> None:
-            if not rows:
-                pane.show_message("", "computing …", is_waiting=True)
+            if pane.shown is None:
+                self._wait(pane, "")
 
+        self._awaited.begin()
         if pane.is_blank:
             waiting()
-        for done, layer in enumerate(layers):
-            self._report(Progress(name, done, len(layers), "layers"))
-            answer = await patiently(
-                self._engine.table(name, replace(query, layer=layer.name), "sweep of heads"), waiting
-            )
-            if isinstance(answer, NotFinite):
-                left_out[layer.name] = answer.what
-            elif isinstance(answer, EngineError):
-                self._known[key] = answer
-                break
-            else:
-                rows += answer
-                lacking |= dict.fromkeys(answer.lacking)
-            part = Table(name, VIEWS[name].columns, tuple(VIEWS[name].ranked(rows)), dict(left_out), tuple(lacking))
-            if done + 1 == len(layers):
-                self._known[key] = none_left(left_out) if len(left_out) == len(layers) else part
-                break
-            goes_on = key == self._sweeping
-            said = (
-                f"{key_of(pane.app, 'app.leave')} stops" if goes_on
-                else f"stopped, {key_of(pane.app, f'app.{name}')} goes on"
-            )  # fmt: skip
-            self._partial = (key, f"{done + 1} of {counted(len(layers), 'layer')}, {said}", part)
-            self.draw()
-            if not goes_on:
-                break
+        done = 0
+        try:
+            async with aclosing(swept(self._engine, self._outline, *key, begin, waiting)) as states:
+                async for state in states:
+                    done += 1
+                    if done == layers or isinstance(state, EngineError):
+                        self._known[key] = state
+                        break
+                    self._partial = (key, f"{done} of {counted(layers, 'layer')}", state)
+                    self.draw()
+                    if key != self._sweeping:
+                        break
+        except Superseded:
+            if key != self._stopped:
+                raise
         self._sweeping = None if key == self._sweeping else self._sweeping
+        self._awaited.end()
         self._report(Progress("", 1, 1, ""))
         self.draw()
 
+    def _swept(self, key: Key, layers: str, pane: TablePane) -> str:
+        """Say how much of a sweep is on screen, and which key stops it or has it go on."""
+        leave = f"{key_of(pane.app, 'app.leave')} stops"
+        return f"{layers}, {leave if key == self._sweeping else self._how_to_go_on(pane)}"
+
+    def _how_to_go_on(self, pane: TablePane) -> str:
+        """Say that a table was stopped, and which key has it go on."""
+        ring = ring_of(pane.view)
+        return f"stopped, {key_of(pane.app, f'app.{ring[0] if ring else pane.view}')} goes on"
+
+    def _wait(self, pane: TablePane, title: str) -> None:
+        """Say that a table is waited for, and how far it is."""
+        pane.show_message(title, self._awaited.message, is_waiting=True)
+        self._waiting = pane
+
     async def _fetch(self, key: Key, pane: TablePane, title: str) -> None:
         """Learn a table; the one before stays on screen for a moment, if there is one."""
-
-        def waiting() -> None:
-            pane.show_message(title, "computing …", is_waiting=True)
-
+        self._awaited.begin()
+        self._waiting = None
         if pane.is_blank:
-            waiting()
-        answer = await patiently(self._engine.table(*key, "table"), waiting)
-        self._keep(key, answer)
+            self._wait(pane, title)
+        try:
+            answer = await patiently(self._engine.table(*key, TABLE), partial(self._wait, pane, title))
+            self._keep(key, answer)
+        except Superseded:
+            if key != self._stopped:
+                raise
+        finally:
+            if self._fetching is key:  # and not the same again, which has taken its place
+                self._fetching = self._waiting = None
+                self._awaited.end()
         self.draw()
 
     async def _follow(self, key: Key, pane: TablePane) -> None:

@@ -12,6 +12,7 @@ where they do not the model is declined: its heads then do not simply add up.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.mathematics.logits import root_mean_square
 from engine.models.held_norms import HeldNorm, is_norm, norm_call
+from engine.models.logit_parts import Contributions, added, part_of
 from engine.models.predictor import CLOSE, Asked, Breathe, Predictor
+from engine.models.runs import TAKING_APART
 from engine.models.stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
+from engine.values.model import LayerOutline
 
 ROWS_AT_ONCE = 512
 """Heads that are tried at a time, at most."""
@@ -33,29 +36,11 @@ ROWS_AT_ONCE = 512
 LOGITS_AT_ONCE = 1 << 26
 """Logits that are computed at a time, at most: 256 MB."""
 
+AROUND = 4
+"""Runs beside those that try heads: on the sentence, with none on, with none and another beginning, with all on."""
+
 ROUNDINGS = 8
 """Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
-
-Part = tuple[float, float]
-"""What something adds to the logit of a token, and what it adds to that of a token drawn at random."""
-
-
-@dataclass(frozen=True)
-class Contributions:
-    """What a logit is made of.
-
-    Attributes
-    ----------
-    logit : of the token; where a cap follows the unembedding, the one before the cap.
-    heads : by head, in the order of the model; beside each the root mean square of what it adds to all tokens' logits.
-    rest : of all that is no head: embedding, MLPs, biases; beside it the same.
-    is_before_cap : whether the logit is not the final one.
-    """
-
-    logit: float
-    heads: dict[Head, Part]
-    rest: Part
-    is_before_cap: bool
 
 
 @dataclass
@@ -71,14 +56,26 @@ class _Held:
         return self.calls[self.place - 1] if self.place <= len(self.calls) else None
 
 
-def contributions(predictor: Predictor, asked: Asked, token: int, breathe: Breathe) -> Contributions:
-    """Take the logit of a token apart.
+def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: int, breathe: Breathe) -> Contributions:
+    """Take the logit of a token apart, of as many as the model has.
 
     Raises
     ------
     EngineError : when the model's logit is no sum over its heads, even with the scales of norms held fixed.
     """
-    return _Replay(predictor, asked, breathe).of(token)
+    alone = 1 + sum(layer.heads for layer in _layers(predictor))
+    with predictor.told(TAKING_APART, AROUND + math.ceil(alone / _at_once(vocabulary))):
+        return _Replay(predictor, asked, breathe).of(token)
+
+
+def _layers(predictor: Predictor) -> list[LayerOutline]:
+    """List the layers whose heads write to the stream that is predicted from."""
+    return [layer for layer in predictor.outline.attending_layers if layer.stack in (predictor.stack, "cross")]
+
+
+def _at_once(vocabulary: int) -> int:
+    """Say how many heads are tried at a time where there are so many logits."""
+    return max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // vocabulary))
 
 
 class _Replay:
@@ -89,9 +86,7 @@ class _Replay:
         self._asked = asked
         self._breathe = breathe
         outputs = predictor.outputs
-        self._layers = [
-            layer for layer in predictor.outline.attending_layers if layer.stack in (predictor.stack, "cross")
-        ]
+        self._layers = _layers(predictor)
         self._heads = [head for layer in self._layers for head in layer.head_names()]
         for layer in self._layers:
             outputs.module(layer.name)
@@ -233,9 +228,9 @@ class _Replay:
             raise EngineError(self._refusal("what is between its blocks is no sum that could be taken apart"))
         if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) > slack * size:
             raise EngineError(self._refusal("what follows its last block is not linear, even with norms' scales held"))
-        by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
+        by_head = {head: part_of(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
         logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
-        return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
+        return Contributions(logit, by_head, part_of(rest[kind]), is_before_cap)
 
     def _follows(self, final: Tensor, raw: Tensor) -> bool:
         """Say whether the final logits gain what the unembedding gives, but for one factor for all tokens.
@@ -265,30 +260,17 @@ class _Replay:
             and the root mean square of what is added to all tokens'.
         """
         asked = [self._layers[0].name, *self._heads]
-        count = max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // len(self._logits)))
+        count = _at_once(len(self._logits))
         found: list[Tensor] = []
         for first in range(0, len(asked), count):
             self._breathe()
-            kinds = [_added(each, token) for each in self._logits_with([None, *asked[first : first + count]])]
+            kinds = [added(each, token) for each in self._logits_with([None, *asked[first : first + count]])]
             found.append(torch.stack(kinds, 1)[1 if first else 0 :])
         return torch.cat(found)
 
     def _refusal(self, why: str) -> str:
         """Say that a model is declined."""
         return f"{self._predictor.name} has no direct contributions of heads: {why}; its predictions and ablations work"
-
-
-def _added(logits: Tensor, token: int) -> Tensor:
-    """Give what each row but the first adds to that one's logits: (rows, 2), to a token's and, as RMS, to all."""
-    nothing = logits[0]
-    spread = [root_mean_square(row - nothing if number else row) for number, row in enumerate(logits)]
-    own = logits[:, token].double()
-    return torch.stack([torch.cat([own[:1], own[1:] - own[0]]), torch.stack(spread).to(own)], 1)
-
-
-def _part(pair: Tensor) -> Part:
-    """Take the two numbers of a part out of a tensor (2,)."""
-    return float(pair[0]), float(pair[1])
 
 
 def _takes_several(module: nn.Module) -> bool:

@@ -40,6 +40,10 @@ class Unsuitable(Exception):
     """An attention module that does more with its probabilities than to make them and hand them on."""
 
 
+def nothing_told(done: int, total: int) -> None:
+    """Tell nobody how far a layer is."""
+
+
 class Gathering:
     """One float32 array (heads, queries, keys), into which the blocks of a layer go; those of further layers are added.
 
@@ -49,10 +53,13 @@ class Gathering:
     Parameters
     ----------
     buffer : an array that nobody looks at any more, to be used again where it has the right shape.
+    told : called with how many of how many queries of a layer are there.
     """
 
-    def __init__(self, buffer: NDArray[np.float32] | None = None) -> None:
-        self._array = buffer
+    def __init__(
+        self, buffer: NDArray[np.float32] | None = None, told: Callable[[int, int], None] = nothing_told
+    ) -> None:
+        self._array, self._told = buffer, told
         self._is_zero = False  # what has not been written since
         self._layers = 0
         self._stand_in: Tensor | None = None
@@ -94,6 +101,7 @@ class Gathering:
         for number, part in enumerate(block.split(TOGETHER, 1)):
             start = first + number * TOGETHER
             self._put(start, part, array[:, start : start + part.shape[1]])
+        self._told(first + block.shape[1], array.shape[1])
 
     def _put(self, first: int, block: Tensor, place: Tensor) -> None:
         """Write some queries' weights, or add them, from the first key that any of them gives some to to the last."""

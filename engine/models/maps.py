@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.mathematics.patterns import visible_keys
-from engine.models.gathering import Gathering
-from engine.models.telling import Tell, nobody
+from engine.models.gathering import Gathering, nothing_told
+from engine.models.telling import Tell, Telling, nobody
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -199,11 +199,15 @@ class MapReader(ABC):
         buffer: NDArray[np.float32] | None,
     ) -> AttentionMaps:
         """Gather layers, and give their mean."""
-        gathering = Gathering(buffer)
         reading = copy.copy(self)  # a more urgent sentence may be read in between
-        for layer in layers:
-            breathe()
-            queries, keys = reading.gather(layer, gathering, breathe)
+        is_one = len(layers) == 1
+        with Telling(self.tell, "computing maps", "queries" if is_one else "layers") as telling:
+            gathering = Gathering(buffer, telling if is_one else nothing_told)
+            for done, layer in enumerate(layers):
+                breathe()
+                if not is_one:
+                    telling(done, len(layers))
+                queries, keys = reading.gather(layer, gathering, breathe)
         assert reading._sentence is not None  # else nothing would have been gathered
         weights = gathering.mean()
         visible = visible_keys(weights, breathe)

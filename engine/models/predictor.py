@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from engine.models.checkpoint import Tensors
 from engine.models.language_model import unembedding_of, with_head
+from engine.models.runs import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, UNTOLD, Runs, in_heads, together
 from engine.models.sentence import Reader
 from engine.models.stream import Stream, blocks_around
+from engine.models.telling import Tell
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, Superseded
 from engine.values.escapes import visible
@@ -22,9 +24,6 @@ from engine.values.heads import Head
 from engine.values.off import Off
 
 Breathe = Callable[[], None]
-
-TOKENS_AT_ONCE = 2048
-"""Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
 
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """Of the largest logit: what rounding in a model's own arithmetic may add up to."""
@@ -76,6 +75,17 @@ class Predictor:
         own = [paths[module] for layer, module in reader.modules.items() if layer.stack == self.stack]
         self.stream = Stream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
+        self._runs = UNTOLD
+
+    @contextmanager
+    def told(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
+        """Have it told how far the model is with so many runs, of which each ends where no more is told."""
+        self._runs = Runs(tell or self._reader.tell, activity, len(self._reader.modules), runs)
+        try:
+            yield
+        finally:
+            self._runs.end()
+            self._runs = UNTOLD
 
     def ask(self, text: str, position: int | None) -> Asked:
         """Find the token that a prediction is asked for.
@@ -114,12 +124,14 @@ class Predictor:
 
     def logits(self, asked: Asked, breathe: Breathe) -> Tensor:
         """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
-        return self._run(asked, 1, breathe)[0]
+        with self.told(PREDICTING, 1):
+            return self._run(asked, 1, breathe)[0]
 
     def switched(self, asked: Asked, off: Off, breathe: Breathe) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
         means = self.means(asked, breathe) if off.by_mean else {}
-        return self._run(asked, 1, breathe, lambda: self.outputs.switching(off, 1, means))[0]
+        with self.told(SWITCHING, 1):
+            return self._run(asked, 1, breathe, lambda: self.outputs.switching(off, 1, means))[0]
 
     def each_switched(
         self, asked: Asked, heads: Sequence[Head], breathe: Breathe, *, by_mean: bool
@@ -127,22 +139,23 @@ class Predictor:
         """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
         means = self.means(asked, breathe) if by_mean else None
         tokens = max(each.shape[1] for each in asked.inputs.values() if isinstance(each, Tensor))
-        left = list(heads)
-        while left:
-            breathe()
-            count = min(max(1, TOKENS_AT_ONCE // tokens), len(left))
-            if count == tokens > 1:
-                count -= 1  # else it could not be told which of two dimensions has the sentences
-            some, left = left[:count], left[count:]
-            found = self._run(asked, count, breathe, partial(self.outputs.switching_each, some, means))
-            yield from zip(some, found, strict=True)
+        tried = list(together(heads, tokens))
+        done = 0
+        tell = in_heads(self._reader.tell, len(heads), lambda: done, len(self._reader.modules))
+        with self.told(SWITCHING, len(tried), tell):
+            for some in tried:
+                breathe()
+                found = self._run(asked, len(some), breathe, partial(self.outputs.switching_each, some, means))
+                done += len(some)
+                yield from zip(some, found, strict=True)
 
     def means(self, asked: Asked, breathe: Breathe) -> dict[Head, Tensor]:
         """Give the means over the sentence's tokens of what output projections read with nothing off, by layer."""
         key = repr([each.tolist() for each in asked.inputs.values() if isinstance(each, Tensor)])
         if self._means[0] != key:
             means: dict[Head, Tensor] = {}
-            self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(list(self.outputs.layers), means))
+            with self.told(AVERAGING, 1):
+                self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(list(self.outputs.layers), means))
             self._means = (key, means)
         return self._means[1]
 
@@ -177,12 +190,17 @@ class Predictor:
         ------
         EngineError : when what follows the last block is not a function of its states alone.
         """
+        with self.told(FOLLOWING, 2):
+            return self._lens(asked, breathe)
+
+    def _lens(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
+        """Run the model twice: on the sentence, and on the states alone."""
         states, logits = self.states(asked, breathe)
-        together = torch.cat(states)
+        every = torch.cat(states)
         refusal = f"what {self.name} does after its last block depends on more than one state; it has no lens"
         try:
             found = self.run_tokens(
-                asked, len(states), breathe, lambda: self.stream.ending_with(len(states) - 1, together)
+                asked, len(states), breathe, lambda: self.stream.ending_with(len(states) - 1, every)
             )
         except Superseded:
             raise
@@ -223,11 +241,14 @@ class Predictor:
                 return (x[:, position : position + 1], *args[1:])
             return None
 
-        def pause(module: nn.Module, args: tuple[Any, ...]) -> None:
-            breathe()
-
         def run() -> Tensor:
             with ExitStack() as stack:
+                step = stack.enter_context(self._runs.one())
+
+                def pause(module: nn.Module, args: tuple[Any, ...]) -> None:
+                    step()
+                    breathe()
+
                 for module in dict.fromkeys(self._reader.modules.values()):
                     stack.callback(module.register_forward_pre_hook(pause).remove)
                 stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)

@@ -32,6 +32,9 @@ NUMBERS_AT_ONCE = 2**23
 UNPRESSED = 0.9
 """Of a cap, below which scores tell what they were before it."""
 
+CALLS = 5
+"""Of a module, to take its scores apart: as it is, in float64, without a query, on half of what it reads, on none."""
+
 HIDING = 9999.0
 """What a mask takes off a score at least; where no weight is left then, the key is hidden."""
 
@@ -54,6 +57,7 @@ class Scoring:
     projections : the modules of its queries and keys, the first steps of those that take two, by matrix.
     call : the arguments of its call, without a cache.
     shape : heads, queries, keys.
+    step : called before each call of the module, of which there are `CALLS`; it may raise to give up.
 
     Raises
     ------
@@ -68,8 +72,9 @@ class Scoring:
         projections: Mapping[str, nn.Module],
         call: tuple[tuple[Any, ...], dict[str, Any]],
         shape: tuple[int, int, int],
+        step: Callable[[], None],
     ) -> None:
-        self._name = name
+        self._name, self._step = name, step
         self._module = module
         self._projections = projections
         self._call = call
@@ -92,9 +97,11 @@ class Scoring:
         self.seen = (self.weights > 0) | (silent > -HIDING)
         self._cap, self.scales = self._formula(self._without_sink(self._noted) - silent)
         self._check_half()
+        del self._step  # and whatever it holds
 
     def _own(self) -> Noted:
         """Call the module as it is, for the scores that it computes."""
+        self._step()
         args, kwargs = tree_map(_afresh(None), self._call)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
@@ -102,6 +109,7 @@ class Scoring:
 
     def _exactly(self, held: Held, is_zero: bool = False) -> Noted:
         """Call the module in float64, holding its norms."""
+        self._step()
         afresh = _afresh(widest(next(self._module.parameters()).device))
         args, kwargs = tree_map(afresh, self._call)
         parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}

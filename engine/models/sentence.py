@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -32,7 +33,7 @@ from engine.models.outline import Anatomy
 from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room, need_room_to_read
-from engine.models.scoring import Scoring
+from engine.models.scoring import CALLS, Scoring
 from engine.models.source import Loaded
 from engine.models.telling import READING, Telling
 from engine.models.tokens import first_line
@@ -251,13 +252,18 @@ class Reader(MapReader):
         module, described = self.modules[layer], self.anatomy.modules[layer]
         heads = described.outline.heads
         need_room(heads, len(queries), len(keys), SCORING_COPIES)
-        breathe()
         call = for_weights(module, *self._calls[layer])
         name, shape = f"{layer.stack} {layer}", (heads, len(queries), len(keys))
         try:
-            with self._lent(self.model), reading_eagerly(self.model), at_hand(module):  # whatever less urgent is there
+            with (
+                self._lent(self.model),
+                reading_eagerly(self.model),  # whatever less urgent is there
+                at_hand(module),
+                Telling(self.tell, "taking scores apart", "calls") as telling,
+            ):
                 projections = scoring_projections(self.model, described)
-                return Scoring(name, module, projections, (call.args, call.kwargs), shape), tokens
+                steps = partial(telling.next, breathe, CALLS)
+                return Scoring(name, module, projections, (call.args, call.kwargs), shape, steps), tokens
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise EngineError(f"the scores of {name} cannot be watched: {first_line(error)}; its map works") from error
 

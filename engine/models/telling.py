@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from engine.models.pace import Pace
 from engine.values.progress import Progress
@@ -18,7 +19,7 @@ EVERY = 0.3
 """Seconds between two reports, and before the first: of what is done sooner nothing is told."""
 
 READING, LOADING = "reading the sentence", "loading the weights"
-"""What is told of."""
+"""What is told of where a sentence is waited for; tables tell of what they are made by under names of their own."""
 
 Tell = Callable[[Progress], None]
 
@@ -41,7 +42,7 @@ class Telling:
         self._activity, self._unit = activity, unit
         self._pace = Pace()
         self._due = time.monotonic() + EVERY
-        self._total = 0
+        self._total = self._begun = 0
         self._has_told = False
 
     def __call__(self, done: int, total: int) -> None:
@@ -55,11 +56,25 @@ class Telling:
             rate = self._pace.rate(now, done)
             self._tell(Progress(self._activity, min(done, total), total, self._unit, rate))
 
+    def next(self, breathe: Callable[[], None], total: int) -> None:
+        """Begin the next of so many steps: those before it are done, and more urgent work is let through."""
+        breathe()
+        self(self._begun, total)
+        self._begun += 1
+
     def end(self) -> None:
         """Say that no more is to come, to whom anything was told."""
         if self._has_told:
             self._has_told = False
             self._tell(Progress(self._activity, self._total, self._total, self._unit))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
 
 
 class WeightCount:

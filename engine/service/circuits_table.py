@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
@@ -27,7 +26,6 @@ from engine.mathematics.circuit_measures import (
     spectra_of,
 )
 from engine.mathematics.circuits import mass_chance
-from engine.mathematics.directions import Rows
 from engine.mathematics.eigenvalues import attempts, settled
 from engine.mathematics.measures import numerical_rank, rank_of
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
@@ -35,7 +33,8 @@ from engine.models.vocabulary import Vocabulary
 from engine.service.assembly import BASELINE_DRAWS
 from engine.service.crew import Crew
 from engine.service.positions import factors_at
-from engine.service.token_tables import TokenTables
+from engine.service.token_maps import multiplied
+from engine.service.token_tables import TokenTables, WatchedRows
 from engine.service.whole_layers import without_factors
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
@@ -48,12 +47,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.service.session import Breathe, Session
-
-ROWS_AT_ONCE = 2**12
-"""Tokens whose embeddings are made float64 at once."""
-
-COLUMN_BLOCKS = 4
-"""Into how many blocks the columns of a table are cut that is multiplied with itself."""
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
@@ -130,7 +123,7 @@ class CircuitsTable:
             yield (*place, *_cells(own, chance))
 
     def _in_pieces(
-        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
+        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe, of: str = ""
     ) -> list[Numbers]:
         """Measure heads a few at a time, or a layer as a whole, off the engine's own thread, which stays free."""
         if not frame.of_heads:
@@ -142,7 +135,10 @@ class CircuitsTable:
             own = slice(group * start, group * (start + SHARED_AT_ONCE))
             part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
             pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
-        return [row for rows in self._crew.run(pieces, breathe) for row in rows]
+        with self._session.telling(f"measuring circuits{of}", "heads") as telling:
+            heads = len(factors[0])
+            found = self._crew.run(pieces, breathe, done=lambda done: telling(done * heads // len(pieces), heads))
+        return [row for rows in found for row in rows]
 
     def _of_layer(
         self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
@@ -157,7 +153,8 @@ class CircuitsTable:
         problems = {kind: attempts(square) for kind, square in squares.items()}
         pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
         pieces.append(partial(measure, layer, ranks, replace(frame, spectra=())))
-        done: list[Any] = self._crew.run(pieces, breathe)
+        with self._session.telling("measuring the layer as a whole", "problems") as telling:
+            done: list[Any] = self._crew.run(pieces, breathe, done=lambda done: telling(done, len(pieces)))
         left, row = iter(done[:-1]), dict[str, float](done[-1][0])
         settling = [partial(settled, square, [next(left) for _ in problems[kind]]) for kind, square in squares.items()]
         found = self._crew.run(settling, breathe)
@@ -182,7 +179,9 @@ class CircuitsTable:
             draws = 1 if whole_layer else BASELINE_DRAWS
             full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items() if matrix not in left_out}
             solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
-            drawn = self._in_pieces(factors, full, replace(frame, spectra=solved, token_map=None), breathe)
+            drawn = self._in_pieces(
+                factors, full, replace(frame, spectra=solved, token_map=None), breathe, " by chance"
+            )
             means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
             better = exact_chance(layer.d_model, ranks)
             if "QK" in frame.spectra:  # of large matrices one draw tells it
@@ -202,42 +201,13 @@ class CircuitsTable:
                 is_known = shapes[0][0] == shapes[1][0]
                 is_known = is_known and (shapes[0][1], shapes[1][1]) == (layer.d_values, layer.d_output)
                 if is_known and self._session.has_room_for_token_map(layer):
-                    token_map = self._multiplied(found.source, found.unembedding, breathe)
+                    with self._session.telling("from tokens to tokens", "tokens") as telling:
+                        source = WatchedRows(self._tables.rows(found.source), breathe, telling)
+                        same = found.source == found.unembedding
+                        token_map = multiplied(source, None if same else self._tables.rows(found.unembedding))
             self._token_maps[found] = token_map
         kept = self._token_maps[found]
         return kept if kept is not None and kept.shape == (layer.d_output, layer.d_values) else None
-
-    def _multiplied(self, embedding: str, unembedding: str, breathe: Breathe) -> Tensor:
-        """Multiply two tables of tokens, a few thousand at a time: (d_output, d_values)."""
-        source = self._tables.rows(embedding)
-        if embedding == unembedding:
-            return _gram(source, breathe)
-        target = self._tables.rows(unembedding)
-        total = torch.zeros(target.shape[1], source.shape[1], dtype=torch.float64)
-        for embedded, written in zip(source.split(ROWS_AT_ONCE), target.split(ROWS_AT_ONCE), strict=True):
-            breathe()
-            total += written.double().mT @ embedded.double()
-        return total
-
-
-def _gram(table: Rows, breathe: Breathe) -> Tensor:
-    """Multiply a table (n, d) with itself, ``TᵀT``, without working out twice what lies on both sides of the diagonal.
-
-    Columns are taken in `COLUMN_BLOCKS` blocks, so that of ``c²`` products of blocks ``c (c + 1) / 2`` are done.
-    """
-    d = table.shape[1]
-    total = torch.zeros(d, d, dtype=torch.float64)
-    edges = [place * d // COLUMN_BLOCKS for place in range(COLUMN_BLOCKS + 1)]
-    for rows in table.split(ROWS_AT_ONCE):
-        breathe()
-        wide = rows.double()
-        for start, stop in itertools.pairwise(edges):
-            total[start:stop, start:] += wide[:, start:stop].mT @ wide[:, start:]
-    for start, stop in itertools.pairwise(edges):  # in place: of a wide model the whole is gigabytes
-        square = total[start:stop, start:stop]
-        square.copy_(square.triu() + square.triu(1).mT)
-        total[stop:, start:stop] = total[start:stop, stop:].mT
-    return total
 
 
 def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, tolerance: float) -> NDArray[np.int64]:

@@ -102,17 +102,19 @@ class CompositionTable:
             breathe()
             by_square = self._squared.met(read) if any(each.name in self._squared.places for each in earlier) else {}
         fed: list[Fed] = []
-        for each in earlier:
-            breathe()
-            if each.name in self._left_out:
-                continue
-            known = {kind: rows[self._squared.places[each.name]] for kind, rows in by_square.items()}
-            clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
-            with suppress(NotFinite):
-                fed.append((each, {
-                    kind: known[kind] if kind in clear else composition(self._written_by(each), part)
-                    for kind, part in read.items()
-                }))  # fmt: skip
+        with self._session.telling("comparing with earlier layers", "layers") as telling:
+            for done, each in enumerate(earlier):
+                breathe()
+                telling(done, len(earlier))
+                if each.name in self._left_out:
+                    continue
+                known = {kind: rows[self._squared.places[each.name]] for kind, rows in by_square.items()}
+                clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
+                with suppress(NotFinite):
+                    fed.append((each, {
+                        kind: known[kind] if kind in clear else composition(self._written_by(each), part)
+                        for kind, part in read.items()
+                    }))  # fmt: skip
         return fed
 
     def _factors(self, layer: LayerOutline) -> Factors:

@@ -52,7 +52,11 @@ class Crew:
         weakref.finalize(self, _dismiss, self._handed_out, self._threads).atexit = False
 
     def run(
-        self, pieces: Sequence[Callable[[], Result]], breathe: Callable[[], None], at_once: int | None = None
+        self,
+        pieces: Sequence[Callable[[], Result]],
+        breathe: Callable[[], None],
+        at_once: int | None = None,
+        done: Callable[[int], None] = lambda count: None,
     ) -> list[Result]:
         """Do pieces side by side, and give their results in order.
 
@@ -63,6 +67,7 @@ class Crew:
         pieces : each is called once, on any thread.
         breathe : called again and again on the calling thread; when it raises, pieces that have not begun are given up.
         at_once : how many may run at the same time; None leaves it to the number of threads.
+        done : called on the calling thread with how many are done.
 
         Raises
         ------
@@ -81,6 +86,7 @@ class Crew:
                 if waiting and not mine and self._depth > 1:
                     _do(*waiting.popleft())
                 breathe()
+                done(sum(future.done() for future in futures))
                 wait(self._running, LOOK_AFTER, FIRST_COMPLETED)
                 self._running = {future for future in self._running if not future.done()}
             return [future.result() for future in futures]

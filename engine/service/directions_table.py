@@ -16,7 +16,7 @@ from engine.mathematics.measures import rank_tolerance
 from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.service.assembly import COMPUTE_EPSILON
 from engine.service.positions import factors_at
-from engine.service.token_tables import TokenTable, TokenTables
+from engine.service.token_tables import TokenTable, TokenTables, WatchedRows
 from engine.values.errors import NotFinite
 from engine.values.model import LayerOutline
 from engine.values.spectra import FloatArray
@@ -146,7 +146,9 @@ class DirectionsTable:
             return Side(name, None, note=f"{error.what}; these tokens have answers without that norm")
         key = tokens, gain, top
         if key not in self._chance:
-            self._chance[key] = chance_projections(table.rows, top, breathe, factors).tolist()
+            with self._session.telling("meeting tokens at random", "tokens") as telling:
+                rows = WatchedRows(table.rows, breathe, telling)
+                self._chance[key] = chance_projections(rows, top, breathe, factors).tolist()
         return Side(name, table, factors, self._chance[key])
 
     def _tokens(self, side: Side, vectors: Tensor, top: int, breathe: Breathe) -> list[list[list[Tokens]]] | None:
@@ -158,15 +160,17 @@ class DirectionsTable:
         result = []
         for some in vectors.split(at_once):
             breathe()
-            met = projections(side.table.rows, some.permute(1, 0, 2).flatten(1), side.gain)  # (heads · n, tokens)
+            with self._session.telling("meeting tokens", "tokens") as telling:
+                rows = WatchedRows(side.table.rows, breathe, telling)
+                met = projections(rows, some.permute(1, 0, 2).flatten(1), side.gain)  # (heads · n, tokens)
             cells: list[list[Tokens]] = [[] for _ in met]
             for end in ENDS:
-                values, rows = met.topk(min(top, met.shape[1]), largest=end == "largest")
-                ids = [side.table.ids[row] for row in rows.flatten().tolist()]
+                values, places = met.topk(min(top, met.shape[1]), largest=end == "largest")
+                ids = [side.table.ids[place] for place in places.flatten().tolist()]
                 named = zip(ids, self._tables.texts(ids), values.flatten().tolist(), strict=True)
                 sign = 1 if end == "largest" else -1
                 for number, each in enumerate(named):
-                    column, place = divmod(number, rows.shape[1])
+                    column, place = divmod(number, places.shape[1])
                     cells[column].append((end, place + 1, *each, sign * side.chance[place]))
             result += [cells[start : start + count] for start in range(0, len(cells), count)]
         return result

@@ -16,7 +16,7 @@ from engine.mathematics.measures import rank_tolerance
 from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
 from engine.models.proof import TOLERANCES
 from engine.service.assembly import COMPUTE_EPSILON
-from engine.service.token_tables import TokenTable, TokenTables
+from engine.service.token_tables import TokenTable, TokenTables, WatchedRows
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
@@ -99,7 +99,7 @@ class ExplainTable:
         pairs = sorted(_pairs(found, tolerance), key=lambda term: -abs(term.value))
         breathe()
         tokens = self._tokens(
-            layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query
+            layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query, breathe
         )
         unnamed = "" if tokens is not None else self._tables.why_none(self._tables.of_stack(layer.stack).queries)
         spectrum = self._chance_of(layer, sides, float(scoring.scales[number]), breathe)
@@ -139,13 +139,13 @@ class ExplainTable:
         return None if baseline is None else baseline.draws["QK"].mean(0) * norm
 
     def _tokens(
-        self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query
+        self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query, breathe: Breathe
     ) -> dict[int, tuple[str, str]] | None:
         """Put pairs into words: by place, the tokens at the ends that the query and the key are on."""
         names = self._tables.of_stack(layer.stack)
         tables = (self._tables.tokens(names.queries, layer.d_model), self._tables.tokens(names.source, layer.d_source))
         sides = [
-            self._at_ends(table, vectors[:, list(places)], met[list(places)], query.top)
+            self._at_ends(table, vectors[:, list(places)], met[list(places)], query.top, breathe)
             for table, vectors, met in zip(tables, (found.left, found.right), (found.query, found.key), strict=True)
         ]
         return (
@@ -157,12 +157,15 @@ class ExplainTable:
             }
         )
 
-    def _at_ends(self, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int) -> list[str] | None:
+    def _at_ends(
+        self, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int, breathe: Breathe
+    ) -> list[str] | None:
         """Name the tokens farthest along directions (d, n), each turned to where ``met`` is positive."""
         if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
             return None
         signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
-        along = projections(table.rows, vectors * signs)
+        with self._session.telling("meeting tokens", "tokens") as telling:
+            along = projections(WatchedRows(table.rows, breathe, telling), vectors * signs)
         rows = along.topk(min(top, along.shape[1])).indices
         texts = self._tables.texts([table.ids[row] for row in rows.flatten().tolist()])
         width = rows.shape[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from engine.mathematics.patterns import (
     uniform_to_none,
     visible_keys,
 )
+from engine.models.telling import READING
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.model import LayerOutline
@@ -64,6 +66,15 @@ Found = Measured | EngineError
 """A layer's measures, or why it has none."""
 
 
+def _untold(done: int, total: int) -> None:
+    """Tell nobody how many layers have run."""
+
+
+def _in_all(told: Callable[[int, int], None], place: int, sequences: int, steps: int, done: int) -> None:
+    """Tell of a sequence, by its place among them, how many of its steps are done, as steps of all sequences."""
+    told(place * steps + done, sequences * steps)
+
+
 class PatternsTable:
     """Measures what an open model's heads look at; belongs to the engine thread."""
 
@@ -105,13 +116,17 @@ class PatternsTable:
 
     def _repeated(self, layer: Head, breathe: Breathe) -> Found:
         """Give a layer's measures on random tokens that come again."""
-        self._measure_repeats(lambda progress: None, breathe)
+        with self._session.telling("measuring on random tokens", "layers run") as telling:
+            self._measure_repeats(lambda progress: None, breathe, telling)
         return self._mean_of_repeats(layer)
 
-    def _measure_repeats(self, report: Callable[[Progress], None], breathe: Breathe) -> None:
+    def _measure_repeats(
+        self, report: Callable[[Progress], None], breathe: Breathe, told: Callable[[int, int], None] = _untold
+    ) -> None:
         """Read the sequences that have not been read, and measure all layers on each.
 
-        A more urgent request does the same in between; what it has done is not done again.
+        A more urgent request does the same in between; what it has done is not done again. ``told`` is called with the
+        layers that have run and that are to run, where each runs once to read a sequence and once to be measured on it.
         """
         from engine.models.repeats import repeats
 
@@ -122,15 +137,20 @@ class PatternsTable:
             except EngineError as error:
                 self._on_repeats[0] = error
             self._reader = reader
+        layers = len(self._session.outline.attending_layers)
         for done, repeat in enumerate(self._repeats):
             report(Progress("labels", done, len(self._repeats), "sequences"))
             if repeat.distance not in self._on_repeats:
-                measured = self._on_repeat(self._reader.beside(), repeat, breathe)
+                here = partial(_in_all, told, done, len(self._repeats), 2 * layers)
+                measured = self._on_repeat(self._reader.beside(), repeat, breathe, here)
                 self._on_repeats.setdefault(repeat.distance, measured)
         report(Progress("labels", len(self._repeats), len(self._repeats), "sequences"))
 
-    def _on_repeat(self, reader: MapReader, repeat: Repeat, breathe: Breathe) -> Mapping[Head, Found] | EngineError:
+    def _on_repeat(
+        self, reader: MapReader, repeat: Repeat, breathe: Breathe, told: Callable[[int], None]
+    ) -> Mapping[Head, Found] | EngineError:
         """Measure every layer on one sequence; what the model fails on has nothing to measure."""
+        reader.tell = lambda progress: told(progress.done) if progress.activity == READING else None
         try:
             reader.read_ids(repeat.ids, breathe)
         except Superseded:
@@ -138,8 +158,10 @@ class PatternsTable:
         except EngineError as error:
             return error
         measured: dict[Head, Found] = {}
-        for layer in self._session.outline.attending_layers:
+        layers = self._session.outline.attending_layers
+        for done, layer in enumerate(layers, start=len(layers)):
             breathe()
+            told(done)
             try:
                 maps = reader.layer_maps(layer.name, breathe)
             except Superseded:

@@ -55,7 +55,7 @@ class PredictionsTable:
 
         predictor, asked, logits = self._predicting.asked(query, breathe)
         token = self._predicting.token(query, logits, predictor)
-        found = contributions(predictor, asked, token, breathe)
+        found = contributions(predictor, asked, token, len(logits), breathe)
         of = (token, predictor.words.texts([token])[0])
         note = BEFORE_CAP if found.is_before_cap else ""
         rows: list[tuple[Cell, ...]] = [

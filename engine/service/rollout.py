@@ -50,8 +50,10 @@ class Rollout:
 
         def means() -> Iterator[Weights]:
             nonlocal tokens
-            for layer in self._session.outline.stack_layers(stack):
+            layers = self._session.outline.stack_layers(stack)
+            for done, layer in enumerate(layers):
                 breathe()
+                telling(done, len(layers))
                 maps = self._session.attention(text, stack, layer.layer, breathe)
                 if maps.weights.shape[1] != maps.weights.shape[2]:
                     raise EngineError(f"{stack} {layer.name} attends to other tokens too, so there is no rollout")
@@ -59,6 +61,7 @@ class Rollout:
                 uniform.append(uniform_attention(visible_keys(maps.weights, breathe), len(tokens)).astype(np.float32))
                 yield maps.select(None).weights
 
-        followed = rollout(means()).astype(np.float32)
+        with self._session.telling("following attention", "layers") as telling:
+            followed = rollout(means()).astype(np.float32)
         chance = rollout(iter(uniform)).astype(np.float32)
         return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True, chance=chance)

@@ -9,6 +9,7 @@ import numpy as np
 
 from engine.models.checkpoint import STORED_EPSILONS
 from engine.models.source import Source
+from engine.models.telling import Tell, Telling
 from engine.service.assembly import BASELINE_DRAWS, assemble
 from engine.service.kept_spectra import KeptSpectra
 from engine.service.layers import Layers
@@ -94,9 +95,13 @@ class Session:
             self._tell(notice)
         return has_room
 
-    def watch(self, watcher: Callable[[Progress], None]) -> None:
-        """Have it told how far loading the model or reading a sentence is, where that takes long."""
+    def watch(self, watcher: Tell) -> None:
+        """Have it told how far loading the model, reading a sentence or making a table is, where that takes long."""
         self._whole_model.tell = watcher
+
+    def telling(self, activity: str, unit: str) -> Telling:
+        """Give what tells how far a piece of work is; its parameters are those of `Progress`."""
+        return Telling(self._whole_model.tell, activity, unit)
 
     @property
     def outline(self) -> ModelOutline:
@@ -123,17 +128,9 @@ class Session:
 
     def arrays(self, layer: Head) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
         """Give every head's W_Q, W_K, W_V, W_O and biases as NumPy arrays; bfloat16 becomes float32, exactly."""
-        import torch
+        from engine.service.arrays import arrays_of
 
-        weights = self.layer_weights(layer)
-
-        def array(tensor: Tensor) -> np.ndarray[Any, Any]:
-            return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
-
-        return {
-            head: {name: array(tensor) for name, tensor in weights.of_head(head.head).items()}
-            for head in self.outline.layer(layer).head_names()
-        }
+        return arrays_of(self.outline.layer(layer), self.layer_weights(layer))
 
     def spectra(self, layer: Head, whole_layer: bool, breathe: Breathe) -> SpectraGroup:
         """Give the spectra of all heads of a layer, or of the layer as a whole: from memory, from disk, or computed."""

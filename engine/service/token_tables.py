@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from engine.models.checkpoint import Cut
     from engine.models.source import Words
-    from engine.service.session import Session
+    from engine.models.telling import Telling
+    from engine.service.session import Breathe, Session
 
 
 NO_TABLE = "no table of tokens of this width is known by name"
@@ -51,6 +52,30 @@ class TokenRows:
 def _rows_between(first: int, last: int, table: Tensor) -> Tensor:
     """Cut the rows from the first to the last out of a table."""
     return table[first : last + 1]
+
+
+class WatchedRows:
+    """Rows of which it is told how many have been gone through; between their blocks the work may be given up.
+
+    Parameters
+    ----------
+    rows : of a table.
+    breathe : called before each block.
+    telling : told how many rows are done, of all.
+    """
+
+    def __init__(self, rows: TokenRows, breathe: Breathe, telling: Telling) -> None:
+        self._rows, self._breathe, self._telling = rows, breathe, telling
+        self.shape, self.device = rows.shape, rows.device
+
+    def split(self, split_size: int) -> Iterator[Tensor]:
+        """Go through the rows in order, so many at a time."""
+        done = 0
+        for block in self._rows.split(split_size):
+            self._breathe()
+            self._telling(done, self.shape[0])
+            yield block
+            done += len(block)
 
 
 @dataclass(frozen=True)

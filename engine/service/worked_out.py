@@ -111,20 +111,22 @@ class WorkedOut:
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
         rows: list[tuple[Cell, ...]] = []
         left_out: dict[Head, str] = {}
-        for layer in layers:
-            if layer.is_change:
-                raise EngineError(f"{name} is of heads that attend; {layer.stack} holds changes of weights alone")
-            if query.head is not None:
-                outline.layer(Head(layer.stack, layer.layer, query.head))
-            breathe()
-            try:
-                rows += tuple(self._of_layers[name](layer, query, breathe))
-            except NotFinite as error:
-                if query.layer is not None:
-                    raise
-                left_out[layer.name] = error.what
-            if name == "composition":
-                left_out |= self._composition.left_out_before(layer)
+        with self.session.telling(name, "layers") as telling:
+            for done, layer in enumerate(layers):
+                if layer.is_change:
+                    raise EngineError(f"{name} is of heads that attend; {layer.stack} holds changes of weights alone")
+                if query.head is not None:
+                    outline.layer(Head(layer.stack, layer.layer, query.head))
+                breathe()
+                telling(done, len(layers))
+                try:
+                    rows += tuple(self._of_layers[name](layer, query, breathe))
+                except NotFinite as error:
+                    if query.layer is not None:
+                        raise
+                    left_out[layer.name] = error.what
+                if name == "composition":
+                    left_out |= self._composition.left_out_before(layer)
         if left_out and left_out.keys() >= {layer.name for layer in layers}:
             raise none_left(left_out)
         return Table(name, view.columns, tuple(view.ranked(rows)), left_out, self._lacks(name, layers, query.wants(-1)))

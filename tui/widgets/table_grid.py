@@ -116,6 +116,12 @@ class TableGrid(TableCanvas, can_focus=True):
         if not is_waiting:
             self._kept.take()
 
+    def say(self, message: str) -> None:
+        """Say something else why there are no rows."""
+        if self.message and message != self.message:
+            self.message = message
+            self.refresh()
+
     def _use(self, made: Arrangement) -> None:
         """Show a table as it has been arranged."""
         super()._use(made)
