@@ -126,8 +126,12 @@ def test_where_the_file_comes_meanwhile_the_model_is_whole_when_it_is_opened_aga
 def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama", num_hidden_layers=3)
     by_layer(folder, False)[0].unlink()
-    (note,) = open_folder(folder)[2].outline.notes
+    _, tensors, anatomy = open_folder(folder)
+    (note,) = anatomy.outline.notes
     assert note.endswith("; until then no sentence can be read")
+    for read in (tensors.read, lambda name: list(tensors.parts(name))):
+        with pytest.raises(EngineError, match=r"^model-1-of-4\.safetensors, which"):
+            read("embed_tokens.weight")
 
 
 def test_too_little_to_know_the_rest_by_is_refused_naming_a_file(tiny_copy: TinyModel) -> None:

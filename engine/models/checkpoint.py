@@ -185,6 +185,7 @@ class Checkpoint:
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor, of which no more than one part stays in memory."""
+        self._refuse_lost(name)
         for first in range(0, self.entries[name].parameters, PART):
             yield self._read(name, partial(_piece, first))
 
@@ -192,8 +193,7 @@ class Checkpoint:
         """Read what a view leaves of one tensor."""
         from engine.models.placed import read_placed
 
-        if name in self.lost:
-            raise EngineError(self.lost[name])
+        self._refuse_lost(name)
         file = self._places[name]
         try:
             placed = self._placed(file, name)
@@ -207,6 +207,11 @@ class Checkpoint:
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
+
+    def _refuse_lost(self, name: str) -> None:
+        """Say of a tensor that is lost why."""
+        if name in self.lost:
+            raise EngineError(self.lost[name])
 
     def _placed(self, file: Path, name: str) -> Placed | None:
         """Say where in its file a tensor lies; None where that is not known, or torch has no such numbers."""
