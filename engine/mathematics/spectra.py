@@ -10,8 +10,9 @@ A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero s
 
 Everything is float64. The Gram way is taken, and kept for each matrix whose smallest eigenvalue shows that it has
 digits to spare; the others are done again by QR, and of a product of full rank, where squaring nearly always loses a
-few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD. Stored numbers
-are made float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is in the cache.
+few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD; where its own
+rounding would decide one, they are those of exact arithmetic (`engine.mathematics.careful`). Stored numbers are made
+float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is in the cache.
 """
 
 from __future__ import annotations
@@ -20,56 +21,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.mathematics.careful import settled
+from engine.mathematics.gram import (
+    ACCURATE_EIGENVALUE_RATIO,
+    PIECE,
+    descending_roots,
+    eigenvalues_of,
+    filled,
+    gram_of,
+    is_ill_conditioned,
+    lacks_digits,
+)
 from engine.mathematics.small_end import MOST, smallest_singular_values
 from engine.values.spectra import FloatArray
-
-ACCURATE_EIGENVALUE_RATIO = 1e-10
-"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
-about ``eps · λ_max/λ_min``; larger singular values have smaller ones, and ranks are decided far from it."""
-
-GRAM_BLOCK = 128
-"""Rows of a large Gram matrix that are multiplied at once, so that what lies above the diagonal is spared."""
-
-PIECE = 2**18
-"""Numbers that are made float64 at once: two mebibytes, about what a core's cache holds."""
-
-
-def _descending_roots(eigenvalues: Tensor) -> Tensor:
-    """Turn ascending eigenvalues (..., r) of a Gram matrix into singular values, largest first."""
-    return eigenvalues.clamp_min(0).sqrt().flip(-1)
-
-
-def _ill_conditioned(eigenvalues: Tensor) -> Tensor:
-    """Say for each matrix of a batch whether its ascending eigenvalues (..., r) reach below what squaring resolves."""
-    return ~(eigenvalues[..., 0] > ACCURATE_EIGENVALUE_RATIO * eigenvalues[..., -1])
 
 
 def _lying(matrices: Tensor) -> Tensor:
     """Turn (batch, rows, cols) so that there are no more rows than columns."""
     return matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
-
-
-def _gram(wide: Tensor) -> Tensor:
-    """Multiply (batch, r, n) by its transpose, in float64: (batch, r, r).
-
-    Of a large result only the lower triangle is filled, which is what eigenvalues are computed from.
-    """
-    rows, cols = wide.shape[-2:]
-    if rows < 2 * GRAM_BLOCK:
-        pieces = (piece.double() for piece in wide.split(max(1, PIECE // (rows * cols))))
-        return torch.cat([piece @ piece.mT for piece in pieces])
-    gram = torch.zeros(*wide.shape[:-1], rows, dtype=torch.float64, device=wide.device)
-    for columns in wide.split(max(GRAM_BLOCK, 4 * PIECE // rows), -1):
-        piece = columns.double()
-        for start in range(0, rows, GRAM_BLOCK):
-            end = min(start + GRAM_BLOCK, rows)
-            gram[..., start:end, :end] += piece[..., start:end, :] @ piece[..., :end, :].mT
-    return gram
-
-
-def _symmetric(gram: Tensor) -> Tensor:
-    """Fill what `_gram` may have left out."""
-    return gram if gram.shape[-1] < 2 * GRAM_BLOCK else gram.tril() + gram.tril(-1).mT
 
 
 def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -80,12 +49,14 @@ def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
     wide : (batch, r, n), what the Gram matrices are of.
     eigenvalues : (batch, r), ascending.
     """
-    result = _descending_roots(eigenvalues)
-    doubtful = _ill_conditioned(eigenvalues)
+    result = descending_roots(eigenvalues)
+    doubtful = is_ill_conditioned(eigenvalues)
     if bool(doubtful.any()):
-        rows = wide[doubtful.to(wide.device)].double()
+        stored = wide[doubtful.to(wide.device)]
+        rows = stored.double()
         is_square = rows.shape[-1] == rows.shape[-2]
-        result[doubtful] = torch.linalg.svdvals(rows if is_square else _triangle(rows.mT)).to(result.device)
+        values = torch.linalg.svdvals(rows if is_square else _triangle(rows.mT))
+        result[doubtful] = settled(values, stored).to(result.device)
     return result
 
 
@@ -102,7 +73,7 @@ def matrix_singular_values(matrices: Tensor, solver: str | None = None) -> Tenso
     (batch, min(rows, cols)) float64, largest first, on the solver's device.
     """
     wide = _lying(matrices)
-    return _again(wide, torch.linalg.eigvalsh(_moved(_gram(wide), solver)))
+    return _again(wide, eigenvalues_of(_moved(gram_of(wide), solver)))
 
 
 def _moved(gram: Tensor, solver: str | None) -> Tensor:
@@ -134,10 +105,10 @@ def circuit_singular_values(own: Tensor, shared: Tensor, solver: str | None = No
     if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
         products = _full_products(own, shared, solver, is_squared=False)
         return matrix_singular_values(own, solver), matrix_singular_values(shared, solver), products
-    own_gram, shared_gram = _moved(_gram(own), solver), _moved(_gram(shared), solver)
-    shared_values = torch.linalg.eigvalsh(shared_gram)
+    own_gram, shared_gram = _moved(gram_of(own), solver), _moved(gram_of(shared), solver)
+    shared_values = eigenvalues_of(shared_gram)
     return (
-        _again(own, torch.linalg.eigvalsh(own_gram)),
+        _again(own, eigenvalues_of(own_gram)),
         _again(shared, shared_values),
         _thin_products(own, shared, own_gram, shared_gram, shared_values),
     )
@@ -159,8 +130,8 @@ def product_singular_values(left: Tensor, right: Tensor, solver: str | None = No
     """
     if left.shape[-2] >= min(left.shape[-1], right.shape[-1]):
         return _full_products(left, right, solver, is_squared)
-    left_gram, right_gram = _moved(_gram(left), solver), _moved(_gram(right), solver)
-    return _thin_products(left, right, left_gram, right_gram, torch.linalg.eigvalsh(right_gram))
+    left_gram, right_gram = _moved(gram_of(left), solver), _moved(gram_of(right), solver)
+    return _thin_products(left, right, left_gram, right_gram, eigenvalues_of(right_gram))
 
 
 def _full_products(own: Tensor, shared: Tensor, solver: str | None, is_squared: bool) -> Tensor:
@@ -170,22 +141,23 @@ def _full_products(own: Tensor, shared: Tensor, solver: str | None, is_squared: 
     for mine, theirs in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
         products += mine.double().mT @ theirs.double().repeat_interleave(group, 0)
     if is_squared and products.shape[-1] == products.shape[-2]:
-        eigenvalues = torch.linalg.eigvalsh(_moved(_gram(products), solver))
-        return torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
-    values: Tensor = torch.linalg.svdvals(_moved(products, solver))
-    return values
+        eigenvalues = eigenvalues_of(_moved(gram_of(products), solver))
+        values = torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
+    else:
+        values = torch.linalg.svdvals(_moved(products, solver))
+    return settled(values, own, shared)
 
 
 def _mended(product: Tensor, eigenvalues: Tensor) -> Tensor:
     """Turn ascending eigenvalues (n,) of the square of an (n, n) matrix into singular values, all of them right."""
     lost = int((~(eigenvalues > ACCURATE_EIGENVALUE_RATIO * eigenvalues[-1])).sum())
     if lost == 0:
-        return _descending_roots(eigenvalues)
+        return descending_roots(eigenvalues)
     mended = smallest_singular_values(product, lost) if lost <= MOST else None
     if mended is None:
         values: Tensor = torch.linalg.svdvals(product)
         return values.to(eigenvalues.device)
-    return torch.cat([_descending_roots(eigenvalues[lost:]), mended.to(eigenvalues.device)])
+    return torch.cat([descending_roots(eigenvalues[lost:]), mended.to(eigenvalues.device)])
 
 
 def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, shared_values: Tensor) -> Tensor:
@@ -196,17 +168,18 @@ def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: T
     group = own.shape[0] // shared.shape[0]
     factor, failed = torch.linalg.cholesky_ex(shared_gram)
     lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
-    own_gram = _symmetric(own_gram)
-    eigenvalues = torch.linalg.eigvalsh(lower.mT @ own_gram @ lower)
-    result = _descending_roots(eigenvalues)
+    own_gram = filled(own_gram)
+    eigenvalues = eigenvalues_of(lower.mT @ own_gram @ lower)
+    result = descending_roots(eigenvalues)
     # Rounding is relative to the factors, whose product may be far smaller than they are.
     largest = torch.linalg.matrix_norm(own_gram) * shared_values[..., -1].repeat_interleave(group, 0)
-    doubtful = ~(eigenvalues[..., 0] > ACCURATE_EIGENVALUE_RATIO * largest)
-    doubtful |= _ill_conditioned(shared_values).repeat_interleave(group, 0)
+    doubtful = lacks_digits(eigenvalues, largest)
+    doubtful |= is_ill_conditioned(shared_values).repeat_interleave(group, 0)
     if bool(doubtful.any()):
         places = doubtful.to(own.device).nonzero()[:, 0]
-        core = _triangle(own[places].double().mT) @ _triangle(shared[places // group].double().mT).mT
-        result[doubtful] = torch.linalg.svdvals(core).to(result.device)
+        left, right = own[places], shared[places // group]
+        core = _triangle(left.double().mT) @ _triangle(right.double().mT).mT
+        result[doubtful] = settled(torch.linalg.svdvals(core), left, right).to(result.device)
     return result
 
 

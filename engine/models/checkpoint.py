@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from safetensors import SafetensorError, safe_open
 
 from engine.models.opened_files import OpenedFiles
+from engine.models.weight_files import promised_tensors, shard_files, weight_file
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -22,14 +24,6 @@ if TYPE_CHECKING:
 
     Cut = Callable[[View], Tensor]
     """Gives what a view leaves of a tensor."""
-
-WEIGHT_FILES = (
-    "model.safetensors.index.json",
-    "model.safetensors",
-    "pytorch_model.bin.index.json",
-    "pytorch_model.bin",
-)
-"""What holds a checkpoint's weights, in the order of preference."""
 
 DTYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -49,6 +43,9 @@ STORED_EPSILONS = {
 
 DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
 """Bits of a number, by what its dtype's name ends with; others have eight."""
+
+NUMBER = re.compile(r"\d+")
+"""A layer's or an expert's, in a tensor's name."""
 
 PART = 2**26
 """Numbers of a tensor that are read at once where it is gone through in parts."""
@@ -76,6 +73,10 @@ class TensorEntry:
         return self.parameters * bits // 8
 
 
+UNKNOWN = TensorEntry((0,), "unknown")
+"""Stands for a tensor of which no more than the name is known."""
+
+
 class Tensors(Protocol):
     """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way."""
 
@@ -93,45 +94,19 @@ class Tensors(Protocol):
         """Go through the numbers of one tensor in order, at most `PART` at a time."""
 
 
-def weight_file(directory: Path) -> Path | None:
-    """Find the file that holds, or lists, a folder's weights."""
-    for name in WEIGHT_FILES:
-        if (directory / name).is_file():
-            return directory / name
-    return None
+def alike(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
+    """Suppose that tensors are as those of the same name in other layers; of others nothing is known.
 
-
-def shard_files(weights: Path) -> tuple[Path, ...]:
-    """List the files that hold the tensors, given the weight file or the index of several.
-
-    Raises
-    ------
-    EngineError : when the index cannot be read.
+    Examples
+    --------
+    >>> alike({"0.w": TensorEntry((2, 3), "float32")}, ["1.w", "end"])
+    {'1.w': TensorEntry(shape=(2, 3), dtype='float32'), 'end': TensorEntry(shape=(0,), dtype='unknown')}
     """
-    if not weights.name.endswith(".index.json"):
-        return (weights,)
-    return tuple(weights.parent / name for name in sorted(set(_weight_map(weights).values())))
-
-
-def promised_tensors(weights: Path) -> set[str]:
-    """Name the tensors that an index lists; a single file lists none."""
-    return set(_weight_map(weights)) if weights.name.endswith(".index.json") else set()
-
-
-def _weight_map(index: Path) -> dict[str, str]:
-    """Read which file of an index holds which tensor."""
-    try:
-        found = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        if not found or not all(isinstance(name, str) for name in found.values()):
-            raise ValueError("it lists no files")
-        return dict(found)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise EngineError(f"{index} is no index of weight files ({error}); download the model again") from error
-
-
-def missing_shards(weights: Path) -> tuple[Path, ...]:
-    """List the weight files that an index names and the folder lacks."""
-    return tuple(file for file in shard_files(weights) if not file.is_file())
+    of_layers: dict[str, set[TensorEntry]] = defaultdict(set)
+    for name, entry in known.items():
+        of_layers[NUMBER.sub("#", name)].add(entry)
+    found = {name: of_layers.get(NUMBER.sub("#", name), set()) for name in names}
+    return {name: next(iter(like)) if len(like) == 1 else UNKNOWN for name, like in found.items()}
 
 
 class Checkpoint:
@@ -144,32 +119,51 @@ class Checkpoint:
     files : that hold the tensors.
     opened : the state in which they were opened.
     entries : every tensor's shape and dtype.
+    lost : by tensor, why it cannot be read: of several files this one is missing, cut short or damaged. Its entry is
+        that of other layers' tensors of its name.
+
+    Raises
+    ------
+    EngineError : when no file can be read, or one lacks what the index says is in it.
     """
 
     def __init__(self, place: Path) -> None:
         weights = weight_file(place) if place.is_dir() else place
         if weights is None:
             raise EngineError(f"{place} has no weights")
-        missing = missing_shards(weights)
-        if missing:
-            raise EngineError(
-                f"{weights.name} lists {missing[0].name}, which is not in {weights.parent}; download the model again"
-            )
-        self.files = shard_files(weights)
+        self.files = tuple(file for file in shard_files(weights) if file.is_file())
         self.opened = OpenedFiles(self.files)
         self._pickled: dict[Path, Mapping[str, Placed | Tensor]] = {}
         self._places: dict[str, Path] = {}
         self._begins: dict[Path, Mapping[str, int]] = {}
         self.entries: dict[str, TensorEntry] = {}
-        for file in self.files:
-            found = _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
+        unread: dict[str, str] = {}
+        for file in shard_files(weights):
+            try:
+                found = self._entries_of(file, weights)
+            except EngineError as error:
+                unread[file.name] = str(error)
+                continue
             self.entries |= found
             self._places |= dict.fromkeys(found, file)
-        lost = promised_tensors(weights) - self.entries.keys()
-        if lost:
+        promised = promised_tensors(weights)
+        self.lost = {name: unread[file] for name, file in promised.items() if file in unread}
+        if unread and not self.entries:
+            raise EngineError(min(unread.values()))
+        lacking = promised.keys() - self.entries.keys() - self.lost.keys()
+        if lacking:
             raise EngineError(
-                f"{weights.name} lists {min(lost)}, which is in none of its files; download the model again"
+                f"{weights.name} lists {min(lacking)}, which is in none of its files; download the model again"
             )
+        self.entries |= alike(self.entries, self.lost)
+
+    def _entries_of(self, file: Path, weights: Path) -> dict[str, TensorEntry]:
+        """List the tensors of one of the files, as its header has them."""
+        if not file.is_file():
+            raise EngineError(
+                f"{file.name}, which {weights.name} lists, is not in {weights.parent}; download the model again"
+            )
+        return _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
 
     def read(self, name: str) -> Tensor:
         """Read one tensor, as stored.
@@ -191,6 +185,7 @@ class Checkpoint:
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor, of which no more than one part stays in memory."""
+        self._refuse_lost(name)
         for first in range(0, self.entries[name].parameters, PART):
             yield self._read(name, partial(_piece, first))
 
@@ -198,6 +193,7 @@ class Checkpoint:
         """Read what a view leaves of one tensor."""
         from engine.models.placed import read_placed
 
+        self._refuse_lost(name)
         file = self._places[name]
         try:
             placed = self._placed(file, name)
@@ -211,6 +207,11 @@ class Checkpoint:
             raise EngineError(f"{file} cannot be read at '{name}': {error}; download the model again") from error
         self.opened.check(file)  # what has been read by now stays what it is
         return tensor
+
+    def _refuse_lost(self, name: str) -> None:
+        """Say of a tensor that is lost why."""
+        if name in self.lost:
+            raise EngineError(self.lost[name])
 
     def _placed(self, file: Path, name: str) -> Placed | None:
         """Say where in its file a tensor lies; None where that is not known, or torch has no such numbers."""

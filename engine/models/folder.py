@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
+from engine.values.plural import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +31,13 @@ DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of i
 """Said of a model whose heads are counted by settings that are not written down."""
 
 
+def _layers_without(anatomy: Anatomy, lost: Collection[str]) -> str:
+    """Say of how many attention layers some tensor is lost; nothing where all are there."""
+    modules = anatomy.modules.values()
+    count = sum(any(name in lost for name in (*each.weights.values(), *each.biases.values())) for each in modules)
+    return f"{count} of {counted(len(modules), 'layer')} cannot be shown, and " if count else ""
+
+
 class FolderSource:
     """A folder's checkpoint, of which no more is read than is asked for."""
 
@@ -38,7 +47,22 @@ class FolderSource:
         self._checkpoint = Checkpoint(location.directory)
         self._config = read_config(location.directory)
         self.tensors: Tensors = readable(self._checkpoint, self._config, location.name)
-        self.anatomy: Anatomy = self._take_apart(self._config)
+        self.anatomy: Anatomy = self._take_what_is_there_apart()
+
+    def _take_what_is_there_apart(self) -> Anatomy:
+        """Find the heads, also of a model of which some files are missing, and say so."""
+        lost = self._checkpoint.lost
+        if not lost:
+            return self._take_apart(self._config)
+        why = next(iter(lost.values()))
+        try:
+            anatomy = self._take_apart(self._config)
+        except EngineError as error:  # too little is there to know the rest by
+            raise EngineError(why) from error
+        files = len(set(lost.values()))
+        more = f" ({files} files are missing or damaged)" if files > 1 else ""
+        note = f"{why}{more}; until then {_layers_without(anatomy, lost)}no sentence can be read"
+        return replace(anatomy, outline=replace(anatomy.outline, notes=(*anatomy.outline.notes, note)))
 
     def _take_apart(self, config: Mapping[str, Any]) -> Anatomy:
         """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
@@ -82,6 +106,8 @@ class FolderSource:
         from engine.models.sentence import Reader
 
         location = self.location
+        if self._checkpoint.lost:
+            raise EngineError(f"{next(iter(self._checkpoint.lost.values()))}; a sentence is read by the whole model")
         self._checkpoint.opened.check_all()
         loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
         self._checkpoint.opened.check_all()  # which takes a while

@@ -19,10 +19,10 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # which it lists nowhere
 
 from engine.models.background import Background
-from engine.models.checkpoint import missing_shards, weight_file
 from engine.models.download import Download, attended, full, needed, reason
 from engine.models.locate import DEMO, adapter_file
 from engine.models.naming import ADAPTER_CONFIG, CACHED
+from engine.models.weight_files import missing_shards, weight_file
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 

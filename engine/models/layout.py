@@ -128,6 +128,8 @@ class LayoutSource:
     def __init__(self, name: str, place: Path, file: Path) -> None:
         descriptions = read_layout(file)
         checkpoint = Checkpoint(place)
+        if checkpoint.lost:
+            raise EngineError(min(checkpoint.lost.values()))
         self.tensors: Tensors = checkpoint
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.demo import MODEL_DIRECTORY
-from engine.models.checkpoint import WEIGHT_FILES, weight_file
 from engine.models.naming import ADAPTER_CONFIG
+from engine.models.weight_files import WEIGHT_FILES, weight_file
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 

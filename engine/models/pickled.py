@@ -7,10 +7,12 @@ which is which.
 
 from __future__ import annotations
 
+import errno
 import struct
 import sys
 import zipfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +53,25 @@ def read_pickled(file: Path) -> Mapping[str, Placed | Tensor]:
         loaded: Any = torch.load(file, map_location=note, mmap=is_archive, weights_only=True)
         begin = _begin(file, memories) if is_archive else None
     except Exception as error:  # a damaged pickle raises almost anything
-        reason = str(error).partition("\n")[0]
-        raise EngineError(
-            f"{file} is not a readable PyTorch weight file ({reason}); download the model again"
-        ) from error
+        raise EngineError(_why_unreadable(file, error)) from error
     if not isinstance(loaded, dict):
         raise EngineError(f"{file} holds no dictionary of tensors; save the model with save_pretrained")
     loaded = next((loaded[key] for key in WRAPPINGS if isinstance(loaded.get(key), dict)), loaded)
     tensors = {name: tensor.detach() for name, tensor in loaded.items() if isinstance(tensor, Tensor)}
     return tensors if begin is None else {name: _placed(tensor, memories, begin) for name, tensor in tensors.items()}
+
+
+def _why_unreadable(file: Path, error: Exception) -> str:
+    """Say why a file holds no tensors that can be read; what the library says is advice for programmers."""
+    if isinstance(error, OSError) and error.strerror and error.errno != errno.EINVAL:  # that is of a place in a file
+        return f"{file} cannot be read: {error.strerror}; check the path"
+    if "Unsupported global" in str(error):
+        return f"{file} holds more than tensors, which attn-tui does not run; save the model with save_pretrained"
+    with suppress(OSError), file.open("rb") as stream:
+        is_begun = stream.read(2) in (b"PK", b"\x80\x02", b"")  # an archive, a pickle, or nothing yet
+        if is_begun:
+            return f"{file} is damaged or cut short; download or save the model again"
+    return f"{file} is not a readable PyTorch weight file; download the model again"
 
 
 def _begin(file: Path, memories: Collection[Memory]) -> int | None:
