@@ -78,6 +78,7 @@ class Crew:
         waiting = deque(zip(futures, pieces, strict=True))
         self._depth += 1
         try:
+            done(0)  # however soon the first one is done
             while not all(future.done() for future in futures):
                 mine = sum(future in self._running for future in futures)
                 while waiting and self._has_room() and (at_once is None or mine < at_once):
