@@ -92,16 +92,20 @@ class Style:
 
 
 class TerminalPicture:
-    """What a terminal shows: for each cell its character and the codes of its style."""
+    """What a terminal shows: for each cell its character and the codes of its style.
+
+    It writes on in the style that was set last, whoever set it.
+    """
 
     def __init__(self) -> None:
         self.cells: dict[tuple[int, int], tuple[str, str]] = {}
+        self.style_now = Style()
 
     def write(self, data: str) -> None:
         """Show what is written; anything but text, styles and moves of the cursor is an error."""
         row = column = 0
         region = EVERY_LINE
-        style = Style()
+        style = self.style_now
         position = 0
         while position < len(data):
             piece = _PIECE.match(data, position)
@@ -134,7 +138,7 @@ class TerminalPicture:
                     for cell in range(width):
                         self.cells[row, column + cell] = (character if cell == 0 else "", style.of(character))
                     column += width
-        assert style == Style(), "what is written next by others would be in a style left over"
+        self.style_now = style
         assert region == EVERY_LINE, "what is written next by others would move lines of a part of the screen"
 
     def _move(self, top: int, bottom: int, step: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -115,6 +116,23 @@ async def test_what_goes_from_part_to_part_is_painted_at_once(frames: list[str])
         assert frame.count("told") == len(app.links)
 
 
+async def test_what_other_programs_take_of_the_time_makes_no_second_frame(
+    frames: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_frames, "LONGEST", 0.1)
+    update = Link.update
+
+    def interrupted(link: Link, text: str) -> None:
+        time.sleep(0.05)
+        update(link, text)
+
+    monkeypatch.setattr(Link, "update", interrupted)
+    app = Links()
+    async with app.run_test():
+        (frame,) = await frames_after(app, frames, lambda: app.links[0].post_message(Link.Told()))
+        assert frame.count("told") == len(app.links)
+
+
 async def test_a_part_that_comes_to_no_end_does_not_keep_the_others_from_being_painted(
     frames: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +151,7 @@ async def test_a_part_that_comes_to_no_end_does_not_keep_the_others_from_being_p
         stuck.may_end.set()
 
 
-@pytest.mark.parametrize(("size", "most"), [((80, 24), 420), ((154, 64), 510)])
+@pytest.mark.parametrize(("size", "most"), [((80, 24), 380), ((154, 64), 480), ((160, 50), 480)])
 async def test_a_key_that_moves_a_cursor_is_one_frame_of_few_bytes(
     size: tuple[int, int], most: int, frames: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

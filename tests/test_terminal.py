@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from tests.terminal import COMMAND, Terminal
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 """What a terminal is sent to show its other screen, and to go back."""
 
+STYLE = re.compile(rb"\x1b\[[\d;]*m")
+"""What tells a terminal in what style to write, the last of which it keeps to."""
+
 DEEP_IN_WORK = (
     "import time, engine.service.session as s\n"
     "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
@@ -29,6 +33,7 @@ def assert_restored(terminal: Terminal) -> str:
     """Make sure that the terminal is as it was, and give what was written after that."""
     assert terminal.output.count(ENTER) == terminal.output.count(LEAVE) == 1
     assert b"\x1b[?25h" in terminal.output.rpartition(ENTER)[2]  # the cursor shows again
+    assert STYLE.findall(terminal.output)[-1] == b"\x1b[0m"
     return terminal.text(terminal.output.rindex(LEAVE))
 
 
@@ -85,12 +90,14 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_draws_the_list_again(tiny
         terminal.wait_for("back in the shell", since=since)
         left = terminal.output[since:].partition(b"back in the shell")[0]
         assert all(mode in left for mode in (LEAVE, b"\x1b[?25h", b"\x1b[?1003l", b"\x1b[?2004l", b"\x1b[?1004l"))
+        assert STYLE.findall(terminal.output[: terminal.output.rindex(LEAVE)])[-1] == b"\x1b[0m"
         since = len(terminal.output)
         terminal.send("\n")
         terminal.wait_for("First line", since=since)  # the list, and below it what the terminal has forgotten
         terminal.wait_for("L1", since=since)
         terminal.settle()
         back = terminal.output[since:]
+        assert STYLE.findall(back)[0] == b"\x1b[0m"
         assert all(mode in back for mode in (ENTER, b"\x1b[?25l", b"\x1b[?1003h", b"\x1b[?2004h", b"\x1b[?1004h"))
         terminal.send("q4")  # which only the engine can answer
         terminal.wait_for("symmetry", since=since)

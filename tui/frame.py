@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -30,6 +30,7 @@ from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.main_screen import MainScreen
 from tui.painting import Painted, Repaint
 from tui.pasting import PasteParser
+from tui.pen import RESET
 from tui.stylesheet import OnceParsed
 from tui.themes import ANSI, OWN, usual_theme
 
@@ -38,6 +39,15 @@ WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspac
 
 SEEN = 1.5
 """Seconds for which a message stays at least, whatever is typed."""
+
+
+class LeavesPlain(Driver):
+    """A driver of the toolkit's that has the terminal write in no style before it is given back."""
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back."""
+        self.write(RESET)
+        super().stop_application_mode()  # type: ignore[safe-super]
 
 
 class Frame(App[None]):
@@ -77,12 +87,12 @@ class Frame(App[None]):
         self.theme = ANSI if self.no_color else name or usual
 
     def get_driver_class(self) -> type[Driver]:
-        """Choose what reads keys; it reads them by a parser of its module, whose place ours takes."""
+        """Choose what writes, and reads keys; it reads them by a parser of its module, whose place ours takes."""
         driver = super().get_driver_class()
         module = sys.modules[driver.__module__]
         if hasattr(module, XTermParser.__name__):
             setattr(module, XTermParser.__name__, PasteParser)
-        return driver
+        return cast("type[Driver]", type(driver.__name__, (LeavesPlain, driver), {}))
 
     def draw_ascii_only(self) -> None:
         """Send nothing but ASCII from now on."""

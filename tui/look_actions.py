@@ -16,6 +16,7 @@ from tui.beside import begin
 from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM
 from tui.key_names import UNBOUND, key_of
+from tui.line_filters import together
 from tui.parts import Parts
 from tui.remembered import remember_theme, trouble
 from tui.sent_colours import NEAREST
@@ -53,7 +54,8 @@ class LookActions(Parts):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Give what every line goes through, at the end what makes letters stand out, in colours that there are."""
         system = self.console.color_system
-        return (*super().get_line_filters(), legible(system), *((NEAREST,) if system == "256" else ()))
+        filters = (*super().get_line_filters(), legible(system), *((NEAREST,) if system == "256" else ()))
+        return (together(filters),)
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

@@ -17,7 +17,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
 from tui.drawing.text import ends_apart
-from tui.pen import VERBATIM, Look, Run, looks, written
+from tui.pen import PLAIN, RESET, VERBATIM, Look, Run, looks, written
 from tui.scrolling import find_scroll
 
 GAP = 3
@@ -55,10 +55,11 @@ Piece = tuple[int, int, Strip]
 
 
 class Painted:
-    """The cells of the terminal as they were last painted."""
+    """The cells of the terminal as they were last painted, and how it writes since."""
 
     def __init__(self) -> None:
         self._lines: list[list[Cell]] = []
+        self._look: Look | None = None
 
     @property
     def is_known(self) -> bool:
@@ -67,7 +68,7 @@ class Painted:
 
     def forget(self) -> None:
         """Know nothing of the terminal any more, such as when it has another size or was in other hands."""
-        self._lines = []
+        self._lines, self._look = [], None
 
     def written(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
         """Write what an update changes, and remember it."""
@@ -88,26 +89,31 @@ class Painted:
             if before != after:
                 self._lines[y] = [*self._lines[y][:x], *after, *self._lines[y][end:]]
                 runs += _changes(y, x, before, after)
-        in_place = written(runs, width)
-        if len(in_place) < LONG:
-            return in_place
-        scrolled = self._scrolled_from(shown, width)
-        return scrolled if scrolled and len(scrolled) < len(in_place) * WORTH_A_SCROLL else in_place
+        if not runs:
+            return ""
+        begin, look = (RESET, PLAIN) if self._look is None else ("", self._look)
+        sent, self._look = written(runs, width, look)
+        if len(sent) >= LONG:
+            scrolled, look = self._scrolled_from(shown, width, look)
+            if scrolled and len(scrolled) < len(sent) * WORTH_A_SCROLL:
+                sent, self._look = scrolled, look
+        return begin + sent
 
-    def _scrolled_from(self, shown: list[list[Cell]], width: int) -> str:
+    def _scrolled_from(self, shown: list[list[Cell]], width: int, look: Look) -> tuple[str, Look]:
         """Write what the terminal is to show by moving lines first of what it shows; nothing where that is no use."""
         scroll = find_scroll(shown, self._lines)
         if scroll is None or any(_UNKNOWN in line for line in self._lines[scroll.top : scroll.bottom + 1]):
-            return ""
+            return "", look
         moved = scroll.applied(shown, _UNKNOWN)
         if sum(map(_blinking, shown, moved, self._lines)) > IN_PASSING:
-            return ""
+            return "", look
         runs: list[Run] = []
         for y, (before, after) in enumerate(zip(moved, self._lines, strict=True)):
             if before != after:
                 for start, stop in _sent_alike(after):
                     runs += _changes(y, start, before[start:stop], after[start:stop])
-        return scroll.codes + written(runs, width)
+        sent, look = written(runs, width, look)
+        return scroll.codes + sent, look
 
 
 class Repaint(CompositorUpdate):

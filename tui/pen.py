@@ -3,7 +3,7 @@
 Rich writes each piece of text with the whole of its style before it and a reset behind it: forty bytes for one cell of
 a map. Here only what is another than before is said, such as the one colour that changes, and for a blank nothing of
 the colour that a letter would have. Where few styles take turns, as in a column of bars, what is of one style is
-written together.
+written together. What is set last stays set, and the next update begins with it.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class Look(NamedTuple):
 
 PLAIN = Look()
 """What a terminal writes in after a reset."""
+
+RESET = "\x1b[0m"
+"""Has a terminal write as it did before anybody set anything."""
 
 VERBATIM = Look(("verbatim",))
 """Stands for text that is sent with its codes as it is, and leaves the terminal as after a reset."""
@@ -90,8 +93,8 @@ def looks(style: Style | None, system: ColorSystem) -> tuple[Look, Look]:
     return look, look if _SEEN_ON_BLANKS.intersection(attributes) else look._replace(ink=None)
 
 
-def written(runs: Sequence[Run], width: int) -> str:
-    """Write runs in the shortest of three orders; at the end all is as after a reset.
+def written(runs: Sequence[Run], width: int, now: Look = PLAIN) -> tuple[str, Look]:
+    """Write runs in the shortest of three orders, and say how the terminal writes from then on.
 
     They are as they come, by their looks, or, where they are few, each time that which costs least next.
 
@@ -99,14 +102,15 @@ def written(runs: Sequence[Run], width: int) -> str:
     ----------
     runs : what is written.
     width : of the terminal; behind its last cell terminals differ in where the cursor is.
+    now : how the terminal writes.
     """
-    in_turn = _in_order(runs, width)
-    if len({run.look for run in runs}) == len(runs):
+    in_turn = _in_order(runs, width, now)
+    if len({run.look for run in runs} | {now}) > len(runs):
         return in_turn
-    orders = [in_turn, _in_order(sorted(runs, key=_order), width)]
+    orders = [in_turn, _in_order(sorted(runs, key=_order), width, now)]
     if len(runs) <= FEW:
-        orders.append(_in_order(_nearest_first(runs, width), width))
-    return min(orders, key=len)
+        orders.append(_in_order(_nearest_first(runs, width, now), width, now))
+    return min(orders, key=lambda order: len(order[0]))
 
 
 def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
@@ -115,11 +119,11 @@ def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
     return run.look is not VERBATIM, attributes, ground, ink or ""
 
 
-def _nearest_first(runs: Sequence[Run], width: int) -> Iterator[Run]:
+def _nearest_first(runs: Sequence[Run], width: int, now: Look) -> Iterator[Run]:
     """Give first what is sent as it is, then each time the run that the fewest codes lead to."""
     yield from (run for run in runs if run.look is VERBATIM)
     left = [run for run in runs if run.look is not VERBATIM]
-    place, now = UNKNOWN_PLACE, PLAIN
+    place, now = UNKNOWN_PLACE, PLAIN if len(left) < len(runs) else now
     while left:
         costs = [len(_move(place, (run.row, run.column))) + len(_change(now, run.look)[0]) for run in left]
         run = left.pop(costs.index(min(costs)))
@@ -127,10 +131,10 @@ def _nearest_first(runs: Sequence[Run], width: int) -> Iterator[Run]:
         place, now = _behind(run, width), _change(now, run.look)[1]
 
 
-def _in_order(runs: Iterable[Run], width: int) -> str:
-    """Write runs one after the other."""
+def _in_order(runs: Iterable[Run], width: int, now: Look) -> tuple[str, Look]:
+    """Write runs one after the other, and say how the terminal writes from then on."""
     parts: list[str] = []
-    place, now = UNKNOWN_PLACE, PLAIN
+    place = UNKNOWN_PLACE
     for run in runs:
         parts.append(_move(place, (run.row, run.column)))
         if run.look is VERBATIM:
@@ -141,9 +145,7 @@ def _in_order(runs: Iterable[Run], width: int) -> str:
             parts.append(f"\x1b[{codes}m")
         parts.append(run.text)
         place = _behind(run, width)
-    if now != PLAIN:
-        parts.append("\x1b[0m")
-    return "".join(parts)
+    return "".join(parts), now
 
 
 def _behind(run: Run, width: int) -> Place:
@@ -176,7 +178,10 @@ def _shorter(steps: int, ahead: str, back: str, absolute: str) -> str:
 
 @lru_cache(maxsize=16384)
 def _change(now: Look, look: Look) -> tuple[str, Look]:
-    """Give the codes that lead from one look to another, and how it looks then."""
+    """Give the codes that lead from one look to another, and how it looks then.
+
+    Where less stays than goes, all is set anew.
+    """
     ends = {_OFF[each]: None for each in now.attributes if each not in look.attributes}
     codes = [*ends, *(each for each in look.attributes if each not in now.attributes or _OFF[each] in ends)]
     ink = now.ink if look.ink is None else look.ink
@@ -184,4 +189,8 @@ def _change(now: Look, look: Look) -> tuple[str, Look]:
         codes.append(ink or "39")
     if look.ground != now.ground:
         codes.append(look.ground or "49")
-    return ";".join(codes), Look(look.attributes, look.ground, ink)
+    changed = ";".join(codes), look._replace(ink=ink)
+    if not codes:
+        return changed
+    anew = ";".join(filter(None, ("0", *look.attributes, look.ink, look.ground))), look._replace(ink=look.ink or "")
+    return min(changed, anew, key=lambda each: len(each[0]))

@@ -15,7 +15,7 @@ from textual.screen import Screen, ScreenResultType
 from textual.timer import Timer
 
 LONGEST = 0.02
-"""Seconds that what is to be painted waits at the most for what is being handled."""
+"""Seconds of work that what is to be painted waits for at the most; where other programs work too, they are longer."""
 
 
 class WholeFrames(Screen[ScreenResultType]):
@@ -32,8 +32,8 @@ class WholeFrames(Screen[ScreenResultType]):
 
     async def _paint(self) -> None:
         """Paint what has changed, once nothing more is on its way."""
-        end = time.monotonic() + LONGEST
-        while self._is_being_handled and time.monotonic() < end:
+        end = time.thread_time() + LONGEST
+        while self._is_being_handled and time.thread_time() < end:
             await asyncio.sleep(0)
         self._on_timer_update()
 

@@ -31,7 +31,7 @@ def merged_cells(
     levels : of each cell, or what stands in place of one.
     glyphs : the characters of each level, lowest first.
     styles : the style of each level, or the one that all of them have.
-    others : by what stands in place of a level, its characters and style.
+    others : by what stands in place of a level, and is none itself, its characters and style.
     figures : what is written in each cell in place of its level's characters, if anything.
 
     Examples
@@ -42,12 +42,11 @@ def merged_cells(
     """
     if not len(levels):
         return
-    is_other = np.isin(levels, list(others))
-    runs = np.where(is_other, levels, levels if len(styles) > 1 else 0)
-    bounds = [0, *(np.flatnonzero((np.diff(runs) != 0) | (np.diff(is_other) != 0)) + 1).tolist(), len(runs)]
+    runs = levels if len(styles) > 1 else np.where(np.isin(levels, list(others)), levels, 0)
+    bounds = [0, *(np.flatnonzero(runs[1:] != runs[:-1]) + 1).tolist(), len(runs)]
     for start, end in pairwise(bounds):
         kind = int(runs[start])
-        if is_other[start]:
+        if kind in others:
             text, style = others[kind]
             yield Segment(text * (end - start), style)
         else:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
 from tui.drawing.text import clusters
+
+_ESCAPE = re.compile(r"\\(?:[nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+"""What stands for a character that cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Flow:
 def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
     """Break tokens into lines of ``width`` cells, between tokens; one that is longer than a line is broken itself.
 
+    An escape in it is not, where it fits on a line.
+
     Parameters
     ----------
     labels : what stands for each token, harmless.
@@ -87,12 +93,29 @@ def flow(labels: Sequence[str], width: int, gap: int) -> Flow:
             x += wide + gap
             continue
         part, used = "", 0
-        for cluster, cells in clusters(label):
+        for unit, cells in _units(label, width - gap):
             if used + cells + gap > width:
                 lines[-1].append(Piece(token, part, 0, used, ends=False))
                 lines.append([])
                 part, used = "", 0
-            part, used = part + cluster, used + cells
+            part, used = part + unit, used + cells
         lines[-1].append(Piece(token, part, 0, used, ends=True))
         x = used + gap
     return Flow(tuple(map(tuple, lines)), tuple(begins))
+
+
+def _units(label: str, width: int) -> Iterator[tuple[str, int]]:
+    r"""Yield what of a token stays together, and its cells: characters with their marks, and escapes that fit.
+
+    Examples
+    --------
+    >>> [unit for unit, _ in _units("a\\u200db", 6)], [unit for unit, _ in _units("\\x1b", 3)]
+    (['a', '\\u200d', 'b'], ['\\', 'x', '1', 'b'])
+    """
+    end = 0
+    for escape in _ESCAPE.finditer(label):
+        if len(escape[0]) <= width:
+            yield from clusters(label[end : escape.start()])
+            yield escape[0], len(escape[0])
+            end = escape.end()
+    yield from clusters(label[end:])

@@ -75,7 +75,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         self._laid_out_for: object = None
         self._known_axes: tuple[object, Axes] = (None, self._axes)
         self._styles_now: tuple[Style, ...] = ()
-        self._window_now, self._levels_now = self.window, np.zeros((0, 0), dtype=np.uint8)
+        self._size_now, self._window_now, self._levels_now = self.size, self.window, np.zeros((0, 0), dtype=np.uint8)
 
     @property
     def level_styles(self) -> tuple[Style, ...]:
@@ -153,7 +153,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         """Paint some lines; what all of them need is found once."""
         if self.map is not None and self._laid_out_for != self._layout_wanted:
             self._lay_out_axes()  # it is painted before it is told its new size
-        self._styles_now, self._window_now = self.level_styles, self.window
+        self._styles_now, self._window_now, self._size_now = self.level_styles, self.window, self.size
         if self.is_numbered:
             self._styles_now = figure_styles(self._styles_now, self.get_component_rich_style("heatmap--label"))
         self._levels_now = self._levels(*self._window_now)
@@ -161,7 +161,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         """Paint one line: of the header, of a query's cells, or blank."""
-        width, height = self.size
+        width, height = self._size_now
         if self.map is None:
             message = centred(self.message, width, height)[y]
             style = self.get_component_rich_style("heatmap--message")

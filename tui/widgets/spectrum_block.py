@@ -164,7 +164,7 @@ class SpectrumBlock(Widget, can_focus=False):
         styles = self._styles_now
         label = frame.labels[y - 1]
         segments = [Segment(label, words if label.strip() else styles[Mark.BLANK])] if label else []
-        bounds = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(marks)] if len(marks) else [0]
+        bounds = [0, *(np.flatnonzero(marks[1:] != marks[:-1]) + 1).tolist(), len(marks)] if len(marks) else [0]
         segments += [Segment("".join(characters[i:j]), styles[int(marks[i])]) for i, j in pairwise(bounds)]
         return Strip(segments)
 
@@ -199,7 +199,7 @@ class SpectrumBlock(Widget, can_focus=False):
     @property
     def _rows(self) -> int:
         """Height of the plot: what the line of words leaves, and where there is plenty a blank line below."""
-        height = self.size.height
+        height = self._composed_for.height if self._composed_for else 0
         return max(height - (2 if height >= _AIRY else 1), 0)
 
     @property
@@ -224,32 +224,29 @@ class SpectrumBlock(Widget, can_focus=False):
 
     def _make_frame(self, curve: Curve) -> None:
         """Put the frame together for the size that the block has."""
-        if self._composed_for != self.size:
+        size = self.size
+        if self._composed_for != size:
             self._plot = None
-        self._composed_for = self.size
-        self._frame = self._compose_frame(curve)
+        self._composed_for = size
+        self._frame = self._compose_frame(curve, size.width)
 
-    def _compose_frame(self, curve: Curve) -> Frame:
+    def _compose_frame(self, curve: Curve, width: int) -> Frame:
         """Decide what every cell of the block shows."""
+        rows, left = self._rows, self._left
         if self._plot is None:
-            width = self.size.width - self._left - 1
-            self._columns = columns_of(len(curve.values), width, has_bars=curve.has_bars)
-            self._plot = draw_plot(
-                curve, self._span, self._columns, self._rows, baseline=self._baseline, glyphs=self._glyphs
-            )
-            self._lines = (
-                draw_lines(curve, self._span, self._columns, self._rows, self._glyphs) if curve.lines else None
-            )
+            self._columns = columns_of(len(curve.values), width - left - 1, has_bars=curve.has_bars)
+            self._plot = draw_plot(curve, self._span, self._columns, rows, baseline=self._baseline, glyphs=self._glyphs)
+            self._lines = draw_lines(curve, self._span, self._columns, rows, self._glyphs) if curve.lines else None
         name = f" {self._plain(curve.matrix)} "
         summary = self._plain(curve.summary)
         top, foot = axis_labels(self._span)
         tick = "|" if self._ascii else "┤"
-        labels = [" " * self._left] * self._rows
-        if self._left:
-            labels[0], labels[-1] = f"{top:>{self._left - 1}}{tick}", f"{foot:>{self._left - 1}}{tick}"
-        elif self._rows:
+        labels = [" " * left] * rows
+        if left:
+            labels[0], labels[-1] = f"{top:>{left - 1}}{tick}", f"{foot:>{left - 1}}{tick}"
+        elif rows:
             summary = self._plain(f"{foot}…{top} ") + summary
-        room = max(self.size.width - cell_len(name) - 2, 0)
+        room = max(width - cell_len(name) - 2, 0)
         while cell_len(summary) > room and (words := summary.split(" "))[2:]:
             summary = " ".join(words[:-2])  # each number with its name: no part of one may be taken for it
         plot = self._plot
