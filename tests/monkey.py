@@ -21,7 +21,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from engine.service.options import log_file
-from tests.explorer import PATIENCE, rests, screen_text, settle
+from tests.explorer import PATIENCE, rests, screen_text, settle, waited_for
 from tests.invariants import compare, disagreements, unanswered
 from tests.monkey_hands import (
     CHOOSING,
@@ -45,7 +45,6 @@ from tests.monkey_hands import (
     resize,
     say,
     taken,
-    waited_for,
     working_keys,
 )
 from tests.monkey_ways import Beginning

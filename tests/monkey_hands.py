@@ -222,13 +222,3 @@ def has_ended(app: App[Any]) -> bool:
     """Say whether the program has been left, as by a click on the key that does so."""
     assert isinstance(app, Explorer)
     return app._exit or bool(app.failure) or app.unforeseen is not None
-
-
-def waited_for(app: Explorer) -> str:
-    """Say what an explorer that does not come to rest is still waiting for."""
-    working = [worker.group for worker in app.workers if not worker.is_finished]
-    is_swept = app.is_ready and app.conductor._first_look.is_swept
-    return (
-        f"still waiting for {working} on {app.screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
-        f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}"
-    )
