@@ -57,12 +57,23 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 def rests(app: Explorer) -> bool:
     """Say whether nothing is awaited from the engine and all can be drawn, or the explorer has ended.
 
-    After a command of its palette, and after another size, the toolkit lays nothing out for a moment.
+    After a command of its palette, and after another size, the toolkit lays nothing out for a moment; and the explorer
+    itself asks for some things only a moment after the last key.
     """
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
     return bool(app.failure) or (
-        app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_laid_out_late
+        app.is_ready
+        and app.conductor.is_idle
+        and not app.is_typed_to
+        and not is_laid_out_late
+        and (app._exit or not is_about_to_ask(app))
     )
+
+
+def is_about_to_ask(app: Explorer) -> bool:
+    """Say whether what is typed is to be cut into tokens, or the head under the cursor to be selected, in a moment."""
+    is_to_spell = app.sentences is not None and app.sentences._pause is not None
+    return is_to_spell or app.views.overview._moving is not None
 
 
 def waited_for(app: Explorer) -> str:
