@@ -65,6 +65,24 @@ def own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(home / kind.lower()))
 
 
+@pytest.fixture(autouse=True)
+def engines_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop the engines of a test, whose threads and models a program leaves to the end of its process."""
+    from engine.service.engine import Engine
+
+    begun: list[Engine] = []
+    begin = Engine.__init__
+
+    def begin_and_list(engine: Engine, *given: Any, **named: Any) -> None:
+        begin(engine, *given, **named)
+        begun.append(engine)
+
+    monkeypatch.setattr(Engine, "__init__", begin_and_list)
+    yield
+    for engine in begun:
+        engine.stop()
+
+
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     """Give the folder of a tiny random model of a type, made when it is first asked for.

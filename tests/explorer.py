@@ -24,23 +24,24 @@ LOOK = 0.01
 """Seconds between two looks at whether the engine has answered."""
 
 PATIENCE = 60.0
-"""Seconds after which an answer is no longer waited for, and the test finds that it is missing."""
+"""Seconds after which an answer is no longer waited for, and the test fails with what it was waiting for."""
 
 HOPS = 4
 """Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait until everything that was asked of the engine has been drawn."""
+    """Wait until everything that was asked of the engine has been drawn; fail where it never is."""
     app = pilot.app
     assert isinstance(app, Explorer)
     end = monotonic() + PATIENCE
     await pilot.pause(LOOK)
-    while monotonic() < end:
+    while True:
         if rests(app):
             await pilot.pause()  # until it is drawn, which may ask for more
             if rests(app):
-                break
+                return
+        assert monotonic() < end, f"{waited_for(app)}\n{screen_text(app)}"
         await asyncio.sleep(LOOK)
 
 
@@ -56,11 +57,34 @@ async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 def rests(app: Explorer) -> bool:
     """Say whether nothing is awaited from the engine and all can be drawn, or the explorer has ended.
 
-    After a command of its palette, and after another size, the toolkit lays nothing out for a moment.
+    After a command of its palette, and after another size, the toolkit lays nothing out for a moment; and the explorer
+    itself asks for some things only a moment after the last key.
     """
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
     return bool(app.failure) or (
-        app.is_ready and app.conductor.is_idle and not app.is_typed_to and not is_laid_out_late
+        app.is_ready
+        and app.conductor.is_idle
+        and not app.is_typed_to
+        and not is_laid_out_late
+        and (app._exit or not is_about_to_ask(app))
+    )
+
+
+def is_about_to_ask(app: Explorer) -> bool:
+    """Say whether what is typed is to be cut into tokens, or the head under the cursor to be selected, in a moment."""
+    is_to_spell = app.sentences is not None and app.sentences._pause is not None
+    return is_to_spell or app.views.overview._moving is not None
+
+
+def waited_for(app: Explorer) -> str:
+    """Say what an explorer that does not come to rest is still waiting for."""
+    working = [worker.group for worker in app.workers if not worker.is_finished]
+    screen = app.screen if app.screen_stack else "no screen"
+    is_swept = app.is_ready and app.conductor._first_look.is_swept
+    return (
+        f"still waiting for {working} on {screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
+        f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}, "
+        f"batches: {app._batch_count}, resizing: {app._resize_timer is not None}, left: {app._exit}"
     )
 
 
@@ -75,7 +99,8 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         for _ in range(HOPS):
             await pilot.pause(0)
         end = monotonic() + PATIENCE
-        while _is_doing_keys(pilot.app) and monotonic() < end:
+        while _is_doing_keys(pilot.app):
+            assert monotonic() < end, f"{key} is still being done after {PATIENCE:.0f} s"
             await pilot.pause(LOOK)
 
 
@@ -116,5 +141,7 @@ def titled(line: Line) -> str:
 
 def screen_text(app: Explorer) -> str:
     """Give everything that is on screen, as text."""
+    if not app.screen_stack:
+        return "no screen: the program has been left"
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text for strip in strips)

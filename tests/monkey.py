@@ -13,27 +13,28 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from engine.service.options import log_file
-from tests.explorer import PATIENCE, rests, screen_text, settle
+from tests.explorer import PATIENCE, screen_text, settle, waited_for
 from tests.invariants import compare, disagreements, unanswered
+from tests.monkey_foot import drawn_otherwise, said_twice, silent
 from tests.monkey_hands import (
     CHOOSING,
     FRAMES,
     LAST,
     LONGEST,
     LOOK,
-    LOOKS,
     OPENING,
     SENTENCES,
     SIZES,
     MonkeyError,
+    come_to_rest,
     drawn_every,
     has_ended,
     leave,
@@ -45,11 +46,10 @@ from tests.monkey_hands import (
     resize,
     say,
     taken,
-    waited_for,
     working_keys,
 )
 from tests.monkey_ways import Beginning
-from tests.painted_explorer import PaintedExplorer, is_closing, stale, styled_otherwise
+from tests.painted_explorer import PaintedExplorer, stale, styled_otherwise
 from tui.chooser import ChooserScreen
 
 EVERY = 120
@@ -67,12 +67,19 @@ class Monkey:
     seed : of all that is drawn.
     models : which are opened, in turns.
     rests : how often everything has to come to rest, of the times that a few keys have been pressed.
+    tries_keys : whether every key that the line at the foot shows is pressed, too, now and then.
+
+    Attributes
+    ----------
+    found : which of those keys did nothing and did not say why.
     """
 
-    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03) -> None:
+    def __init__(self, seed: int, models: Sequence[str], rests: float = 0.03, tries_keys: bool = False) -> None:
         self._random = random.Random(seed)
         self._seed = seed
         self._rests = rests
+        self._tries_keys = tries_keys
+        self.found: list[str] = []
         self._models = models
         self._done: deque[str] = deque(maxlen=LAST)
         self._model = models[0]
@@ -163,6 +170,7 @@ class Monkey:
                     raise self._report(wrong)
             if self.pressed >= self._due:
                 self._due = self.pressed + EVERY
+                await self._look_with_keys(app, pilot)
                 await self._type(app, "escape", "escape", "escape")
                 await self._switch(app, pilot)
                 await self._await_model(app, pilot)
@@ -170,12 +178,15 @@ class Monkey:
             elif self._random.random() < self._rests:
                 await self._rest(app, pilot)
         if not has_ended(app):
+            await self._look_with_keys(app, pilot)
+        if not has_ended(app):
             await self._still_answers(app, pilot)
 
     def _draw(self, app: PaintedExplorer) -> None:
         """Draw what has changed, as the toolkit does when it is time for the next frame."""
         self._drawn = self.pressed
-        app.screen._on_timer_update()
+        for screen in (*app._background_screens, app.screen):
+            screen._on_timer_update()
 
     async def _act(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Do one thing."""
@@ -255,21 +266,21 @@ class Monkey:
 
     async def _rest(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Wait until nothing more is to come, and find that what is shown agrees with itself."""
-        if not app.app_focus:
-            app.post_message(events.AppFocus())
-        began = time.monotonic()
-        looks = 0
-        while not has_ended(app) and looks < LOOKS:
-            is_at_rest = rests(app) and not is_closing(app)
-            looks = looks + 1 if is_at_rest else 0
-            self._draw(app)
-            await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
-            if time.monotonic() - began > PATIENCE:
-                raise self._report(waited_for(app))
+        if not await come_to_rest(app, pilot, partial(self._draw, app)):
+            raise self._report(waited_for(app))
         if has_ended(app):
             return
-        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app)):
+        for wrong in (*disagreements(app), *stale(app), *styled_otherwise(app), *said_twice(app)):
             raise self._report(wrong)
+
+    async def _look_with_keys(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
+        """Find that drawing anew changes nothing; where it is asked for, note which keys that are shown do nothing."""
+        rest, press = partial(self._rest, app, pilot), partial(self._type, app)
+        async for wrong in drawn_otherwise(app, press, rest):
+            raise self._report(wrong)
+        if self._tries_keys:
+            async for wrong in silent(app, press, rest):
+                self.found.append(str(self._report(wrong)))
 
     async def _still_answers(self, app: PaintedExplorer, pilot: Pilot[None]) -> None:
         """Find that heads are shown, keys help, and the engine computes what a new one does."""

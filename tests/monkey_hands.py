@@ -6,18 +6,22 @@ import asyncio
 import random
 import time
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from textual import events, screen
 from textual.app import App
+from textual.binding import Binding
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.keys import REPLACED_KEYS, _character_to_key
+from textual.pilot import Pilot
 from textual.widgets import Input
 
+from tests.explorer import PATIENCE, rests
+from tests.painted_explorer import is_closing
 from tui.app import Explorer
 
 LEAVING = ("quit", "app.quit", "suspend_process")
@@ -123,6 +127,21 @@ def press(app: App[Any], key: str) -> None:
     driver.send_message(events.Key(key, character))
 
 
+async def come_to_rest(app: Explorer, pilot: Pilot[None], draw: Callable[[], None]) -> bool:
+    """Wait until nothing more is to come, or the program has been left; False where that takes too long."""
+    if not app.app_focus:
+        app.post_message(events.AppFocus())
+    end, looks = time.monotonic() + PATIENCE, 0
+    while not has_ended(app) and looks < LOOKS:
+        is_at_rest = rests(app) and not is_closing(app)
+        looks = looks + 1 if is_at_rest else 0
+        draw()
+        await (pilot.pause(0) if is_at_rest else asyncio.sleep(LOOK))
+        if time.monotonic() > end:
+            return False
+    return True
+
+
 async def taken(app: Explorer, patience: float) -> bool:
     """Wait until all that was typed has come into the queue of the application, and is done; say whether it is."""
     await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), asyncio.get_running_loop()))
@@ -213,22 +232,16 @@ def drawn_every(seconds: float) -> Iterator[None]:
 def working_keys(app: Explorer) -> list[str]:
     """List the keys that do something where the focus is, but for those that leave."""
     return [
-        key for key, active in app.screen.active_bindings.items()
-        if not active.binding.action.startswith(LEAVING) and key != "ctrl+c" and active.binding.id != "chooser.quit"
-    ]  # fmt: skip
+        key for key, active in app.screen.active_bindings.items() if key != "ctrl+c" and not is_leaving(active.binding)
+    ]
+
+
+def is_leaving(binding: Binding) -> bool:
+    """Say whether a key ends the program."""
+    return binding.action.startswith(LEAVING) or binding.id == "chooser.quit"
 
 
 def has_ended(app: App[Any]) -> bool:
     """Say whether the program has been left, as by a click on the key that does so."""
     assert isinstance(app, Explorer)
     return app._exit or bool(app.failure) or app.unforeseen is not None
-
-
-def waited_for(app: Explorer) -> str:
-    """Say what an explorer that does not come to rest is still waiting for."""
-    working = [worker.group for worker in app.workers if not worker.is_finished]
-    is_swept = app.is_ready and app.conductor._first_look.is_swept
-    return (
-        f"still waiting for {working} on {app.screen}; ready: {app.is_ready}, the whole model known: {is_swept}, "
-        f"keys held: {len(app._held)}, handled: {len(app._passing)}, followed: {app._following}"
-    )

@@ -16,11 +16,17 @@ from tui.painting import Repaint
 
 
 class PaintedExplorer(Explorer):
-    """Keeps the picture that its output makes."""
+    """Keeps the picture that its output makes, and counts the messages that it shows."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.picture = TerminalPicture()
+        self.told = 0
+
+    def notify(self, message: str, **named: Any) -> None:
+        """Count what is said in messages, and show it."""
+        self.told += 1
+        super().notify(message, **named)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate | LayoutUpdate) and not self._batch_count:

@@ -95,7 +95,6 @@ async def strips_of(shot: Shot) -> list[list[Segment]]:
             for key in shot.keys:
                 await pilot.press(key)
                 await settle(pilot)
-            await pilot.pause(0.3)
             strips = app.screen._compositor.render_strips()
     app.engine.stop()
     return [[Segment(text, _style(style, SYSTEMS[shot.colours])) for text, style, _ in strip] for strip in strips]

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from textual.keys import _character_to_key
+from textual.notifications import Notification
 
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from tests.explorer import settle, type_keys
+from tests.monkey_foot import drawn_otherwise, offered, said_twice, silent
+from tests.painted import good_terminal
+from tests.painted_explorer import PaintedExplorer
+from tui.app import Explorer
 from tui.key_table import bindings
+from tui.start import Start
 
 WHERE = Path(__file__).parent
 
@@ -41,3 +51,35 @@ def test_every_binding_is_pressed_by_a_test() -> None:
     done = pressed()
     missing = sorted(f"{name} ({' or '.join(sorted(of))})" for name, of in keys.items() if not of & done)
     assert not missing, f"press these in a Pilot test, with pilot.press: {', '.join(missing)}"
+
+
+async def test_random_keys_would_find_a_key_that_is_shown_and_does_nothing_and_what_is_not_drawn_or_said_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    monkeypatch.setattr(Explorer, "action_sentence", lambda app: None)
+    monkeypatch.setattr(
+        "tests.monkey_foot.offered", lambda app: {key: offered(app)[key] for key in ("i", "1") if key in offered(app)}
+    )
+    app = PaintedExplorer(Engine(EngineOptions()), Start("demo"))
+    async with app.run_test(size=(80, 24)) as pilot:
+
+        async def rest() -> None:
+            await settle(pilot)
+            await pilot.pause()
+
+        async def press(key: str) -> None:
+            await type_keys(pilot, key)
+
+        await rest()
+        assert not [wrong async for wrong in drawn_otherwise(app, press, rest)]
+        app.picture.cells[3, 3] = ("#", "")
+        assert len([wrong async for wrong in drawn_otherwise(app, press, rest)]) == 1
+        (wrong,) = [wrong async for wrong in silent(app, press, rest)]
+        assert wrong.startswith("i (Sentence) is offered and does nothing")
+        app.notify("said")
+        await rest()
+        assert not list(said_twice(app))
+        app._notifications.add(Notification("said"))
+        assert list(said_twice(app)) == ["('', 'said') is said 2 times at the same time"]
+    app.engine.stop()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
+import weakref
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from torch import nn
@@ -11,7 +16,7 @@ import tui
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown
+from tests.explorer import PATIENCE, explorer, screen_text, settle, shown
 from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
 from tests.test_adapters import LAYER, low_rank, write_adapter
@@ -31,6 +36,27 @@ async def test_a_module_is_explored_like_a_checkpoint(tmp_path: Path, monkeypatc
         await pilot.press("E")
         await settle(pilot)
     assert list(tmp_path.glob("*.csv"))
+
+
+def test_a_module_that_was_explored_is_let_go_of_and_no_thread_stays() -> None:
+    async def look(module: nn.Module) -> None:
+        engine = Engine.of_module(module, None, "mine", None)
+        async with explorer("mine", text="1 2 3 4 5", head="L1H2", engine=engine) as (app, _):
+            await app.action_quit()
+
+    def stay() -> list[str]:
+        names = [each.name for each in threading.enumerate() if each not in before]
+        return [name for name in names if name != "tqdm_monitor"]  # of the progress bar of transformers, for good
+
+    before = set(threading.enumerate())
+    module = Speaker(OddNames)
+    explored = weakref.ref(module)
+    asyncio.run(look(module))
+    del module
+    end = monotonic() + PATIENCE
+    while explored() is not None or stay():
+        assert monotonic() < end, f"the module is there: {explored() is not None}; threads: {stay()}"
+        gc.collect()
 
 
 async def test_a_module_without_attention_is_declined_in_the_explorer() -> None:

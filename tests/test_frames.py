@@ -15,13 +15,13 @@ from textual.css.styles import RenderStyles
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import UPDATE_PERIOD, Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
 from tests.conftest import TinyModel
-from tests.explorer import explorer, settle, until
+from tests.explorer import LOOK, explorer, settle, until
 from tests.monkey_hands import press
 from tests.painted import good_terminal
 from tui import whole_frames
@@ -100,12 +100,12 @@ def frames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def frames_after(app: App[None], frames: list[str], act: Callable[[], object]) -> list[str]:
     """Do something and give the frames that show it, the toolkit's own time between two of them being long over."""
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(2 * UPDATE_PERIOD)
     frames.clear()
     act()
     while not frames or any(part.message_queue_size for part in (app, *app._registry)):
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.1)
+        await asyncio.sleep(LOOK)
+    await asyncio.sleep(2 * UPDATE_PERIOD)
     return [frame for frame in frames if frame]
 
 

@@ -1,7 +1,8 @@
 """After hundreds of keys at random, in several models, the explorer still answers and its engine still computes.
 
 `tests.test_monkey_again` has as many more, so that two processes share them. For long plays with other seeds:
-``python -m tests.long_play --seed 7 --keys 20000 demo FOLDER …``.
+``python -m tests.long_play --seed 7 --keys 20000 demo FOLDER …``; with ``--try-keys`` it names every key that the line
+at the foot shows and that does nothing.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ import csv
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from engine.service.options import EngineOptions
 from engine.service.session import Session
@@ -19,7 +18,6 @@ from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import exported
 from tui.app import Explorer
 from tui.measures import GROUPS, MEASURES
-from tui.panes.overview import PAUSE
 from tui.panes.table import TablePane
 from tui.start import Start
 
@@ -43,12 +41,6 @@ def on_map(app: Explorer) -> dict[Head, Cell | None]:
 
 def readout(app: Explorer) -> str:
     return shown(app.views.overview.readout_line)
-
-
-async def rest(pilot: Pilot[None]) -> None:
-    """Let the cursor rest until its head is selected."""
-    await pilot.pause(PAUSE + 0.05)
-    await settle(pilot)
 
 
 async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: TinyModel) -> None:
@@ -94,7 +86,7 @@ async def test_keys_move_the_cursor_and_the_head_is_selected_once_it_rests(tiny_
             await pilot.press(*keys)
             assert app.views.overview.map.head == Head("decoder", *head)
             assert readout(app).startswith(f"L{head[0]}H{head[1]} ")
-            await rest(pilot)
+            await settle(pilot)
             assert app.conductor.selected == Head("decoder", *head)
             assert app.views.overview.map.head == Head("decoder", *head)
 
@@ -222,7 +214,7 @@ async def test_a_click_moves_the_cursor_and_a_second_one_goes_in(tiny_model: Tin
         assert grid is not None
         place = (grid.gutter + 2 * grid.width, 1 + grid.top(1))
         await pilot.click(canvas, offset=place)
-        await rest(pilot)
+        await settle(pilot)
         assert app.conductor.selected == Head("decoder", 1, 2)
         await pilot.click(canvas, offset=place)
         await settle(pilot)

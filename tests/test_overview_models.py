@@ -10,7 +10,7 @@ from textual.geometry import Size
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.test_overview import TEXT, column, on_map, readout, rest
+from tests.test_overview import TEXT, column, on_map, readout
 from tui.panes.table import TablePane
 from tui.widgets.histogram import Histogram
 
@@ -26,7 +26,7 @@ async def test_stacks_stand_one_below_the_other(tiny_model: TinyModel) -> None:
         text = screen_text(app)
         assert text.index(" encoder ") < text.index(" decoder ") < text.index(" cross ")
         await pilot.press("w", "G", "end")
-        await rest(pilot)
+        await settle(pilot)
         last = app.views.overview.map.head
         assert last is not None
         assert last.stack == "cross"
@@ -83,7 +83,7 @@ async def test_on_a_large_terminal_it_stands_where_tables_do_and_the_weights_fol
         assert views.spectra.region.width > 40
         assert [views.overview.display, views.attention.display] == [True, False]
         await pilot.press("w", "j", "l")
-        await rest(pilot)
+        await settle(pilot)
         assert "L1H1" in shown(views.spectra.title_line)
         await pilot.press("3")
         await settle(pilot)

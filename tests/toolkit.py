@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from time import thread_time
+import asyncio
+from time import monotonic
 from typing import Any
 
-from textual import _wait
+from textual import app, pilot
+from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification
+
+LOOK = 0.002
+"""Seconds between two looks at whether the event loop has something to do."""
+
+LOOKS = 2
+"""How often in a row it has nothing to do before it is at rest."""
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple[Any, ...], list[RuleSet]] = {}
@@ -22,11 +30,30 @@ def _parse_once(sheet: Stylesheet, css: str, read_from: tuple[str, str], *rest: 
     return _parsed[key]
 
 
+async def _rest(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
+    """Wait until nothing is to be done and nothing to be drawn, which is only done by the clock."""
+    began, looks = monotonic(), 0
+    while (waited := monotonic() - began) < max_sleep and (looks < LOOKS or waited < min_sleep):
+        await asyncio.sleep(LOOK)
+        looks = 0 if _is_at_work() else looks + 1
+
+
+def _is_at_work() -> bool:
+    """Say whether the event loop, or the next frame of what is on screen, has anything to do."""
+    ready: Any = asyncio.get_running_loop()
+    running = active_app.get(None)
+    if ready._ready or running is None or not running.screen_stack:
+        return bool(ready._ready)
+    screen = running.screen
+    is_to_draw = screen._layout_required or screen._scroll_required or screen._repaint_required
+    return is_to_draw or bool(screen._dirty_widgets or screen._callbacks)
+
+
 def suit_tests() -> None:
     """Fit the toolkit to tests, for as long as the process runs."""
-    # After each key Textual waits until the process rests, for up to two seconds; what the engine's threads still work
-    # out meanwhile is waited for by `tests.explorer.settle`, so that only the event loop's own thread counts here.
-    _wait.process_time = thread_time  # type: ignore[attr-defined]
+    # After each key, and where a test pauses, Textual looks every fiftieth of a second whether the processor rests.
+    # The event loop knows; what the engine's threads still work out meanwhile `tests.explorer.settle` waits for.
+    app.wait_for_idle = pilot.wait_for_idle = _rest  # type: ignore[attr-defined]
     # Each application parses the style sheets of all its widgets: half of what it costs to open one.
     Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign, assignment]
     # Messages stay until they are taken away, however slow the machine is.

@@ -41,4 +41,7 @@ def explore(
 
     engine = Engine.of_module(model, tokenizer, name, example)
     start = Start(model=name or type(model).__name__, text=text, head=head)
-    run_explorer(engine, start, theme=theme and find_theme(theme), ascii_only=ascii_only)
+    try:
+        run_explorer(engine, start, theme=theme and find_theme(theme), ascii_only=ascii_only)
+    finally:
+        engine.stop()

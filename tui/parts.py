@@ -75,6 +75,11 @@ class Parts(Frame):
         """Whether the views are there."""
         return self._conductor is not None
 
+    def on_unmount(self) -> None:
+        """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
+        if self.sentences is not None:
+            self.sentences.close()
+
     def fail(self, message: str) -> None:
         """Leave, and say why once the terminal is back."""
         self.failure = message

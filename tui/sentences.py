@@ -51,6 +51,10 @@ class Sentences:
         app.mount(self._line)
         begin(app, self._load, "history", is_alone=False)
 
+    def close(self) -> None:
+        """Write what is to be written, and then have no thread any more."""
+        self._disk.shutdown(wait=False)
+
     async def _load(self) -> None:
         """Take the sentences of earlier runs."""
         found = await asyncio.wrap_future(self._disk.submit(self._store.load))

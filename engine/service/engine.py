@@ -63,15 +63,20 @@ class Engine(SpectraRequests, SentenceRequests):
     def close(self) -> None:
         """Put the model away: nobody is answered any more, and its memory is free as soon as its work has ended."""
         self._is_closed = True
+        self._thread.submit(lambda breathe: self._put_away(), Urgency.SELECTED)
 
-        def put_away(breathe: Breathe) -> None:
-            models = (self._session, self._models.other if self._models is not None else None)
-            self._session = self._models = self._tables = None
-            for each in models:
-                if each is not None:
-                    each.close()
+    def _put_away(self) -> None:
+        """Let go of the model, on the engine thread, whoever still holds this."""
+        models = (self._session, self._models.other if self._models is not None else None)
+        self._session = self._models = self._tables = None
+        for each in models:
+            if each is not None:
+                each.close()
 
-        self._thread.submit(put_away, Urgency.SELECTED)
+    def _leave(self) -> None:
+        """Let go of the model, and of what it would be opened from, as nothing will be asked any more."""
+        self._put_away()
+        self._source = None
 
     @property
     def choices(self) -> Choices:
@@ -233,8 +238,8 @@ class Engine(SpectraRequests, SentenceRequests):
         self._writer.cancel()
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Give up all work; returns at once, or waits so long for a step that is being done."""
-        self._thread.stop()
+        """Give up all work, and then let go of the model; returns at once, or waits so long for a step being done."""
+        self._thread.stop(self._leave)
         self._writer.cancel()
         if seconds:
             self._writer.join(seconds)

@@ -70,7 +70,8 @@ class OpenModel:
     @property
     def is_kept(self) -> bool:
         """Whether spectra of the open model are on disk, so that the first ones come without torch."""
-        return self._session is not None and self._session.is_kept
+        session = self._session  # which the engine thread may let go of meanwhile
+        return session is not None and session.is_kept
 
     def give_up(self, view: str) -> None:
         """Stop the work for a view that nobody looks at any more, at its next step."""

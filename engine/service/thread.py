@@ -68,6 +68,8 @@ class EngineThread:
         self._arrivals = itertools.count()
         self._changed = threading.Condition()
         self._stopped = False
+        self._has_ended = threading.Event()
+        self._last: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._thread.start()
 
@@ -101,10 +103,17 @@ class EngineThread:
         with self._changed:
             self._give_up(view)
 
-    def stop(self) -> None:
-        """Give up everything; the thread ends at its next step, and never keeps the process alive."""
+    def stop(self, last: Callable[[], None] | None = None) -> None:
+        """Give up everything; the thread ends at its next step, and never keeps the process alive.
+
+        Parameters
+        ----------
+        last : called on the thread once no work is done any more, unless it has ended already.
+        """
         with self._changed:
             self._stopped = True
+            if last is not None:
+                self._last.append(last)
             waiting, self._jobs = self._jobs, []
             for job in waiting:
                 job.given_up = True
@@ -115,8 +124,8 @@ class EngineThread:
             self._changed.notify()
 
     def join(self, seconds: float) -> None:
-        """Wait until the thread has ended, but no longer than that."""
-        self._thread.join(seconds)
+        """Wait until no work is done any more, but no longer than that."""
+        self._has_ended.wait(seconds)
 
     def _give_up(self, view: str) -> None:
         """Mark the work for a view, and answer at once for what has not begun; the lock is held."""
@@ -145,6 +154,9 @@ class EngineThread:
             job = self._next(below=None)
             if job is not None:
                 self._do(job)
+        self._has_ended.set()
+        while self._last:
+            self._last.pop()()
 
     def _do(self, job: _Job) -> None:
         """Do one job; whatever it raises is its answer."""
