@@ -133,10 +133,12 @@ def test_where_nothing_can_be_written_memory_keeps_it(
     assert reader._calls._file is None or reader._calls._file._end == 0
 
 
-def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(reader: Reader) -> None:
+@pytest.mark.parametrize("length", [0, 2**20])
+def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(length: int, reader: Reader) -> None:
     expected = maps(reader)
     assert reader._calls._file is not None
     os.ftruncate(reader._calls._file._file.fileno(), 0)
+    os.ftruncate(reader._calls._file._file.fileno(), length)  # then it is all zeros
     with pytest.raises(EngineError, match=r"cannot be read back .*; look again and it is read anew"):
         reader.layer_maps(LAYER)
     assert not reader.has_read(TEXT)

@@ -50,8 +50,9 @@ class KeepingReader(MapReader):
 
     def _put_away(self) -> None:
         """Keep the sentence that was read last beside, where sentences are kept and it is one."""
-        is_whole = not self._calls.is_lost
-        if self._sentence is not None and self._sentence.text and self._kept is not None and is_whole:
+        if self._calls.is_lost:
+            self.folder = None  # such a disk is not trusted again
+        elif self._sentence is not None and self._sentence.text and self._kept is not None:
             self._kept.keep(KeptReading(self._sentence, self._off, self._calls, self._decoder_ids))
         self._let_go()
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,9 +36,10 @@ LEFT_FREE = 2**30
 
 @dataclass(frozen=True)
 class _Written:
-    """Where a tensor is in a file, and what it is."""
+    """Where a tensor is in a file, what it is, and a sum of its bytes: a disk elsewhere may fail to keep them later."""
 
     place: int
+    checksum: int
     shape: torch.Size
     dtype: torch.dtype
 
@@ -59,12 +62,13 @@ class _Nameless:
         """Write a tensor; None where the disk is full or cannot be written to."""
         if self._is_refused:
             return None
+        content = memoryview(_as_bytes(numbers))
         try:
-            self._append(memoryview(_as_bytes(numbers)))
+            self._append(content)
         except OSError:
             self._is_refused = True
             return None
-        written = _Written(self._end, numbers.shape, numbers.dtype)
+        written = _Written(self._end, zlib.crc32(content), numbers.shape, numbers.dtype)
         self._end += written.nbytes
         return written
 
@@ -73,7 +77,7 @@ class _Nameless:
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # until nobody wants it
-            weakref.finalize(self, self._file.close)
+            weakref.finalize(self, _close, self._file)
         if hasattr(os, "fstatvfs"):
             disk = os.fstatvfs(self._file.fileno())
             if disk.f_bavail * disk.f_frsize < LEFT_FREE + len(rest):
@@ -90,14 +94,22 @@ class _Nameless:
         OSError : when it cannot be read.
         """
         numbers = torch.empty(written.shape, dtype=written.dtype)
-        rest = memoryview(_as_bytes(numbers))
+        rest = content = memoryview(_as_bytes(numbers))
         self._file.seek(written.place)
         while rest:
             count = self._file.readinto(rest)
             if not count:
                 raise OSError("the file has become shorter")
             rest = rest[count:]
+        if zlib.crc32(content) != written.checksum:
+            raise OSError("it is not what was written")
         return numbers
+
+
+def _close(file: Any) -> None:
+    """Close a file, of which nothing is wanted any more."""
+    with suppress(OSError):
+        file.close()
 
 
 def _as_bytes(numbers: Tensor) -> Any:
