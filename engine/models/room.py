@@ -54,7 +54,7 @@ class Seen:
 
     def bytes_of(self, heads: int, keys: int) -> int:
         """Count the bytes of memory that a layer's maps take, which the system gives page by page."""
-        together = heads if heads_lie_together(heads, keys) else 1
+        together = heads if heads_lie_together(heads, len(self.first), keys) else 1
         size = together * WEIGHT_BYTES
         rows = np.arange(len(self.first)) * keys
         first = (rows + self.first) * size // mmap.PAGESIZE
