@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from engine.models.directories import cache_directory
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
 from engine.service.cache import ABANDONED_SECONDS, SpectraCache, pack, trim, unpack
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions, cache_directory
+from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup

@@ -106,8 +106,10 @@ def test_the_heap_is_as_it_was_after_sentences_within_sentences() -> None:
     library = Library()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heap, "_library", lambda: library)
-        with heap.large_tensors_apart():
-            with heap.large_tensors_apart():
+        with heap.large_tensors_apart(3):
+            assert not library.calls  # a short sentence has none
+        with heap.large_tensors_apart(TOKENS):
+            with heap.large_tensors_apart(TOKENS):
                 pass
             assert library.calls == [(0,), (heap.MMAP_THRESHOLD, heap.APART)]
     assert library.calls[2:] == [(heap.MMAP_THRESHOLD, heap.HEAP_MOST), (heap.TRIM_THRESHOLD, 2 * heap.HEAP_MOST)]
@@ -125,18 +127,25 @@ def status(field):
 shape = {"n_positions": 2048, "n_layer": 6, "n_head": 6, "n_embd": 384, "vocab_size": 12000}
 source = ModuleSource(transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)))
 reader = source.reader("cpu", "auto")
-first = source.anatomy.outline.layers[0].name
+first, another, *_ = [layer.name for layer in source.anatomy.outline.layers]
 reader.read("1 2 3", lambda: None)
 reader.layer_maps(first)  # loads what is loaded once
 before = status("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
 reader.read(" ".join(str(17 * token % 12000) for token in range(2048)), lambda: None)
-print(json.dumps([status("VmHWM") - before, reader.layer_maps(first).weights.nbytes]))
+peaks, buffer = [status("VmHWM") - before], None
+for layer in (first, another, first):
+    buffer = reader.layer_maps(layer, lambda: None, buffer).weights
+    peaks.append(status("VmHWM") - before)
+print(json.dumps([peaks, buffer.nbytes]))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
-def test_reading_takes_less_than_one_layers_maps() -> None:
-    peak, maps = json.loads(run_apart(PEAK, OMP_NUM_THREADS="1").splitlines()[-1])
+def test_reading_and_then_looking_at_layers_takes_less_than_one_layers_maps(tmp_path: Path) -> None:
+    peaks, maps = json.loads(run_apart(PEAK, OMP_NUM_THREADS="1", XDG_CACHE_HOME=str(tmp_path)).splitlines()[-1])
     assert maps == 6 * TOKENS**2 * 4
-    assert peak < maps  # the logits of all tokens, which nobody looks at, are more than that
+    reading, *looking = peaks
+    assert reading < maps  # the logits of all tokens, which nobody looks at, are more than that
+    assert max(looking) < maps  # what the layers read, and a row's last pages, are half of that beside it
+    assert not any(file.is_file() for file in tmp_path.rglob("*"))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.models import kept
+from engine.models.kept_calls import KeptCalls
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 
@@ -52,5 +52,5 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedGpu]:
     with monkeypatch.context() as changed, PretendedGpu() as gpu:
         changed.setattr(torch, "tensor", tensor)
         changed.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else torch.enable_grad())
-        changed.setattr(kept, "_size", lambda calls: 0)  # memories have no addresses there
+        changed.setattr(KeptCalls, "nbytes", 0)  # memories have no addresses there
         yield gpu

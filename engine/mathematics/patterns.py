@@ -45,9 +45,11 @@ def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Vi
     _, queries, keys = weights.shape
     places = np.arange(queries)
     back, ahead = np.full(queries, -queries), np.full(queries, -keys)
-    for some in _blocks(weights.shape):
+    for some in _blocks(weights.shape, BLOCK // 8):  # few enough to be near the processor for every head
         breathe()
-        seen = np.fmax.reduce(weights[:, some], axis=0) > 0  # (some queries, keys)
+        seen = np.zeros((len(places[some]), keys), dtype=bool)
+        for head in weights[:, some]:
+            seen |= head > 0
         looks = seen.any(axis=1)
         back[some] = np.where(looks, places[some] - seen.argmax(axis=1), -queries)
         ahead[some] = np.where(looks, keys - 1 - seen[:, ::-1].argmax(axis=1) - places[some], -keys)
@@ -234,9 +236,9 @@ def _mean(values: Floats) -> Floats:
     return mean
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice]:
+def _blocks(shape: tuple[int, ...], weights: int = BLOCK) -> Iterator[slice]:
     """Cut the queries into blocks of few enough weights."""
     heads, queries, keys = shape
-    size = max(BLOCK // max(heads * keys, 1), 1)
+    size = max(weights // max(heads * keys, 1), 1)
     for start in range(0, queries, size):
         yield slice(start, start + size)

@@ -12,14 +12,11 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.kept_calls import Call, KeptCalls
 from engine.models.maps import Pausing
 from engine.models.telling import Telling
 from engine.models.waiting import is_spread
 from engine.values.heads import Head
-
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-"""The arguments of one call."""
-
 
 REMEMBERED = 4
 """Calls of attention modules that a mask is looked for in: a block of a decoder makes two of them, with two masks."""
@@ -31,7 +28,7 @@ class _AllKept(Exception):
 
 @contextmanager
 def keeping_calls(
-    modules: Mapping[Head, nn.Module], calls: dict[Head, Call], pausing: Pausing, telling: Telling
+    modules: Mapping[Head, nn.Module], calls: KeptCalls, pausing: Pausing, telling: Telling
 ) -> Iterator[None]:
     """Keep the arguments of every attention module's call while the model runs, and end the run at the last of them.
 
@@ -57,7 +54,7 @@ def keeping_calls(
             pausing()
             name = next(waiting, None)
             if name is not None:
-                calls[name] = shared(args, kwargs) if is_spread(module) else (args, kwargs)
+                calls.keep(name, shared(args, kwargs) if is_spread(module) else (args, kwargs))
             if len(calls) == len(modules):
                 raise _AllKept
 

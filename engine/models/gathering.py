@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from engine.models.returned import four_dimensional, is_distribution
 from engine.models.room import TOGETHER, Seen, need_room
-from engine.models.waiting import bring_back
-from engine.models.zeros import zeros_without_memory
+from engine.models.waiting import at_hand, bring_back
+from engine.models.zeros import maps_without_memory
 from engine.values.errors import EngineError
 
 BLOCK_BYTES = 1_000_000
@@ -21,9 +21,6 @@ BLOCK_BYTES = 1_000_000
 
 FEWEST_QUERIES = 16
 """Of a block of a sentence so long that it has more scores: with fewer, most of the time goes into beginning."""
-
-STATES_MADE = 3
-"""Tensors as large as the queries that are made beside a layer's maps: keys laid together, and two for the output."""
 
 HIDING = -9999.0
 """What a mask adds at most to the score of a key that is hidden."""
@@ -64,16 +61,17 @@ class Gathering:
         self._layers = 0
         self._stand_in: Tensor | None = None
         self._expected: tuple[int, int, int] | None = None
+        self._attended: tuple[Eager, nn.Module, States, dict[str, Any]] | None = None
         self._is_valid = True
+        self._has_begun = False  # the layer that was said to come next
 
-    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None, states: int = 0) -> None:
+    def begin(self, shape: tuple[int, int, int], mask: Tensor | None = None) -> None:
         """Begin with a layer.
 
         Parameters
         ----------
         shape : heads, queries, keys.
         mask : what will be added to the scores, if it is known; what it hides takes no memory.
-        states : bytes that are needed beside the maps.
 
         Raises
         ------
@@ -85,13 +83,14 @@ class Gathering:
                 raise EngineError("the layers' maps differ in their shape, so there is no mean over layers")
             self._array = None  # before there is another one
             try:
-                need_room(*shape, states=states)
+                need_room(*shape)
             except EngineError:
                 if mask is None:
                     raise
-                need_room(*shape, seen=seen_through(mask, *shape[1:]), states=states)
-            self._array, self._is_zero = zeros_without_memory(shape), True
+                need_room(*shape, seen=seen_through(mask, *shape[1:]))
+            self._array, self._is_zero = maps_without_memory(shape), True
         self._layers += 1
+        self._has_begun = True
 
     def put(self, first: int, block: Tensor) -> None:
         """Take in a block (heads, some queries, keys) that begins with the query ``first``."""
@@ -116,35 +115,57 @@ class Gathering:
             place[..., seen].copy_(block[..., seen])
 
     def expect(self, shape: tuple[int, int, int]) -> None:
-        """Say what `attend` is to make next."""
-        self._expected, self._stand_in, self._is_valid = shape, None, True
+        """Say what `attend` is to be called for next."""
+        self._expected, self._stand_in, self._attended = shape, None, None
+        self._is_valid, self._has_begun = True, False
 
-    def attend(
-        self, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any], breathe: Callable[[], None]
-    ) -> Attended:
-        """Compute an eager function, take its probabilities in, and give in their place what takes no memory.
+    def attend(self, eager: Eager, module: nn.Module, states: States, settings: dict[str, Any]) -> Attended:
+        """Keep what an eager function is called with, and give in place of its results what stands for them.
 
         Raises
         ------
-        Unsuitable : when a module attends twice, to other places than expected, or without probabilities.
+        Unsuitable : when a module attends twice, or to other places than expected.
         """
         query, key, value, mask = states
         shape = heads, queries, _ = query.shape[1], query.shape[2], key.shape[2]
         if self._stand_in is not None or shape != self._expected:
             raise Unsuitable
         self._stand_in = query.new_zeros(()).expand(1, *shape)
-        self.begin(shape, mask, STATES_MADE * query.nbytes if query.device.type == "cpu" else 0)
-        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only. What
-        # lies apart in memory would be laid together for every block anew.
-        states = (query, key.contiguous(), value[..., :1].contiguous(), mask)
-        in_blocks(eager, module, states, settings, breathe, self.put)
-        return value.new_zeros(1, queries, heads, value.shape[-1]), self._stand_in
+        # Nobody looks at what the heads would write, so the eager function mixes one column of the values only.
+        self._attended = eager, module, (query, key, value[..., :1].contiguous(), mask), settings
+        return value.new_zeros(()).expand(1, queries, heads, value.shape[-1]), self._stand_in
 
-    def is_done(self, returned: Any) -> bool:
-        """Say whether an attention module handed on what it got from `attend`, and all of it can be probabilities."""
+    def was_handed_on(self, returned: Any) -> bool:
+        """Say whether an attention module that has returned handed on what it got from `attend`.
+
+        Queries and keys are laid together then: what lies apart would be so for every block anew, and keeps in memory
+        what it lies between.
+        """
         found = four_dimensional(returned)
-        was_handed_on = self._stand_in is not None and bool(found) and found[-1].data_ptr() == self._stand_in.data_ptr()
-        return was_handed_on and self._is_valid
+        if self._stand_in is None or not found or found[-1].data_ptr() != self._stand_in.data_ptr():
+            self._attended = None
+            return False
+        assert self._attended is not None  # since there is what stands in for its results
+        eager, module, (query, key, value, mask), settings = self._attended
+        self._attended = eager, module, (query.contiguous(), key.contiguous(), value, mask), settings
+        return True
+
+    def make(self, breathe: Callable[[], None]) -> bool:
+        """Compute the probabilities that `attend` was called for, and say whether all of them can be such.
+
+        The module has returned by then, so that of what it made on the way nothing is held but queries and keys.
+
+        Raises
+        ------
+        Unsuitable : when they cannot be had.
+        """
+        assert self._attended is not None, "a module attends before its maps are made"
+        assert self._expected is not None
+        (eager, module, states, settings), self._attended = self._attended, None
+        self.begin(self._expected, states[3])
+        with at_hand(module):
+            in_blocks(eager, module, states, settings, breathe, self.put)
+        return self._is_valid
 
     def undo(self) -> None:
         """Forget the layer that was begun.
@@ -153,7 +174,7 @@ class Gathering:
         ------
         EngineError : when it has been added to others.
         """
-        if self._stand_in is not None and self._layers:
+        if self._has_begun:
             self._layers -= 1
             if self._layers:
                 raise EngineError(

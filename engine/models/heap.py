@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from engine.values.attention import AT_ONCE
+
 APART = 2**20
 """Bytes from which a tensor is put by itself."""
 
@@ -29,8 +31,11 @@ _users = [0]
 
 
 @contextmanager
-def large_tensors_apart() -> Iterator[None]:
-    """Put large tensors by themselves for a while, where the C library lets one choose."""
+def large_tensors_apart(tokens: int) -> Iterator[None]:
+    """Put large tensors by themselves for a while, where a sentence is long and the C library lets one choose."""
+    if tokens**2 <= AT_ONCE:
+        yield
+        return
     _count(1)
     try:
         yield

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-
+from engine.models.kept_calls import KeptCalls
 from engine.values.attention import Sentence
 from engine.values.off import Off
 
 MOST_BYTES = 256 * 2**20
-"""Of all that is kept of sentences, beside the one that was read last."""
+"""Of all that is kept of sentences in memory and on disk, beside the one that was read last."""
 
 MOST_SENTENCES = 16
 """That are kept, however short they are."""
@@ -33,7 +30,7 @@ class KeptReading:
 
     sentence: Sentence
     off: Off
-    calls: Mapping[Any, Any]
+    calls: KeptCalls
     decoder_ids: tuple[int, ...]
 
 
@@ -48,7 +45,7 @@ class KeptReadings:
 
     def keep(self, reading: KeptReading) -> None:
         """Keep one more; the oldest go where they would be too many, and one too large is not kept."""
-        self._readings[reading.sentence.text, reading.off] = (reading, _size(reading.calls))
+        self._readings[reading.sentence.text, reading.off] = (reading, reading.calls.nbytes)
         while len(self._readings) > MOST_SENTENCES or sum(size for _, size in self._readings.values()) > MOST_BYTES:
             self._readings.popitem(last=False)
 
@@ -67,23 +64,3 @@ class KeptReadings:
         had = bool(self._readings)
         self._readings.clear()
         return had
-
-
-def _size(value: Any) -> int:
-    """Count the bytes of the tensors in something, each memory once."""
-    memories = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in _tensors(value)}
-    return sum(memories.values())
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Find the tensors in nested tuples, lists and mappings."""
-    if isinstance(value, torch.Tensor):
-        yield value
-        return
-    inner: Iterable[Any] = ()
-    if isinstance(value, Mapping):
-        inner = value.values()
-    elif isinstance(value, (tuple, list)):
-        inner = value
-    for each in inner:
-        yield from _tensors(each)

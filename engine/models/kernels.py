@@ -192,7 +192,7 @@ def attend(
     states = (query, key, value, attention_mask)
     purpose = _purpose.get()
     if purpose.gathering is not None:
-        return purpose.gathering.attend(eager, module, states, settings, purpose.breathe)
+        return purpose.gathering.attend(eager, module, states, settings)
     if _kernel_fits(eager, module, states, settings):
         try:
             attended = _kernel(*states, settings.get("scaling"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ class MapReader(ABC):
     ----------
     words : what makes ids of text.
     tell : gets how far the reading of a long sentence is.
+    folder : where that leaves what it keeps beside memory; None where it leaves nothing on disk.
     """
 
     def __init__(self, outline: ModelOutline, words: Words) -> None:
@@ -63,15 +65,19 @@ class MapReader(ABC):
         self._outline = outline
         self._sentence: Sentence | None = None
         self._off = NOTHING_OFF
-        self._calls: dict[Any, Any] = {}
+        self.folder: Path | None = None
         self._kept: KeptReadings | None = None
 
     def beside(self) -> Self:
         """Give a reader of the same loaded model with a sentence of its own; this one's stays as it is."""
         other = copy.copy(self)
-        other._sentence, other._off, other._calls = None, NOTHING_OFF, {}
+        other._let_go()
         other._kept, other.tell = None, nobody
         return other
+
+    def _let_go(self) -> None:
+        """Let go of the sentence that was read last."""
+        self._sentence, self._off = None, NOTHING_OFF
 
     @property
     @abstractmethod

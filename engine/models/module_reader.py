@@ -58,6 +58,11 @@ class ModuleReader(MapReader):
         self._model, self._found, self._example = model, found, example
         self._calls: dict[nn.Module, Call] = {}
 
+    def _let_go(self) -> None:
+        """Let go of the sentence that was read last, and of what was kept of it."""
+        super()._let_go()
+        self._calls = {}
+
     @property
     def vocabulary(self) -> int:
         """How many rows its smallest embedding has.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.models.memory import free_memory
+from engine.models.zeros import heads_lie_together
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline
 from engine.values.plural import counted
@@ -20,6 +21,9 @@ WEIGHT_BYTES = 4
 
 STATES = 6
 """Tensors as large as a layer's queries held beside its maps: queries, keys, values, and what comes of them."""
+
+BLOCKS = 4_000_000
+"""Bytes of scores and weights of a block of queries held beside maps that are made block after block."""
 
 WINDOWS = ("sliding_window", "local_attention")
 """What configurations call how many tokens a layer of a window sees."""
@@ -48,14 +52,16 @@ class Seen:
         after = begin + TOGETHER + (0 if looks_back else keys if window is None else window)
         return cls(np.clip(before, 0, keys), np.clip(after, 0, keys))
 
-    def bytes_by_head(self, keys: int) -> int:
-        """Count the bytes of memory that one head's map takes, which the system gives page by page."""
+    def bytes_of(self, heads: int, keys: int) -> int:
+        """Count the bytes of memory that a layer's maps take, which the system gives page by page."""
+        together = heads if heads_lie_together(heads, len(self.first), keys) else 1
+        size = together * WEIGHT_BYTES
         rows = np.arange(len(self.first)) * keys
-        first = (rows + self.first) * WEIGHT_BYTES // mmap.PAGESIZE
-        last = ((rows + self.end) * WEIGHT_BYTES - 1) // mmap.PAGESIZE
+        first = (rows + self.first) * size // mmap.PAGESIZE
+        last = ((rows + self.end) * size - 1) // mmap.PAGESIZE
         before = np.maximum.accumulate(np.concatenate([[-1], last[:-1]]))  # a page may hold several rows
         pages = int(np.maximum(0, last - np.maximum(first, before + 1) + 1).sum())
-        return min(pages * mmap.PAGESIZE, len(rows) * keys * WEIGHT_BYTES)
+        return heads // together * min(pages * mmap.PAGESIZE, len(rows) * keys * size)
 
 
 def need_room(
@@ -75,8 +81,7 @@ def need_room(
     EngineError : when there is less memory than they need.
     """
     free = free_memory()
-    by_head = queries * keys * WEIGHT_BYTES if seen is None else seen.bytes_by_head(keys)
-    needed = heads * by_head
+    needed = heads * queries * keys * WEIGHT_BYTES if seen is None else seen.bytes_of(heads, keys)
     if free is not None and copies * needed + states > free:
         while_made = f", {copies} times that while they are made," if copies > 1 else ""
         raise EngineError(
@@ -104,7 +109,8 @@ def need_room_to_read(layers: Sequence[LayerOutline], config: Any, tokens: int, 
     width = max((layer.heads * layer.head_dim for layer in layers), default=0)
     looks_back = all(layer.stack == "decoder" for layer in layers)
     seen = Seen.around(tokens, tokens, _window_of(config), looks_back=looks_back) if copies == 1 else None
-    need_room(heads, tokens, tokens, copies, seen=seen, states=STATES * tokens * width * itemsize)
+    blocks = BLOCKS if heads * tokens**2 * WEIGHT_BYTES > BLOCKS else 0
+    need_room(heads, tokens, tokens, copies, seen=seen, states=STATES * tokens * width * itemsize + blocks)
 
 
 def _window_of(config: Any) -> int | None:

@@ -18,17 +18,18 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.broken import why_no_numbers
-from engine.models.calls import Call, for_weights, keeping_calls
+from engine.models.calls import for_weights, keeping_calls
 from engine.models.devices import inferring
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.heap import large_tensors_apart
 from engine.models.held import attend_in_full
 from engine.models.interventions import Outputs
-from engine.models.kept import KeptReading, KeptReadings
+from engine.models.keeping import KeepingReader
+from engine.models.kept_calls import KeptCalls
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
 from engine.models.loaded_modules import attention_in, scoring_projections
-from engine.models.maps import MapReader, Pausing, Tokens
+from engine.models.maps import Pausing, Tokens
 from engine.models.outline import Anatomy
 from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
@@ -40,7 +41,7 @@ from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
-from engine.values.attention import AT_ONCE, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import NOTHING_OFF, Off
@@ -54,7 +55,7 @@ SCORING_COPIES = 16
 Ran = TypeVar("Ran")
 
 
-class Reader(MapReader):
+class Reader(KeepingReader):
     """A loaded model that reads sentences and gives attention maps.
 
     Parameters
@@ -76,29 +77,11 @@ class Reader(MapReader):
             self.reads_with_kernels = kernels_can_read(self.model)
         self.outputs = Outputs(self.model, anatomy.modules)
         self._unsuitable: set[type[nn.Module]] = set()
-        self._calls: dict[Head, Call] = {}
-        self._decoder_ids: tuple[int, ...] = ()
-        self._kept = KeptReadings()
 
     @property
     def vocabulary(self) -> int:
         """How many rows its embedding has."""
         return vocabulary_of(self.model)
-
-    def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
-        """Tokenize a sentence and run the model on it, unless it was read before and is still kept."""
-        if self._sentence is not None and self.has_read(text, off):
-            return self._sentence
-        found = None if self._kept is None else self._kept.take(text, off)
-        if found is not None:
-            self._put_away()
-            self._need_room(len(found.sentence.ids))
-            self._sentence, self._off, self._decoder_ids = found.sentence, found.off, found.decoder_ids
-            self._calls = dict(found.calls)
-            return found.sentence
-        sentence = self.words.read(text, self._outline.context)
-        self._run(sentence, breathe, off)
-        return sentence
 
     def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
         """Run the model on token ids in the place of a sentence."""
@@ -120,10 +103,11 @@ class Reader(MapReader):
         self._need_room(len(sentence.ids))
         inputs = self.inputs(sentence)
         pausing = Pausing(breathe)
-        calls: dict[Head, Call] = {}
+        calls = KeptCalls()
 
         def run() -> None:
-            calls.clear()
+            nonlocal calls
+            calls = KeptCalls(self.folder if sentence.is_long else None)
             means: dict[Head, Tensor] = {}
             if off.by_mean:
                 with self.outputs.keeping_means(off.heads, means):
@@ -136,12 +120,6 @@ class Reader(MapReader):
         read = inputs.get("decoder_input_ids")
         self._decoder_ids = () if read is None else tuple(read[0].tolist())
         self._sentence, self._calls, self._off = sentence, calls, off
-
-    def _put_away(self) -> None:
-        """Keep the sentence that was read last beside, where sentences are kept and it is one."""
-        if self._sentence is not None and self._sentence.text and self._kept is not None:
-            self._kept.keep(KeptReading(self._sentence, self._off, self._calls, self._decoder_ids))
-        self._sentence, self._calls = None, {}
 
     def inputs(self, sentence: Sentence) -> dict[str, Any]:
         """Give what the model is called with for a sentence, ids (1, tokens) each.
@@ -176,7 +154,7 @@ class Reader(MapReader):
                 self._lent(self.model),
                 mode,
                 activating_in_pieces(self.model),
-                large_tensors_apart() if tokens**2 > AT_ONCE else nullcontext(),
+                large_tensors_apart(tokens),
                 inferring(),
             ):
                 return run()
@@ -282,7 +260,10 @@ class Reader(MapReader):
                 reading_with_kernels(self.model, breathe, gathering),
                 inferring(),
             ):
-                if gathering.is_done(module(*call.args, **call.kwargs)):
+                with large_tensors_apart(max(shape[1:])):
+                    was_handed_on = gathering.was_handed_on(module(*call.args, **call.kwargs))
+                    del call  # before there is the memory of maps
+                if was_handed_on and gathering.make(breathe):
                     return True
         except torch.OutOfMemoryError as error:
             raise EngineError(f"this layer's maps do not fit on {self._device}; type a shorter sentence") from error

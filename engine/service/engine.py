@@ -6,9 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from engine.models.directories import cache_directory
 from engine.service.loading import preload_torch
 from engine.service.open_model import Answer
-from engine.service.options import EngineOptions, cache_directory
+from engine.service.options import EngineOptions
 from engine.service.sentence_requests import SentenceRequests
 from engine.service.spectra_requests import SpectraRequests
 from engine.service.thread import Breathe, EngineThread, Urgency

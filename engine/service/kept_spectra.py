@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine.models.directories import cache_directory
 from engine.service.cache import SpectraCache
 from engine.service.loading import torch_import
-from engine.service.options import cache_directory
 from engine.values.heads import MATRICES
 from engine.values.spectra import NORMS, FloatArray
 

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from platformdirs import user_cache_path, user_config_path, user_log_path, user_state_path
+from platformdirs import user_config_path, user_log_path, user_state_path
 
-APPLICATION = "attn-tui"
+from engine.models.directories import APPLICATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,6 @@ class EngineOptions:
     def is_comparing(self) -> bool:
         """Whether a second model is asked for."""
         return self.other is not None or self.other_revision is not None
-
-
-def cache_directory() -> Path:
-    """Say where spectra are kept between runs."""
-    return user_cache_path(APPLICATION)
 
 
 def config_directory() -> Path:

@@ -106,6 +106,8 @@ class WholeModel:
         torch_import.wait(breathe)
         reader = self._loading.wait(breathe) if self.is_loaded else self._load_telling(breathe)
         reader.tell = self.tell
+        if not self._options.use_cache:
+            reader.folder = None
         self._opened.check_mapped()  # on a CPU its weights may stay in their files
         return reader
 

@@ -137,7 +137,10 @@ def _mean_over_heads(maps: NDArray[np.float32]) -> NDArray[np.float32]:
     mean = np.empty(maps.shape[1:], dtype=np.float32)
     for first in range(0, len(mean), _QUERIES):
         some = slice(first, first + _QUERIES)
-        mean[some] = maps[:, some].mean(axis=0, dtype=np.float64)
+        total = np.zeros(mean[some].shape)
+        for head in maps[:, some]:  # however the heads lie in memory
+            total += head
+        mean[some] = total / len(maps)
     return mean
 
 

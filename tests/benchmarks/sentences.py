@@ -3,8 +3,8 @@
 GPT-2 small's shape and a small model with rotary positions, random weights, made in a temporary folder. Each line is a
 process of its own: seconds to read the sentence, for one layer's maps, for another layer's in the same memory, and for
 the means over all layers; the most memory that was resident while the sentence was read, over what was before, and
-while the maps were made, over what was once it was read, and over what was before both; beside it what one layer's maps
-take.
+while the maps were made, over what was once it was read; the most of all of it, reading, a layer's maps and the next
+layer's, over what was before; beside it what one layer's maps take written out.
 """
 
 from __future__ import annotations
@@ -78,15 +78,15 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
     forget_peak()
     maps, first = timed(lambda: reader.layer_maps(layers[0], rest))
     maps_memory = resident_mib(peak=True) - held
-    both_memory = max(read_memory, resident_mib(peak=True) - before)  # with what is kept of all layers
     again, second = timed(lambda: reader.layer_maps(layers[1], rest, maps.weights))
+    all_memory = max(read_memory, resident_mib(peak=True) - before)  # with what is kept of all layers
     size = again.weights.nbytes
     mean = float("nan")
     if size / 4 * len(layers) <= MOST_AVERAGED:
         _, mean = timed(lambda: reader.mean_over_layers(layers[0].stack, rest, again.weights))
     return {
         "read": read, "first": first, "second": second, "mean": mean,
-        "read_memory": read_memory, "maps_memory": maps_memory, "both_memory": both_memory, "maps": size / 2**20,
+        "read_memory": read_memory, "maps_memory": maps_memory, "all_memory": all_memory, "maps": size / 2**20,
     }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def main() -> None:
     from tests.benchmarks.machine import machine
 
     print(machine())
-    head = ("tokens", "read", "maps", "next", "mean", "read", "maps", "both", "one layer")
+    head = ("tokens", "read", "maps", "next", "mean", "read", "maps", "in all", "one layer")
     for name, lengths in LENGTHS.items():
         print(f"{name:<28}" + "".join(f"{title:>11}" for title in head))
         with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def main() -> None:
                     f"{'—':>11}" if found[kind] != found[kind] else f"{found[kind]:9.2f} s"
                     for kind in ("read", "first", "second", "mean")
                 )
-                kinds = ("read_memory", "maps_memory", "both_memory", "maps")
+                kinds = ("read_memory", "maps_memory", "all_memory", "maps")
                 memory = "".join(f"{found[kind]:7.0f} MiB" for kind in kinds)
                 print(f"{'':<28}{tokens:>11}{seconds}{memory}", flush=True)
 
