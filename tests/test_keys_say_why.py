@@ -82,6 +82,26 @@ async def test_keys_that_go_no_farther_say_so() -> None:
         assert weights.distance == 0
 
 
+async def test_the_last_epsilon_and_the_largest_weight_are_said_to_be_that(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "T", "enter")
+        assert foot(app) == "there are no weights to follow yet"
+        for key, end in (("plus", "largest"), ("minus", "smallest")):
+            await press(pilot, "2", *[key] * 30)
+            assert app.conductor.weights is not None
+            epsilon = app.conductor.weights.epsilon
+            assert foot(app) == f"ε {epsilon:g} is the {end} that the keys go to"
+            assert f"ε {epsilon:g}" in shown(app.views.ranks.title_line)
+    async with explorer("demo", head="L1H0", text="the cat sat on the mat") as (app, pilot):
+        await press(pilot, "T")
+        seen = []
+        while app.views.attention.heatmap.cursor not in seen:
+            seen.append(app.views.attention.heatmap.cursor)
+            await press(pilot, "enter")
+        assert foot(app) == "the largest weight is that of this token"
+        assert len(seen) < 8
+
+
 async def test_a_condition_over_the_map_of_all_heads_filters_their_table(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         await press(pilot, "w", "slash", *"head = 1")

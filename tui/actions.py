@@ -230,8 +230,8 @@ class Actions(
         self.conductor.change_measure(step)
 
     def action_epsilon(self, step: int) -> None:
-        """Change ε and measure again."""
-        self.conductor.change_epsilon(step)
+        """Change ε and measure again; say so where it goes no farther."""
+        self.key_line.say(self.conductor.change_epsilon(step))
 
     def is_in_vain(self, name: str) -> bool:
         """Say of a binding, by its id, whether it could now only say why it does nothing."""

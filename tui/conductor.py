@@ -203,10 +203,9 @@ class Conductor:
         elif self._model is not None:
             self._model.weights.change_measure(step)
 
-    def change_epsilon(self, step: int) -> None:
-        """Change ε, and measure again."""
-        if self._model is not None:
-            self._model.change_epsilon(step)
+    def change_epsilon(self, step: int) -> str:
+        """Change ε, and measure again; say so where it goes no farther."""
+        return "" if self._model is None else self._model.change_epsilon(step)
 
     def go_to(self, name: Head | None) -> None:
         """Move the tree's cursor to a head, a layer, or the model (None), and show it."""

@@ -118,11 +118,13 @@ class ShownModel:
         self.comparing.switch_off(of_maps)
         self.tables.switch_off(off)
 
-    def change_epsilon(self, step: int) -> None:
-        """Change ε, and measure again."""
-        self.weights.change_epsilon(step)
-        self._overview.measure_again()
-        self.tables.measure_again(self.weights.epsilon)
+    def change_epsilon(self, step: int) -> str:
+        """Change ε, and measure again; say so where it goes no farther."""
+        refusal = self.weights.change_epsilon(step)
+        if not refusal:
+            self._overview.measure_again()
+            self.tables.measure_again(self.weights.epsilon)
+        return refusal
 
     def choose_token(self, number: int) -> None:
         """Take another token's numbers where tables are of one, and show what its logit is made of."""

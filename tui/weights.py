@@ -284,10 +284,13 @@ class Weights:
         self._tree.refresh_notes()
         self.turned_to(measure.name)
 
-    def change_epsilon(self, step: int) -> None:
-        """Change ε, and measure again."""
+    def change_epsilon(self, step: int) -> str:
+        """Change ε, and measure again; say so where there is no larger or smaller one."""
         place = self._epsilons.index(self.epsilon) + step
-        self.epsilon = self._epsilons[max(0, min(place, len(self._epsilons) - 1))]
+        if not 0 <= place < len(self._epsilons):
+            return f"ε {self.epsilon:g} is the {'largest' if step > 0 else 'smallest'} that the keys go to"
+        self.epsilon = self._epsilons[place]
         self._draw_ranks()
         self._draw_spectra()
         self._tree.refresh_notes()
+        return ""

@@ -25,7 +25,7 @@ from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
 from tui.lines_table import Spellings, lines_table
-from tui.messages import CellMoved, TokenPointed
+from tui.messages import CellMoved, TokenPointed, Told
 from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.token_text import TokenText
@@ -234,13 +234,17 @@ class TextPane(Pane):
 
     @on(TokenText.Entered)
     def action_follow(self) -> None:
-        """Go where the largest weight is that the text shows."""
+        """Go where the largest weight is that the text shows; say so where that is here, or where there is none."""
         lines = self.shown
         if lines is None:
+            self.post_message(Told("there are no weights to follow yet"))
             return
         weights = lines.row if self._is_of_keys else lines.column
         at = int(np.argmax(np.abs(np.nan_to_num(weights))))
-        if lines.is_of_one_text or not self._is_of_keys:
+        here = lines.query if lines.is_of_one_text or not self._is_of_keys else lines.key
+        if at == here:
+            self.post_message(Told("the largest weight is that of this token"))
+        elif lines.is_of_one_text or not self._is_of_keys:
             self.post_message(TokenPointed(at, None))
         else:
             self.post_message(TokenPointed(None, at))
