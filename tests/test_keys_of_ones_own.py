@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,46 @@ def test_a_key_that_is_wanted_in_one_part_is_noted_and_no_mistake(text: str, key
     assert keys in done.stdout
     assert re.search(rf"^note        line 2: .*{re.escape(said)}$", done.stdout, re.MULTILINE)
     assert check_keys(config).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "opens", "key", "does", "said"),
+    [
+        (
+            'app.jump = "space"',
+            "",
+            "space",
+            "jump",
+            "note        line 2: in the tree, space is app.jump and hides tree.t",
+        ),
+        ('app.zoom = "space"', "", "space", "toggle_node", "in the tree, space is tree.toggle and hides app.zoom"),
+        ('app.redraw = "j"', "S", "j", "redraw", "sentences, spectra, table, text and tree, j is app.redraw and hides"),
+        ('app.jump = "f8"\nsentences.forget = "f8"', "S", "f8", "forget", "app.jump = f8"),
+        ('app.palette = "ctrl+k"', "i", "ctrl+k", "command_palette", "ctrl+k is app.palette and hides field.dele"),
+    ],
+)
+async def test_what_is_said_to_hide_another_key_is_what_is_done(
+    text: str, opens: str, key: str, does: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(f"[keys]\n{text}\n")
+    printed = call("config").output
+    assert said in printed
+    assert ("hides" in printed) == ("hides" in said)
+    done: list[str] = []
+    async with explorer("demo", head="L0H0", start=Start("demo", config=config)) as (app, pilot):
+        await settle(pilot)
+        await pilot.press(*opens)
+        await settle(pilot)
+        run_action = app.run_action
+
+        async def note_action(action: str, *rest: Any) -> bool:
+            is_done = await run_action(action, *rest)
+            done.extend([action] * is_done)
+            return is_done
+
+        monkeypatch.setattr(app, "run_action", note_action)
+        await pilot.press(key)
+        assert done[:1] == [does]
 
 
 @pytest.mark.parametrize("nothing", ['""', "[]"])
