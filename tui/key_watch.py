@@ -55,7 +55,7 @@ HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
 
-LEAVING = ("quit", "app.quit", "leave")
+LEAVING = ("quit", "app.quit", "leave", "leave_at_once")
 """What is done however early it is."""
 
 
