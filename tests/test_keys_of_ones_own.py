@@ -9,13 +9,15 @@ import sys
 from typing import Any
 
 import pytest
+from textual.binding import Binding
 
 from tests.explorer import explorer, screen_text, settle, until
 from tests.test_settings import call, configure
 from tui.help_screen import HelpScreen
 from tui.key_names import key_of
-from tui.keymap import check_keys
+from tui.keymap import check_keys, every_binding
 from tui.start import Start
+from tui.written_keys import keys_in
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3", "4"])
@@ -114,3 +116,12 @@ async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_sho
         line = screen_text(app).splitlines()[-1]
         assert line.rstrip().endswith("q Quit")
         assert "f7 Ranks" in line
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_a_key_may_be_written_as_the_explorer_names_it(ascii_only: bool) -> None:
+    async with explorer("demo", head="L0H0", ascii_only=ascii_only) as (app, _):
+        for bound in every_binding().values():
+            for key in bound.keys:
+                name = app.get_key_display(Binding(key, ""))
+                assert keys_in(name) == (key,) or name == ",", "which stands between keys"
