@@ -165,6 +165,21 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         assert app.conductor.selected == Head("decoder", 0, 1)
 
 
+async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        assert (await search(app, pilot, "L1"))[:5] == ["L1", "L1H0", "L1H1", "L1H2", "L1H3"]
+        await pilot.press("ctrl+n", "ctrl+n", "ctrl+n", "ctrl+p", "enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 1, 1)
+        assert (await search(app, pilot, "go to"))[0] == "Go to a head, a layer or a view, or do what is named  (g)"
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.focused is app.prompt.input
+        await pilot.press(*"0.3", "enter")
+        await settle(pilot)
+        assert app.conductor.selected == Head("decoder", 0, 3)
+
+
 async def test_what_is_typed_into_the_palette_in_one_go_ends_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
         await search(app, pilot, "")

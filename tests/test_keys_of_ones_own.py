@@ -6,15 +6,18 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from textual.binding import Binding
 
 from tests.explorer import explorer, screen_text, settle, until
 from tests.test_settings import call, configure
 from tui.help_screen import HelpScreen
 from tui.key_names import key_of
-from tui.keymap import check_keys
+from tui.keymap import check_keys, every_binding
 from tui.start import Start
+from tui.written_keys import keys_in
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3", "4"])
@@ -41,6 +44,46 @@ def test_a_key_that_is_wanted_in_one_part_is_noted_and_no_mistake(text: str, key
     assert keys in done.stdout
     assert re.search(rf"^note        line 2: .*{re.escape(said)}$", done.stdout, re.MULTILINE)
     assert check_keys(config).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "opens", "key", "does", "said"),
+    [
+        (
+            'app.jump = "space"',
+            "",
+            "space",
+            "jump",
+            "and tree, space is app.jump and hides table.",
+        ),
+        ('app.zoom = "space"', "", "space", "toggle_node", "and tree, space is something else and hides app.zoom"),
+        ('app.redraw = "j"', "S", "j", "redraw", "sentences, spectra, table, text and tree, j is app.redraw and hides"),
+        ('app.jump = "f8"\nsentences.forget = "f8"', "S", "f8", "forget", "app.jump = f8"),
+        ('app.palette = "ctrl+k"', "i", "ctrl+k", "command_palette", "ctrl+k is app.palette and hides field.dele"),
+    ],
+)
+async def test_what_is_said_to_hide_another_key_is_what_is_done(
+    text: str, opens: str, key: str, does: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(f"[keys]\n{text}\n")
+    printed = call("config").output
+    assert said in printed
+    assert ("hides" in printed) == ("hides" in said)
+    done: list[str] = []
+    async with explorer("demo", head="L0H0", start=Start("demo", config=config)) as (app, pilot):
+        await settle(pilot)
+        await pilot.press(*opens)
+        await settle(pilot)
+        run_action = app.run_action
+
+        async def note_action(action: str, *rest: Any) -> bool:
+            is_done = await run_action(action, *rest)
+            done.extend([action] * is_done)
+            return is_done
+
+        monkeypatch.setattr(app, "run_action", note_action)
+        await pilot.press(key)
+        assert done[:1] == [does]
 
 
 @pytest.mark.parametrize("nothing", ['""', "[]"])
@@ -73,3 +116,12 @@ async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_sho
         line = screen_text(app).splitlines()[-1]
         assert line.rstrip().endswith("q Quit")
         assert "f7 Ranks" in line
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_a_key_may_be_written_as_the_explorer_names_it(ascii_only: bool) -> None:
+    async with explorer("demo", head="L0H0", ascii_only=ascii_only) as (app, _):
+        for bound in every_binding().values():
+            for key in bound.keys:
+                name = app.get_key_display(Binding(key, ""))
+                assert keys_in(name) == (key,) or name == ",", "which stands between keys"

@@ -145,3 +145,12 @@ async def test_what_each_row_says_of_itself_takes_no_column(tiny_model: TinyMode
         await settle(pilot)
         assert {row[-1] for row in pane.table_on_screen()} == {"L0H1 L0H2"}
         assert "off" in pane.grid.columns
+
+
+async def test_what_can_be_typed_as_a_sentence_ends_in_a_sign_where_it_is_cut(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), size=(40, 12)) as (app, pilot):
+        line = screen_text(app).splitlines()[-2].rstrip()
+        assert re.fullmatch(r" sentence i: type a sentence, Enter \w*…", line)
+        await pilot.resize_terminal(60, 12)
+        await pilot.pause()
+        assert screen_text(app).splitlines()[-2].rstrip() == " sentence i: type a sentence, Enter reads it"

@@ -13,7 +13,7 @@ from engine.models import naming
 from engine.models.locate import locate
 from engine.service.recent import remember
 from engine.service.thread import Urgency
-from engine.values.found import FoundModel, Origin, Place
+from engine.values.found import GONE, FoundModel, Origin, Place
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, type_keys, until
@@ -193,3 +193,41 @@ def test_of_many_completions_the_first_are_named() -> None:
     for count, more in ((8, ""), (9, "  …")):
         place = Place("/x/", "", tuple(f"/x/{letter}/" for letter in "abcdefghi"[:count]))
         assert enter_does(None, "/x/", place, "⏎", "tab") == f"tab completes: a  b  c  d  e  f  g  h{more}"
+
+
+async def test_escape_goes_one_step_back_at_a_time_and_the_line_of_keys_says_which() -> None:
+    async with opening_screen() as (app, pilot, screen):
+
+        def foot() -> str:
+            return screen_text(app).splitlines()[-1]
+
+        await until(pilot, lambda: "esc Leave" in foot())
+        await type_keys(pilot, *"zzz")
+        await until(pilot, lambda: "esc Clear" in foot())
+        screen.set_focus(screen.list)
+        await until(pilot, lambda: "esc Back" in foot())
+        await type_keys(pilot, "escape")
+        assert screen.focused is screen.field
+        assert screen.field.value == "zzz"
+        await type_keys(pilot, "escape")
+        assert screen.field.value == ""
+        await until(pilot, lambda: "esc Leave" in foot())
+        assert not app._exit
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: app._exit)
+
+
+async def test_behind_the_opening_screen_stands_nothing_of_an_explorer_without_a_model() -> None:
+    async with opening_screen((160, 50)) as (app, _, screen):
+        box = screen.query_one("#chooser").region
+        lines = screen_text(app).splitlines()
+        around = [*lines[: box.y], *lines[box.bottom : -1]]
+        around += [line[: box.x] + line[box.right :] for line in lines[box.y : box.bottom]]
+        assert "".join(around).strip() == ""
+
+
+def test_a_folder_that_is_gone_is_said_to_be_in_one_sentence() -> None:
+    gone = FoundModel("/some/where", Origin.RECENT, missing=GONE)
+    assert (
+        enter_does(gone, gone.name, None, "Enter", "tab") == "/some/where is no longer there; Enter looks for it again"
+    )

@@ -17,7 +17,7 @@ from engine.service.files import claimed_path
 from engine.service.thread import Urgency
 from engine.values.tables import Table
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, until
+from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.exporting import run
 from tui import jobs
 from tui.app import Explorer
@@ -238,3 +238,21 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
         assert "http" not in ElementTree.tostring(root, encoding="unicode").replace("http://www.w3.org/2000/svg", "")
     coloured = next(folder.glob("*-ranks.ans")).read_text(encoding="utf-8")
     assert "\x1b[" in coloured
+
+
+async def test_the_menu_offers_what_there_was_nothing_of_once_it_is_there(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("3")
+        await settle(pilot)
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        app.conductor.read("another sentence")
+        await until(pilot, lambda: app.views.active.is_waiting)
+        await type_keys(pilot, "e", "v")
+        assert said(app) == "the attention view shows nothing yet; nothing was written"
+        free.set()
+        await until(pilot, lambda: "a letter writes" in said(app))
+        assert file_name(app).endswith("-L1H2-attention.csv")
+        await type_keys(pilot, "v")
+        await settle(pilot)
+        assert len(names(folder)) == 1

@@ -24,7 +24,7 @@ from textual.widgets import Input, Label, Static, Tree
 from tui.actions import Actions
 from tui.beside import begin
 from tui.key_line import KeyLine
-from tui.key_watch import AT_ANY_TIME, PATIENCE
+from tui.key_watch import AT_ANY_TIME, NOT_OVER, PATIENCE
 from tui.messages import (
     Advanced,
     CellMoved,
@@ -182,7 +182,7 @@ class Explorer(Actions):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that need the views wait for them, and those that no widget sees leave other screens be."""
-        if action in ("jump", "command_palette"):
+        if action in NOT_OVER:
             return self.is_ready and len(self.screen_stack) == 1
         return self.is_ready or action in AT_ANY_TIME
 

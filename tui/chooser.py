@@ -9,7 +9,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, OptionList, Static
@@ -19,6 +19,7 @@ from engine.values.errors import EngineError, Superseded
 from engine.values.found import FoundModel, Place
 from engine.values.progress import Progress
 from tui.beside import begin
+from tui.chooser_keys import KEYS
 from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
@@ -42,29 +43,7 @@ class ChooserScreen(Modal[Opened | None]):
     named : what has been typed elsewhere, and is to be opened at once.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave, or stop", id="chooser.leave"),
-        Binding("q", "leave", "Leave", show=False, id="chooser.quit"),
-        Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
-        Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
-        Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
-        Binding("slash", "search", "Search anew", show=False, id="chooser.search"),
-        Binding("i", "field", "To the field", show=False, id="chooser.field"),
-        Binding(
-            "tab",
-            "complete",
-            "Complete the path or name, or to the list",
-            show=False,
-            id="chooser.complete",
-            priority=True,
-        ),
-        Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
-        Binding("enter", "open", "Open", id="chooser.open", priority=True),
-        Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
-        Binding("up,ctrl+p", "move('cursor_up')", "Model before", show=False, id="chooser.up", priority=True),
-        Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
-        Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = KEYS
 
     closes_outside = False
 
@@ -92,7 +71,9 @@ class ChooserScreen(Modal[Opened | None]):
         self.state = Static("", markup=False, id="chooser-state")
 
     def compose(self) -> ComposeResult:
-        """Stack the field, the list, and what Enter would do."""
+        """Stack the field, the list, and what Enter would do; over an explorer without a model, which says nothing."""
+        if self._is_first:
+            yield Static("", id="chooser-cover")
         with Vertical(id="chooser"):
             yield Static("open a model: search, Hub id or path", markup=False, classes="chooser-title")
             yield self.field
@@ -108,6 +89,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self._named:
             with self.prevent(Input.Changed):
                 self.field.value = self._named
+            self.field.add_class("-typed")
             self.list.narrow(self.field.typed)
             self._begin(self.field.typed)
 
@@ -141,6 +123,8 @@ class ChooserScreen(Modal[Opened | None]):
     def _typed(self, event: Input.Changed) -> None:
         """Filter at once; find out what a path leads to."""
         event.stop()
+        self.field.set_class(bool(self.field.value), "-typed")
+        self.refresh_bindings()
         self._place, self._refused = None, ""
         self.list.narrow(self.field.typed)
         self._explain()
@@ -203,7 +187,7 @@ class ChooserScreen(Modal[Opened | None]):
         if not self.is_active:
             return False
         if self._opening is not None:
-            return action in ("leave", "app.quit", "quit")
+            return action in ("leave", "leave_at_once", "app.quit", "quit")
         return True
 
     def action_field(self) -> None:
@@ -303,7 +287,16 @@ class ChooserScreen(Modal[Opened | None]):
             self._say(f"{describe(event.progress)}\n{stops}{', and keeps what has come' * self._is_downloading}")
 
     def action_leave(self) -> None:
-        """Stop opening a model; or leave."""
+        """Stop opening a model, or else go one step back: from the list to the field, from what is typed to nothing."""
+        if self._opening is None and self.focused is self.list:
+            self.set_focus(self.field)
+        elif self._opening is None and self.field.value:
+            self.field.value = ""
+        else:
+            self.action_leave_at_once()
+
+    def action_leave_at_once(self) -> None:
+        """Stop opening a model; or leave, whatever is typed."""
         if self._opening is not None:
             self._opening.close()
             goes_on = f"; what has come is kept, {self._enter} goes on from there"

@@ -30,7 +30,7 @@ WIDTH = 110
 _KEYS = """
 [keys]
 # By the id of what they do: one key, or several: "j,down"; "" is none. Keys are written n, N, ?, f5, ctrl+n,
-# shift+left, pagedown, comma, or as `?` in the explorer names them, which shows the keys as they are.
+# shift+left, pagedown, comma, or as `?` in the explorer names them, such as ^n, which shows the keys as they are.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from engine.values.found import FoundModel, Place
+from engine.values.found import GONE, FoundModel, Place
 from tui.drawing.text import harmless
 from tui.found_list import NOT_HERE
 from tui.meant import HUB_ID
@@ -36,6 +36,8 @@ def enter_does(
         downloads = f", and {OFFLINE} it from being downloaded" if _is_offline() else f": {enter} downloads it"
         return f"{name} is {NOT_HERE}{downloads}"
     if model.missing:
+        if model.missing == GONE:
+            return f"{harmless(name)} is no longer there; {enter} looks for it again"
         goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
         if not name.startswith("/") and _is_offline():
             goes_on = f"{OFFLINE} the rest from being downloaded"

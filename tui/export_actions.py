@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.service.log import write_log
 from engine.values.errors import EngineError, Superseded
 from tui.beside import begin
 from tui.key_groups import TAKING_AWAY
+from tui.messages import ViewFilled
 from tui.parts import Parts
 
 if TYPE_CHECKING:
@@ -32,6 +34,15 @@ class ExportActions(Parts):
             group=TAKING_AWAY,
         ),
     ]
+
+    @on(ViewFilled)
+    def _view_filled(self) -> None:
+        """Have the menu offer what there was nothing of before."""
+        if len(self.screen_stack) > 1:
+            from tui.export_screen import ExportScreen
+
+            if isinstance(self.screen, ExportScreen):
+                self.screen.offer_again()
 
     async def action_export(self) -> None:
         """Offer what can be written; keys that come at once wait for it."""

@@ -62,8 +62,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         # Before any widget sees it, so that what is typed after it goes into the name, however fast it comes.
         Binding("tab,shift+tab", "name", "To the file's name, or back", show=False, id="export.name", priority=True),
         Binding("enter", "write", "Write it", id="export.write"),
-        Binding("j,down", "move(1)", "Down", show=False, id="export.down"),
-        Binding("k,up", "move(-1)", "Up", show=False, id="export.up"),
+        Binding("j,down,ctrl+n", "move(1)", "Down", show=False, id="export.down"),
+        Binding("k,up,ctrl+p", "move(-1)", "Up", show=False, id="export.up"),
         Binding("escape", "leave", "Close", id="export.close"),
         Binding("q,e", "leave", "Close", show=False, id="export.close_too"),
         Binding("question_mark", "app.help", "Keys that work here", show=False, id="export.help"),
@@ -148,6 +148,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
         self._confirmed = None
+
+    def offer_again(self) -> None:
+        """Offer what there was nothing of, now that there may be."""
+        if self._suggested is None and not self._is_naming:
+            self._suggest()
 
     @property
     def _formats(self) -> tuple[str, ...]:

@@ -9,10 +9,43 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from engine.values.columns import CHANCE
+from engine.values.kinds import Kind, kind_of
 from tui.field import Field
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")
 """The word that ends where the cursor is."""
+
+
+_COMPARED = re.compile(r"([\w.]*)\s*(<=?|>=?|==?|!=)\s*$")
+"""What a word after it is compared with, and how."""
+
+
+def comparable(before: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """List the columns that can follow what is typed: behind a comparison of numbers those of numbers.
+
+    What chance gives for the one that is compared comes first, then the same measure of other matrices, then what is
+    counted, or measured, as it is.
+
+    Examples
+    --------
+    >>> comparable("induction > ", ["stack", "layer", "entropy", "induction", "induction_chance"])
+    ('induction_chance', 'entropy', 'layer')
+    >>> comparable("label = ", ["stack", "layer"]), comparable("layer > 3 and ", ["stack", "layer"])
+    (('stack', 'layer'), ('stack', 'layer'))
+    """
+    match = _COMPARED.search(before)
+    name = match[1].lower() if match else ""
+    is_of_texts = name in columns and kind_of(name) in (Kind.TEXT, Kind.TOKEN)
+    if match is None or (match[2] in ("=", "==", "!=") and (is_of_texts or name not in columns)):
+        return tuple(columns)
+
+    def distance(column: str) -> tuple[bool, bool, bool]:
+        is_same_measure = column.rpartition(".")[2] == name.rpartition(".")[2]
+        return column != f"{name}{CHANCE}", not is_same_measure, kind_of(column) is not kind_of(name)
+
+    numbers = (column for column in columns if kind_of(column) in (Kind.WHOLE, Kind.NUMBER) and column != name)
+    return tuple(sorted(numbers, key=distance))
 
 
 def candidates(word: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -79,6 +112,10 @@ class NameInput(Field):
         """Leave the line."""
         self.post_message(self.Cleared())
 
+    def offered(self, before: str) -> Sequence[str]:
+        """List the names that a word may become behind what is typed before it."""
+        return self.columns
+
     def action_complete(self, step: int) -> None:
         """Put a column's name in the place of the word before the cursor; again: the next one."""
         before, after = self.value[: self.cursor_position], self.value[self.cursor_position :]
@@ -88,11 +125,11 @@ class NameInput(Field):
         else:
             match = _WORD.search(before)
             word, place = match[0] if match else "", 0
-        found = candidates(word, self.columns)
+        match = _WORD.search(before)
+        found = candidates(word, self.offered(before[: match.start()] if match else before))
         if not found:
             return
         name = found[place % len(found)]
-        match = _WORD.search(before)
         begin = before[: match.start()] if match else before
         self._completed = f"{begin}{name}", word, place
         self.value = f"{begin}{name}{after}"
@@ -106,3 +143,7 @@ class FilterInput(NameInput):
 
     def __init__(self) -> None:
         super().__init__("filter", "a word, or a column compared: layer > 3 and head != all")
+
+    def offered(self, before: str) -> Sequence[str]:
+        """List columns, of numbers alone where those are compared."""
+        return comparable(before, self.columns)

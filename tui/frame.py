@@ -25,6 +25,7 @@ from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
 from engine.service.log import note
+from tui.key_names import IN_ASCII
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.main_screen import MainScreen
@@ -33,9 +34,6 @@ from tui.pasting import PasteParser
 from tui.pen import RESET
 from tui.stylesheet import OnceParsed
 from tui.themes import ANSI, OWN, usual_theme
-
-WORDS = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
-"""How keys are written in ASCII that have a sign of their own."""
 
 SEEN = 1.5
 """Seconds for which a message stays at least, whatever is typed."""
@@ -119,10 +117,10 @@ class Frame(App[None]):
         if not self.is_ascii_only or binding.key_display:
             return super().get_key_display(binding)
         modifiers, key = binding.parse_key()
-        if key not in WORDS:
+        if key not in IN_ASCII:
             return super().get_key_display(binding)
         control = "^" if "ctrl" in modifiers else ""
-        return "+".join((*(each for each in modifiers if each != "ctrl"), control + WORDS[key]))
+        return "+".join((*(each for each in modifiers if each != "ctrl"), control + IN_ASCII[key]))
 
     def action_redraw(self) -> None:
         """Send the whole screen, over whatever somebody else wrote on it."""

@@ -74,6 +74,16 @@ TAKEN_AWAY = ("table.all_rows", "explain.all_rows")
 KEPT_BELOW = {"app.zoom": 60, **dict.fromkeys((*TAKEN_AWAY, *LAST), math.inf)}
 """Cells that a line must have before a key gives way to others: the narrower, the more a view needs all the room."""
 
+_TYPED = {
+    "chooser.open": "Open",
+    "chooser.leave": "",
+    "chooser.complete": "Complete",
+    "chooser.down": "Next",
+    "chooser.up": "Before",
+    "chooser.help": "Keys",
+}
+"""Keys of the field of models; how it is left depends on what is typed."""
+
 FIRST = {
     "tree": {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"},
     "compare": {"app.compare": "Maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
@@ -121,18 +131,12 @@ FIRST = {
         "sentences.bring_back": "Bring back",
         "sentences.back": "Back",
     },
-    "field of models": {
-        "chooser.open": "Open",
-        "chooser.leave": "Leave",
-        "chooser.complete": "Complete",
-        "chooser.down": "Next",
-        "chooser.up": "Before",
-        "chooser.help": "Keys",
-    },
+    "field of models": _TYPED | {"chooser.leave": "Leave"},
+    "field of models -typed": _TYPED | {"chooser.leave": "Clear"},
     "opening a model": {"chooser.leave": "Stop"},
     "list of models": {
         "chooser.open": "Open",
-        "chooser.leave": "Leave",
+        "chooser.leave": "Back",
         "chooser.search": "Search",
         "chooser.help": "Keys",
         "models.down": "Next",
@@ -157,8 +161,8 @@ FIRST = {
 What has one of the classes of `TURNED` has keys of its own then.
 """
 
-TURNED = ("-both", "-single", "-near", "-forgotten")
-"""Classes of panes and widgets that look at something in another way."""
+TURNED = ("-both", "-single", "-near", "-forgotten", "-typed")
+"""Classes of panes and widgets that look at something in another way, or are typed into."""
 
 
 @dataclass(frozen=True)

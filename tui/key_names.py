@@ -13,6 +13,9 @@ from textual.dom import DOMNode
 IN_TEXT = {"enter": "Enter", "escape": "esc"}
 """How a text writes keys that the line of keys shows by a sign."""
 
+IN_ASCII = {"up": "Up", "down": "Down", "left": "Left", "right": "Right", "backspace": "Backspace", "enter": "Enter"}
+"""How keys are written in ASCII that have a sign of their own."""
+
 UNBOUND = "no key of "
 """Stands before the id of a binding that a person took the keys from, as what is pressed then: the toolkit must be told
 a key, of each binding another one, and no terminal sends this."""

@@ -48,11 +48,14 @@ TOGETHER = 32
 AT_ANY_TIME = ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_process")
 """Actions that need no model, and wait for none."""
 
+NOT_OVER = ("jump", "command_palette")
+"""Actions that come before all widgets, but leave what is over the explorer be."""
+
 HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
 
-LEAVING = ("quit", "app.quit", "leave")
+LEAVING = ("quit", "app.quit", "leave", "leave_at_once")
 """What is done however early it is."""
 
 

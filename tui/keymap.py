@@ -13,12 +13,20 @@ from itertools import combinations
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input
 
 from tui.config_lines import EXAMPLE, line_of
 from tui.field import OF_EDITING
+from tui.key_watch import NOT_OVER
 from tui.settings import Config
-from tui.written_keys import SENT_AS, keys_in, readable, why_no_keys
+from tui.written_keys import is_letter, keys_in, readable, sent_as, why_no_keys
+
+READING = ("sentence.read", "prompt.answer", "chooser.open", "field.submit")
+"""What takes a line that has been typed, which without it is typed in vain."""
+
+OF_MENUS = {"menu", "models"}
+"""What the ids of keys of lists begin with, which are only on screens over the explorer."""
 
 CLOSE = 0.75
 """How alike two names are at the least (`difflib`'s ratio) of which one may be the other, written wrongly."""
@@ -113,39 +121,50 @@ def check_keys(config: Config) -> Checked:
         elif why := why_no_keys(written):
             problems.append(f"{config.place(name)}: {name}: {why}; it keeps {_list(known[name].keys)}")
         else:
-            wanted[name] = keys_in(written)
-            for key in wanted[name]:
-                if key in SENT_AS:
-                    said = f"terminals send {SENT_AS[key]} for {readable(key)}, which most likely never comes"
-                    problems.append(f"{config.place(name)}: {name}: {said}; give another")
+            keys = keys_in(written)
+            unsent = [key for key in keys if sent_as(key) != key and key not in known[name].keys]
+            if name not in READING or len(unsent) < len(keys):
+                wanted[name] = keys
+            then = "give another" if name in wanted else f"it keeps {_list(known[name].keys)}"
+            said = [
+                f"terminals send {readable(sent_as(key))} for {readable(key)}, which most likely never comes"
+                for key in unsent
+            ] or ["without a key nothing that is typed could be taken"] * (name not in wanted)
+            problems += [f"{config.place(name)}: {name}: {why}; {then}" for why in said]
     while clash := _first_clash(known, wanted):
         key, name, other = clash
         del wanted[name]
-        said = f"{name}: {readable(key)} is taken by {other} ({known[other].description})"
-        problems.append(f"{config.place(name)}: {said}; it keeps {_list(known[name].keys)}")
+        taken = f"{name}: {readable(key)} is taken by {other} ({known[other].description})"
+        problems.append(f"{config.place(name)}: {taken}; it keeps {_list(known[name].keys)}")
     lost, remarks = _say_hidden(config, known, wanted)
-    keys = {name: ",".join(keys) for name, keys in wanted.items()}
-    return Checked(keys, (*problems, *lost), remarks)
+    return Checked({name: ",".join(keys) for name, keys in wanted.items()}, (*problems, *lost), remarks)
 
 
 def _say_hidden(
     config: Config, known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Say which keys that work anywhere are hidden in some part: by its own, and by what the file gives to it.
+    """Say which keys do not work in some part though a file gives them, and which others those take away that do.
 
     Who gives a part a key by name wants it there, whatever it does elsewhere.
     """
-    hidden: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
-    for key, name, other in _hidden(known, wanted):
-        hidden[key, other, name in wanted].append(name)
-    said: dict[bool, list[str]] = {False: [], True: []}
-    for (key, other, is_wanted), names in hidden.items():
-        inside = " and ".join(filter(None, (", ".join(map(_part, names[:-1])), _part(names[-1]))))
+    hidden: dict[tuple[str, str, bool, bool], list[str]] = defaultdict(list)
+    for key, name, other, is_over in _hidden(known, wanted):
+        hidden[key, other, name in wanted, is_over].append(name)
+    problems: list[str] = []
+    remarks: list[str] = []
+    for (key, other, is_wanted, is_over), names in hidden.items():
+        inside = _and(list(dict.fromkeys(map(_part, names))))
+        what = f"{names[0]} ({known[names[0]].description})" if len(names) == 1 else _and(names)
         does = names[0] if len(names) == 1 else "something else"
-        taken = f"{readable(key)} is {does} and hides {other} ({known[other].description})"
+        taken = f"{other} and hides {what}" if is_over else f"{does} and hides {other} ({known[other].description})"
         place = config.place(names[0] if is_wanted else other)
-        said[is_wanted].append(f"{place}: in the {inside}, {taken}")
-    return tuple(said[False]), tuple(said[True])
+        (problems if is_wanted == is_over else remarks).append(f"{place}: in the {inside}, {readable(key)} is {taken}")
+    return tuple(problems), tuple(remarks)
+
+
+def _and(words: list[str]) -> str:
+    """Write words one after the other."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _part(name: str) -> str:
@@ -153,24 +172,32 @@ def _part(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _hidden(known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str, str]]:
-    """List keys that work anywhere but in a widget that has been given the same, and both ids."""
+def _hidden(known: Mapping[str, Bound], wanted: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str, str, bool]]:
+    """List keys that a part has as well as the application: the part's id, the other, and whether that one is done.
+
+    It is where it comes before all widgets, and else where the part has none: the toolkit asks from the inside out.
+    """
     kinds = list(classes_with_keys()) if wanted else []
-    anywhere = {
-        (key, str(each.id))
-        for kind in kinds if issubclass(kind, App)
-        for each in bindings_of(kind)
-        for key in wanted.get(str(each.id), known[str(each.id)].keys)
-    }  # fmt: skip
-    inside = {str(each.id) for kind in kinds if not issubclass(kind, App | Screen) for each in bindings_of(kind)}
-    inside -= {name for name in inside if name.startswith(OF_EDITING)}  # where every letter hides a key anyway
-    return [
-        (key, name, other)
-        for key, other in sorted(anywhere)
-        for name in sorted(inside - {id for _, id in anywhere})
-        if key in wanted.get(name, known[name].keys)
-        and not (key in known[name].keys and key in known[other].keys)
-    ]  # fmt: skip
+    anywhere = {str(each.id): each for kind in kinds if issubclass(kind, App) for each in bindings_of(kind)}
+    over = OF_MENUS | {
+        _part(str(each.id)) for kind in kinds if issubclass(kind, ModalScreen) for each in bindings_of(kind)
+    }
+    fields: dict[str, bool] = {}
+    for kind in kinds:
+        for each in bindings_of(kind) if not issubclass(kind, App | Screen) or issubclass(kind, ModalScreen) else ():
+            fields[str(each.id)] = issubclass(kind, Input) and fields.get(str(each.id), True)
+    found: list[tuple[str, str, str, bool]] = []
+    for key, other in sorted((key, id) for id in anywhere for key in wanted.get(id, known[id].keys)):
+        first = anywhere[other].priority
+        for name in sorted(fields.keys() - anywhere.keys()):
+            is_had = key in wanted.get(name, known[name].keys)
+            is_usual = key in known[name].keys and key in known[other].keys
+            is_typed = fields[name] and is_letter(key)  # which a line takes before anything else does
+            comes = first and not (_part(name) in over and anywhere[other].action in NOT_OVER)
+            is_meant = comes or not (first or _part(name) in over or name.startswith(OF_EDITING))
+            if is_had and is_meant and not is_usual and not is_typed:
+                found.append((key, name, other, comes))
+    return found
 
 
 def _list(keys: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from tui.field import Field
 class ModelField(Field):
     """One line, whose cursor does not blink: that would be written again and again."""
 
-    leaving = "screen.leave"
+    leaving = "screen.leave_at_once"
 
     def __init__(self) -> None:
         super().__init__(

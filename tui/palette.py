@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from rich.text import Text
+from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import doables
+from tui.key_names import key_of
 from tui.matches import is_condition, is_name
 from tui.parts import Parts
 from tui.places import parse_place, split_digits
+from tui.way_actions import WayActions
 from tui.ways import Ways
 
 MOST = 40
@@ -39,7 +42,7 @@ class Commands(Provider):
             yield DiscoveryHit(Text(name), command, name)
 
     async def search(self, query: str) -> Hits:
-        """Offer heads, then actions and themes, the best match first."""
+        """Offer heads, then actions and themes, the best match first; of two as good the line that goes anywhere."""
         ways = self._parts.conductor.ways
         if ways is not None:
             heads = _heads(query, ways)
@@ -51,10 +54,16 @@ class Commands(Provider):
                 shown = f"{name} · {label}" if label else name
                 yield Hit(2.0 - place / 1000, Text(shown), partial(ways.jump, head), shown)
         matcher = self.matcher(query)
-        for name, command in (*self._actions(), *self._themes()):
+        for name, command in (self._jump, *self._actions(), *self._themes()):
             score = matcher.match(name)
             if score > 0:
                 yield Hit(score, matcher.highlight(name), command, name)
+
+    @property
+    def _jump(self) -> Command:
+        """Give the line at the foot, whose key waits for every box to be closed."""
+        jump = next(each for each in WayActions.BINDINGS if isinstance(each, Binding) and each.action == "jump")
+        return f"{jump.description}  ({key_of(self.app, str(jump.id))})", partial(self.app.run_action, "app.jump")
 
     def _actions(self) -> Iterator[Command]:
         """Give what every key does that works now, with the keys."""
@@ -68,7 +77,7 @@ class Commands(Provider):
 
 
 def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
-    """List the heads and layers that a text may mean, a head or layer by its name first."""
+    """List the heads and layers that a text may mean, a head or layer by its name first, of a layer its heads last."""
     try:
         place = parse_place(query, ways.outline, ways.here, ())
     except EngineError:
@@ -76,7 +85,9 @@ def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
     else:
         named = (place,) if isinstance(place, Head) else ()
     found = () if is_condition(query) else ways.find(query)
-    return tuple(islice(dict.fromkeys((*named, *split_digits(query, ways.outline, ways.here), *found)), MOST))
+    inside = (head for layer in named if layer.is_layer for head in ways.outline.layer(layer).head_names())
+    every = chain(named, split_digits(query, ways.outline, ways.here), found, inside)
+    return tuple(islice(dict.fromkeys(every), MOST))
 
 
 def _trouble(query: str, ways: Ways) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -103,8 +104,14 @@ class SentenceInput(Field):
     def render_line(self, y: int) -> Strip:
         """Draw the tokens of what was read, or its text while these are unknown; else what is typed."""
         shown, width = self._shown, self.size.width
-        if y or self.has_focus or not self.value:
+        if y or self.has_focus:
             return super().render_line(y)
+        if not self.value:
+            from tui.drawing.text import fit
+
+            said = fit(str(self.placeholder), width, ascii_only=self._ascii)
+            placeholder = Strip([Segment(said, self.get_component_rich_style("input--placeholder"))])
+            return placeholder.apply_style(self.rich_style).adjust_cell_length(width, self.rich_style)
         if shown is None or shown.text != self.value:
             from tui.drawing.text import fit, harmless
 

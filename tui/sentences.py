@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ class Sentences:
     Attributes
     ----------
     read : the sentences that a model read in this run, that read last in front.
+    has_changed : called when a sentence has been read, where somebody lists them.
     forgotten : those forgotten in this run, the last one last: its place among all, and among those that were read.
     """
 
@@ -43,6 +45,7 @@ class Sentences:
         self._disk = ThreadPoolExecutor(1, "sentences")
         self._has_failed = False
         self.read: list[str] = []
+        self.has_changed: Callable[[], None] | None = None
         self.forgotten: list[tuple[str, int, int | None]] = []
         self._line = TokenLine(ascii_only=app.ascii_only)
         self._pause: Timer | None = None
@@ -112,6 +115,8 @@ class Sentences:
         self._app.sentence_input.history.add(sentence.text)
         self._spelled = sentence
         self._app.sentence_input.show_read(sentence.text, sentence)
+        if self.has_changed is not None:
+            self.has_changed()
 
     def look(self) -> None:
         """Show how what is typed is cut, at the cursor, while the line has the focus; a moment after the last key."""

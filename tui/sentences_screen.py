@@ -47,7 +47,7 @@ class SentencesScreen(Modal[str | None]):
         Binding("k", "move(-1)", "Up", show=False, id="sentences.up"),
         Binding("g", "edge(False)", "First", show=False, id="sentences.first"),
         Binding("G", "edge(True)", "Last", show=False, id="sentences.last"),
-        Binding("q,S", "leave", "Back", show=False, id="sentences.close"),
+        Binding("q,S", "close", "Close", show=False, id="sentences.close"),
         Binding("question_mark", "app.help", "Keys that work here", show=False, id="sentences.help"),
     ]
 
@@ -69,10 +69,24 @@ class SentencesScreen(Modal[str | None]):
             yield self._list
 
     def on_mount(self) -> None:
-        """List all."""
+        """List all, and again when one has been read meanwhile."""
         self._words.display = self._is_finding
         self._fill()
         self.set_focus(self._words if self._is_finding else self._list)
+        self._sentences.has_changed = self._fill_again
+
+    def on_unmount(self) -> None:
+        """Listen no more."""
+        self._sentences.has_changed = None
+        super().on_unmount()
+
+    def _fill_again(self) -> None:
+        """List what there is now, with the cursor on the sentence that it was on."""
+        at = self._list.highlighted
+        here = self._found[at] if at is not None and at < len(self._found) else ""
+        self._fill()
+        if here in self._found:
+            self._list.highlighted = self._found.index(here)
 
     def _fill(self) -> None:
         """List the sentences that hold the words, with the cursor where it was."""
@@ -85,9 +99,14 @@ class SentencesScreen(Modal[str | None]):
         if self._found:
             self._list.highlighted = min(at, len(self._found) - 1)
         else:
-            self._list.add_option(
-                Option(f"no sentence here; {key_of(self.app, 'app.sentence')} types one", disabled=True)
-            )
+            self._list.add_option(Option(Text(fit(self._why_none, width).rstrip(), no_wrap=True), disabled=True))
+
+    @property
+    def _why_none(self) -> str:
+        """Say why nothing is listed, and what next."""
+        if words := self._words.value.strip():
+            return f"no sentence holds {harmless(words)}; {key_of(self.app, 'sentences.back')} goes back"
+        return f"no sentence here; {key_of(self.app, 'app.sentence')} types one"
 
     def _line(self, text: str, width: int) -> str:
         """Write one sentence, marked where it was read."""
@@ -114,7 +133,16 @@ class SentencesScreen(Modal[str | None]):
         self.dismiss(self._found[event.option_index])
 
     def action_leave(self) -> None:
-        """Choose none."""
+        """Go back from words to all sentences, where they were begun here, or choose none."""
+        if self._words.display and not self._is_finding:
+            self._words.display = False
+            self._words.value = ""
+            self.set_focus(self._list)
+        else:
+            self.dismiss(None)
+
+    def action_close(self) -> None:
+        """Choose none, whatever is found."""
         self.dismiss(None)
 
     def action_find(self) -> None:
@@ -159,8 +187,8 @@ class _Words(Field):
     """The line of words, from which the arrows still move in the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
-        Binding("up", "screen.move(-1)", "Match before", show=False, id="sentences.match_before"),
+        Binding("down,ctrl+n,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
+        Binding("up,ctrl+p", "screen.move(-1)", "Match before", show=False, id="sentences.match_before"),
     ]
 
     leaving = "screen.leave"

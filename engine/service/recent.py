@@ -11,7 +11,7 @@ from typing import Any
 from engine.models.configuration import settings_of
 from engine.service.files import replaced_file
 from engine.service.options import state_directory
-from engine.values.found import FoundModel, Origin
+from engine.values.found import GONE, FoundModel, Origin
 from engine.values.model import ModelOutline
 
 KEPT = 30
@@ -77,7 +77,7 @@ def _understood(entry: dict[str, Any]) -> FoundModel | None:
     missing = ""
     if Path(name).is_absolute():
         try:
-            missing = "" if Path(name).exists() else "it is gone"
+            missing = "" if Path(name).exists() else GONE
         except OSError:
             missing = "it cannot be read"
         if not missing and not layers:

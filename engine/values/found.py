@@ -40,6 +40,10 @@ class FoundModel:
     missing: str = ""
 
 
+GONE = "it is gone"
+"""What keeps a model from being opened of which the folder is no longer there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What a path that is being typed leads to.

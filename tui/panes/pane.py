@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.containers import Vertical
 from textual.widget import Widget
 
+from tui.messages import ViewFilled
 from tui.panes.line import Line, TitleLine
 
 
@@ -27,9 +28,20 @@ class Pane(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
-        self.is_waiting = True
+        self._is_waiting = True
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing has come yet."""
+        return self._is_waiting
+
+    @is_waiting.setter
+    def is_waiting(self, is_waiting: bool) -> None:
+        if self._is_waiting and not is_waiting and self.is_mounted:
+            self.post_message(ViewFilled())
+        self._is_waiting = is_waiting
 
     @property
     def room(self) -> int:

@@ -54,7 +54,7 @@ class Menu(Choices):
     """A list to choose from that has these keys itself."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "cursor_down", "Down", show=False, id="menu.down"),
-        Binding("up", "cursor_up", "Up", show=False, id="menu.up"),
+        Binding("down,ctrl+n", "cursor_down", "Down", show=False, id="menu.down"),
+        Binding("up,ctrl+p", "cursor_up", "Up", show=False, id="menu.up"),
         Binding("enter", "select", "Take what the cursor is on", show=False, id="menu.select"),
     ]

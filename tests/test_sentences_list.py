@@ -1,0 +1,46 @@
+"""The list of sentences: what is found there, the way back, and which of them have been read by now."""
+
+from __future__ import annotations
+
+import threading
+
+from engine.service.thread import Urgency
+from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tui.sentences_screen import SentencesScreen
+
+
+async def test_escape_goes_back_from_what_was_searched_to_all_sentences_and_then_leaves(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "S", "slash", *"zzz")
+        await until(pilot, lambda: "no sentence holds zzz; esc goes back" in screen_text(app))
+        assert "types one" not in screen_text(app)
+        await type_keys(pilot, "escape")
+        await until(pilot, lambda: "the cat" in screen_text(app))
+        assert isinstance(app.screen, SentencesScreen)
+        assert app.focused is app.screen._list
+        await type_keys(pilot, "slash")
+        assert app.screen._words.value == ""
+        await type_keys(pilot, "escape", "escape")
+        assert len(app.screen_stack) == 1
+        await type_keys(pilot, "i", "ctrl+r", "z", "escape")
+        assert app.sentence_input.has_focus, "which is where one came from"
+
+
+async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_cursor_stays(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await type_keys(pilot, "i", *"adog", "enter", "S", "G")
+        screen = app.screen
+        assert isinstance(screen, SentencesScreen)
+        here = screen._found[screen._list.highlighted or 0]
+        assert "● adog" not in screen_text(app)
+        free.set()
+        await until(pilot, lambda: "● adog" in screen_text(app))
+        assert screen._found[screen._list.highlighted or 0] == here
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert app.conductor.sentences.has_changed is None
