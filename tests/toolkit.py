@@ -11,6 +11,7 @@ from textual._context import active_app
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification
+from textual.screen import Screen
 
 LOOK = 0.002
 """Seconds between two looks at whether the event loop has something to do."""
@@ -39,14 +40,18 @@ async def _rest(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
 
 
 def _is_at_work() -> bool:
-    """Say whether the event loop, or the next frame of what is on screen, has anything to do."""
+    """Say whether the event loop, or the next frame of what is on screen, a menu or behind one, has anything to do."""
     ready: Any = asyncio.get_running_loop()
     running = active_app.get(None)
     if ready._ready or running is None or not running.screen_stack:
         return bool(ready._ready)
-    screen = running.screen
-    is_to_draw = screen._layout_required or screen._scroll_required or screen._repaint_required
-    return is_to_draw or bool(screen._dirty_widgets or screen._callbacks)
+    return any(map(_is_to_draw, (running.screen, *running._background_screens)))
+
+
+def _is_to_draw(screen: Screen[Any]) -> bool:
+    """Say whether a screen has anything to draw, or to do once it has."""
+    is_required = screen._layout_required or screen._scroll_required or screen._repaint_required
+    return is_required or bool(screen._dirty_widgets or screen._callbacks)
 
 
 def suit_tests() -> None:
