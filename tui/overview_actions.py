@@ -24,7 +24,7 @@ class OverviewActions(Parts):
         Binding(
             "w",
             "overview",
-            "All heads: their map or table, as looked at last; again: the other",
+            "All heads: map or table, as left; again: the other",
             show=False,
             id="app.overview",
             group=VIEWS,
