@@ -130,7 +130,7 @@ async def test_keys_for_a_model_that_does_not_open_do_nothing(tiny_model: TinyMo
         await pilot.pause(0)
         await type_keys(pilot, "enter", "4", "w")
         await until(pilot, lambda: not screen.field.disabled)
-        await type_keys(pilot, "escape")
+        await type_keys(pilot, "escape", "escape")  # what is typed goes, then the screen
         await until(pilot, lambda: app.screen is app.screen_stack[0])
         await settle(pilot)
         view = app.views.active.view

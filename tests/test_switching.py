@@ -130,7 +130,7 @@ async def test_escape_and_a_model_that_does_not_open_leave_the_present_one_as_it
         await pilot.pause()
         await pilot.press("enter")
         await until(pilot, lambda: "has no config.json" in " ".join(screen_text(app).split()))
-        await pilot.press("escape")
+        await pilot.press("escape", "escape")  # what is typed goes, then the screen
         await settle(pilot)
         assert screen_text(app) == before
         assert (app.conductor, app.views) == (conductor, views)
