@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,21 @@ def test_a_run_ends_at_the_last_attention_module(tiny_model: TinyModel) -> None:
     for layer in source.anatomy.outline.layers:
         found = reader.layer_maps(layer.name).weights
         torch.testing.assert_close(torch.from_numpy(found), expected[layer.layer][0], rtol=0, atol=1e-6)
+
+
+def test_the_states_of_the_last_block_are_gone_with_the_run(tiny_model: TinyModel) -> None:
+    reader = open_reader(tiny_model("gpt2"))
+    made: list[weakref.ref[torch.Tensor]] = []
+    reader.model.h[0].register_forward_hook(lambda block, args, result: made.append(weakref.ref(result)))
+    gc.collect()
+    gc.disable()
+    try:
+        sentence = reader.read("The cat sat on the mat.", no_hurry)
+        assert len(made) == 1
+        assert made[0]() is None
+        assert len(sentence.ids) > 1
+    finally:
+        gc.enable()
 
 
 def test_a_run_with_heads_switched_off_by_their_mean_ends_there_too(tiny_model: TinyModel) -> None:

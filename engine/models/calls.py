@@ -66,8 +66,10 @@ def keeping_calls(
     hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
     try:
         yield
-    except _AllKept:
-        pass
+    except _AllKept as end:
+        # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that frame:
+        # with them the states of the last block would stay until the collector comes.
+        end.__traceback__ = None
     finally:
         for hook in hooks:
             hook.remove()
