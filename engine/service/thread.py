@@ -11,6 +11,7 @@ import heapq
 import itertools
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from engine.service.ending import wait_for
 from engine.service.log import note, write_log, writes
 from engine.values.errors import EngineError, Superseded
 
@@ -71,6 +73,8 @@ class EngineThread:
         self._has_ended = threading.Event()
         self._last: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        stop = weakref.WeakMethod(self.stop)
+        wait_for(self._thread, lambda: (known := stop()) and known())
         self._thread.start()
 
     def submit(self, work: Work[Answer], urgency: Urgency, view: str = "") -> Future[Answer]:

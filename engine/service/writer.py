@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from engine.service.ending import wait_for
 from engine.service.log import write_log
 from engine.service.thread import BEHIND, Breathe
 from engine.values.errors import EngineError, Superseded
@@ -60,6 +61,7 @@ class Writer:
                 future.set_result(answer)
 
         self._thread = threading.Thread(target=run, name="writer", daemon=True)
+        wait_for(self._thread, cancelled.set)
         self._thread.start()
         return future
 
