@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -78,11 +77,7 @@ class HeadsPane(Pane):
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
         self._title, at = title, self.maps.position
         layer, dot, rest = title.partition(" · ")
-        _, more, off = rest.partition(" · ")
-        shown = f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"
-        if more and cell_len(shown) > self.room:  # which heads are off matters more than how many there are
-            shown = f"{layer}{more}{off}"
-        self.title_line.show(Text.assemble(("heads ", "bold"), shown))
+        self.title_line.show(Text.assemble(("heads ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
