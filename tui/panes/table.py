@@ -195,7 +195,7 @@ class TablePane(FilteredPane):
     def read_out(self) -> None:
         """Explain the column under the cursor, unless a filter is typed of which it is said how far it goes.
 
-        The cell is written in full, as the cursor may be on another row with every letter of the filter.
+        The text of a cell is written in full, as the cursor may be on another row with every letter of the filter.
         """
         self.refresh_title()
         row = self.grid.row
@@ -211,7 +211,7 @@ class TablePane(FilteredPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the row and the cell in full, or why it is empty.
+        """Say what stands below the table: what the column is, and the row and its cell, or why that is empty.
 
         With a measure comes what chance gives for it, which may be farther to the right, or in the title.
         """
