@@ -71,7 +71,7 @@ class HeadsOfLayer:
             return
         title = self._title(selected, off)
         if text is None:
-            message, is_waiting = no_sentence(pane.app)
+            message, is_waiting = no_sentence(pane.app, self._outline)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         layer = selected.whole_layer

@@ -141,7 +141,7 @@ class Tables(ChosenTables):
         title = chosen.title(view, self._outline, attention)
         title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not chosen.text:
-            message, is_waiting = no_sentence(pane.app)
+            message, is_waiting = no_sentence(pane.app, self._outline)
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
