@@ -80,11 +80,11 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         free = threading.Event()
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
         await pilot.press("1", "d", "shift+right")
-        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1 computing …"), "at once"
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
         titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
         for keys, title in titles.items():
             await pilot.press(*keys, "shift+right", "shift+left")
-            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1 computing …")
+            assert shown(app.views.active.title_line).startswith(f"{title} Δ = 1  computing …")
         await pilot.press("P", "1")
         free.set()
         await settle(pilot)

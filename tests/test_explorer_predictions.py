@@ -162,6 +162,10 @@ async def test_a_sweep_is_stopped_by_escape_keeps_what_it_has_and_goes_on(
         await press(pilot, "9")
         assert {row[1] for row in rows(pane(app).shown)} == {0, 1}
         assert "2 of 3 layers, stopped, 9 goes on" in shown(pane(app).title_line)
+        await press(pilot, "slash", *"change>9", "enter")
+        assert shown(pane(app).title_line).startswith("ablation stopped, 9 goes on  0 of 8 so far  change>9")
+        await press(pilot, "escape")
+        assert "so far" not in shown(pane(app).title_line), "all rows again"
         await press(pilot, "escape")
         assert app.focused is app.tree_widget, "with nothing to stop it goes back to the tree"
         await press(pilot, "9")

@@ -18,6 +18,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
+from tests.explorer import explorer, screen_text, settle
 from tests.exporting import attn_tui
 from tests.opening import no_hurry, one_line, open_folder
 from tests.test_checkpoint import stored_weights
@@ -97,6 +98,19 @@ def test_a_sentence_is_not_begun_with(incomplete: tuple[Path, str]) -> None:
     line = one_line(caught.value)
     assert line.startswith(said)
     assert line.endswith("; a sentence is read by the whole model")
+
+
+async def test_that_no_sentence_can_be_read_is_said_before_one_is_typed(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama", num_hidden_layers=3)
+    by_layer(folder, False)[2].unlink()
+    async with explorer(folder, head="L0H1", size=(120, 40)) as (app, pilot):
+        await pilot.press("z")  # nothing beside the view then
+        for key in "3A8T":
+            await pilot.press(key)
+            await settle(pilot)
+            said = " ".join(screen_text(app).split())
+            assert "copy it there, or download or save the model again;" in said, key
+            assert "press i and type" not in said
 
 
 def test_what_is_there_is_written_and_of_all_nothing(incomplete: tuple[Path, str], tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.explorer import PATIENCE, explorer
+from tui import launch
 from tui.app import Explorer
 from tui.beside import begin
 from tui.start import Start
@@ -62,3 +64,15 @@ async def test_any_other_error_ends_the_program_then_too() -> None:
     app._handle_exception(error := KeyError("gone"))
     assert app.unforeseen is error
     app.engine.stop()
+
+
+def test_a_script_that_opened_the_explorer_ends_too_where_the_process_was_told_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(app: Explorer) -> None:
+        app._return_code = 143
+
+    monkeypatch.setattr(launch, "_has_terminal", lambda: True)
+    monkeypatch.setattr(Explorer, "run", run)
+    with pytest.raises(SystemExit, match="143"):
+        launch.run_explorer(Engine(EngineOptions()), Start("demo"), theme=None, ascii_only=False)

@@ -65,12 +65,12 @@ LINES = (
         (
             'theme = "drak"\n',
             ", line 1",
-            "there is no theme 'drak'; there is dark; attn-tui config --example lists all",
+            "there is no theme 'drak'; did you mean dark? attn-tui config --example lists all",
         ),
         (
             'theme = "Nord"\n',
             ", line 1",
-            "there is no theme 'Nord'; there is nord; attn-tui config --example lists all",
+            "there is no theme 'Nord'; did you mean nord? attn-tui config --example lists all",
         ),
         ('device = "gpu"\n', ", line 1", "give auto, cpu, cuda, cuda:N or mps"),
         ('keys = "n"\n', ", line 1", "[keys]"),

@@ -163,11 +163,11 @@ def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: Sm
 async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
         await press(pilot, "A")
-        assert shown(heads_of(app).title_line) == "L0 · 3 of 8 heads"
+        assert shown(heads_of(app).title_line) == "heads L0 · 3 of 8 heads"
         maps = heads_of(app).maps
         assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
         await press(pilot, "l")
-        assert shown(heads_of(app).title_line) == "L0 · 4 of 8 heads"
+        assert shown(heads_of(app).title_line) == "heads L0 · 4 of 8 heads"
         for keys in ("g g", "z", "l l l l l l l", "k k k"):
             for key in keys.split():
                 await press(pilot, key)

@@ -70,11 +70,13 @@ def test_keys_are_answered_while_the_engine_is_deep_in_work_and_quitting_takes_n
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_end_restores_the_terminal(tiny_model: TinyModel, name: signal.Signals) -> None:
+def test_a_signal_to_end_restores_the_terminal_and_is_told_by_the_status(
+    tiny_model: TinyModel, name: signal.Signals
+) -> None:
     with Terminal(COMMAND, str(tiny_model("llama"))) as terminal:
         terminal.wait_for("place ")
         os.kill(terminal.process, name)
-        assert terminal.exit_code() is not None
+        assert terminal.exit_code() == 128 + name
         assert_restored(terminal)
 
 

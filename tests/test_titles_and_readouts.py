@@ -22,9 +22,9 @@ from tests.test_adapters import low_rank, write_adapter
 from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.largest import largest_weights
 from tui.drawing.readout import of_measure, of_number, of_weight
+from tui.drawing.view_titles import ViewTitle
 from tui.numbers import short, within
 from tui.panes.compare import ComparePane
-from tui.panes.line import _without_a_rest, _without_the_view
 from tui.panes.text import TextPane
 
 TEXT = "the cat sat on the mat."
@@ -70,23 +70,61 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
 @pytest.mark.parametrize(
     ("view", "title", "width", "seen"),
     [
-        ("attention ", "L0, mean over heads", 24, "L0, mean over heads"),
-        ("attention ", "L0H1 · with L0H1 off", 24, "L0H1 · with L0H1 off"),
-        ("attention ", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
-        ("explain ", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "L0H0 q 12 k 7"),
-        ("ranks ", "layer 0  energy rank, ε 0.01", 24, "L0  energy rank, ε 0.01"),
-        ("ranks ", "layer 0  stable rank (energy ε 0.01)", 24, "L0  stable rank"),
-        ("predictions ", "position 16  at '.'  chance 4.9e-04  logit chance -0.017", 24, "position 16  at '.'"),
-        ("ablation ", "token ' Where'  p before 0.179  logit 9.888", 44, "ablation token ' Where'  p before 0.179"),
-        ("attention ", "L10H11 · with L0H1, L0H2, L0H3 off  the first 512", 43, "L10H11 · with L0H1, L0H2, L0H3 off"),
+        ("attention", "L0, mean over heads", 24, "attention mean of L0"),
+        ("attention", "L0H1 · with L0H1 off", 24, "attention L0H1 · 1 off"),
+        ("attention", "L0H1 · with L0H1 off", 60, "attention L0H1 · with L0H1 off"),
+        ("attention", "L10H11 · with L0H1, L0H2, L0H3 off", 43, "attention L10H11 · L0H1, L0H2, L0H3 off"),
+        ("attention", "L1, mean over heads · with L1H2 off", 23, "mean of L1 · 1 off"),
+        (
+            "attention", "L1H2  with L2H1 off by its mean less with all on", 56,
+            "attention L1H2  L2H1 off by mean less all on",
+        ),
+        ("heads", "layer 1 · 3 of 8 heads · with 9 heads off: L0H0, L0H1, L0H2 …", 23, "heads L1 · 9 heads off"),
+        ("explain", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "explain L0H0 q 12 k 7"),
+        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
+        ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
+        ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
+        ("explain", "cross L1H2 q 120 k 110", 22, "cross L1H2 q 120 k 110"),
+        ("circuits", "L1H2 Δ = 1234, past the context", 20, "circuits L1H2 Δ = …"),
+        ("predictions", "  position 16  at '.'  chance 4.9e-04", 24, "predictions position 16"),
+        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 40, "ablation token ' Where'  p before 0.179"),
+        ("ablation", "  token ' Where'  p before 0.179  logit 9.888", 38, "ablation token ' Where'"),
+        ("compare difference", "L1H3 less L1H2 · with L1H2 off", 38, "difference L1H3 less L1H2 · 1 off"),
+        ("overview", "qk_identity_distance  ε 0.01  32 heads", 28, "qk_identity_distance"),
+        ("composition", "encoder L0H0", 23, "encoder L0H0"),
     ],
-)
-def test_of_a_title_what_is_shown_comes_before_the_views_name_and_no_number_is_cut(
+)  # fmt: skip
+def test_of_a_title_the_views_name_gives_way_last_and_no_number_is_cut(
     view: str, title: str, width: int, seen: str
 ) -> None:
-    whole = Text.assemble((view, "bold"), title)
-    line = whole if whole.cell_len <= width else _without_the_view(whole, width)
-    assert _without_a_rest(line, width).plain == seen
+    assert ViewTitle(Text.assemble((f"{view} ", "bold"), title)).within(width).plain == seen
+
+
+SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (0, "ablation with L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
+        (95, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  token ' a'  20 of 48 so far  change > 0"),
+        (90, "ablation L1H2 off  3 of 12 layers, stopped, 9 goes on  20 of 48 so far  change > 0"),
+        (70, "ablation L1H2 off  stopped, 9 goes on  20 of 48 so far  change > 0"),
+        (56, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
+        (54, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
+        (44, "ablation L1H2 off  stopped  20 of 48 so far"),
+        (36, "ablation L1H2 off  stopped"),
+        (23, "ablation 1 off  stopped"),
+    ],
+)
+def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longer_than_facts(
+    width: int, seen: str
+) -> None:
+    text = Text.assemble(("ablation ", "bold"), "  with L1H2 off  token ' a'")
+    hints = ("→ 2 more columns", "→ 2 more")
+    title = ViewTitle(text, SWEPT, "20 of 48 so far", "change > 0", hints)
+    assert title.within(width).plain == seen
+    assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
 
 
 @pytest.mark.parametrize("width", range(12, 60))
@@ -117,7 +155,7 @@ async def test_on_the_smallest_terminal_every_line_of_the_sentence_as_text_has_i
         assert all(any(end in line for line in text) for end in ends[:2]), "each level stands apart from its token"
         await pilot.press("2")
         await settle(pilot)
-        assert "L0  energy rank, e 0.01" in screen_text(app)
+        assert " ranks L0  energy rank " in screen_text(app)
 
 
 async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyModel) -> None:

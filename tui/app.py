@@ -134,11 +134,15 @@ class Explorer(Actions):
         return next(in_view, self.tree_widget if self.tree_widget in chain else None)
 
     def _hang_up(self, name: signal.Signals) -> None:
-        """Leave as ``q`` does; where the terminal is gone and nothing can be drawn any more, all the same."""
+        """Leave as ``q`` does, but with the status that a shell gives to an end by a signal.
+
+        Where the terminal is gone and nothing can be drawn any more, all the same.
+        """
+        status = 128 + name
         self.engine.stop()
         self.keep_state()
-        self.exit()
-        last = threading.Timer(LAST_SECONDS, os._exit, (128 + name,))
+        self.exit(return_code=status)
+        last = threading.Timer(LAST_SECONDS, os._exit, (status,))
         last.daemon = True
         last.start()
 

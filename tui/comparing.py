@@ -164,7 +164,7 @@ class Comparing:
         elif pane.side is Side.SPECTRA:
             self._spectra.draw(pane, heads, names, self._selected)
         elif self._text is None:
-            message, is_waiting = no_sentence(self._app)
+            message, is_waiting = no_sentence(self._app, self._outline)
             pane.show_message("", message, is_waiting=is_waiting)
         elif pane.side is Side.MAPS:
             self._maps.draw(pane, heads, names, self._text, self._off)

@@ -71,7 +71,7 @@ class HeadsOfLayer:
             return
         title = self._title(selected, off)
         if text is None:
-            message, is_waiting = no_sentence(pane.app)
+            message, is_waiting = no_sentence(pane.app, self._outline)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
         layer = selected.whole_layer
@@ -131,7 +131,8 @@ class HeadsOfLayer:
             if sentence.is_long or number + 1 == len(names):
                 self._shown, self._maps = (layer, text, off, tiles), maps
                 shown = {head: map_with_parts(each, sentence, ascii_only=self._ascii) for head, each in maps.items()}
-                pane.show(layer, f"{title}  {notice}".rstrip(), tiles, names, shown)
+                titled = f"{title}  {notice}".rstrip()
+                pane.show(layer, titled, tiles, names, shown, is_long=sentence.is_long)
                 pane.select(self._selected)
 
     async def _pooled(

@@ -38,11 +38,11 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
 
-    def end() -> None:
+    def end(status: int) -> None:
         engine.stop(LAST_SECONDS)
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0)  # else the interpreter would wait for the toolkit's threads, and take torch apart piece by piece
+        os._exit(status)  # else the interpreter waits for the toolkit's threads, and takes torch apart piece by piece
 
     run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, end=end)
 
@@ -54,7 +54,7 @@ def run_explorer(
     theme: str | None,
     ascii_only: bool,
     started: Callable[[], None] = lambda: None,
-    end: Callable[[], None] | None = None,
+    end: Callable[[int], None] | None = None,
 ) -> None:
     """Run the explorer on an engine until it is left.
 
@@ -62,11 +62,12 @@ def run_explorer(
     ----------
     engine, start, theme, ascii_only : what is explored, and how.
     started : called once the first head is on screen.
-    end : ends the process once it has been left without an error; without it the process goes on.
+    end : ends the process with a status once it has been left without an error; without it the process goes on.
 
     Raises
     ------
     EngineError : when the model cannot be opened, or there is no terminal.
+    SystemExit : when a signal told the process to end, and nothing else ends it.
     """
     if not _has_terminal():
         raise EngineError(NO_TERMINAL)
@@ -80,7 +81,7 @@ def run_explorer(
     def finish() -> None:
         if end is not None and app.unforeseen is None and not app.failure:
             _say(app.misconfigured)
-            end()
+            end(app.return_code or 0)
 
     app.finish = None if end is None else finish
     app.run()
@@ -89,6 +90,8 @@ def run_explorer(
         raise app.unforeseen
     if app.failure:
         raise EngineError(app.failure)
+    if app.return_code:
+        raise SystemExit(app.return_code)
 
 
 def _say(problems: Iterable[str]) -> None:

@@ -45,7 +45,7 @@ class OffByName:
             which = f"{head}  L{head.layer}  {FOUND}" if word == OFF else f"{EVERY}  {head}  {FOUND}"
             return f"{which} · {key_of(self._app, 'prompt.complete')} completes"
         try:
-            return counted(len(self._heads(behind)), "head")
+            return counted(len(self._heads(behind)), "head") + (" so far" if self._is_to_grow(behind) else "")
         except EngineError:
             return ""  # it may not be typed to its end
 
@@ -74,8 +74,8 @@ class OffByName:
         """
         word, _, behind = text.strip().lower().partition(" ")
         heads = self._heads(behind) if behind.strip() else self._selected(word)
-        said = self._app.conductor.off.put(heads, is_off=word == OFF)
-        self._app.key_line.say(said)
+        found = "found so far: " if self._is_to_grow(behind) else ""  # other heads off may mean another table
+        self._app.key_line.say(found + self._app.conductor.off.put(heads, is_off=word == OFF))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
         """Give the selected head, or those of the selected layer."""
@@ -103,19 +103,35 @@ class OffByName:
         ------
         EngineError : when nothing is filtered or searched, or nothing found.
         """
-        pane, searched = self._app.views.active, self._ways.searched
-        narrowed = pane.heads_left() if isinstance(pane, FilteredPane) and pane.narrowing is not None else None
-        if searched and (narrowed is None or self._app.tree_widget.has_focus):
+        pane, searched = self._filtered, self._ways.searched
+        if searched and pane is None:
             names = " ".join(_full(head) for head in self._ways.find(searched) if self._attends(head))
             found, by = heads_named(names, self._ways.outline), f"the search for {searched}"
-        elif narrowed is not None:
-            found, by = narrowed, "the filter"
+        elif pane is not None:
+            found, by = pane.heads_left(), "the filter"
         else:
             key = key_of(self._app, "app.search")
             raise EngineError(f"nothing is filtered or searched; {key} does that in a table, or in the tree")
+        if not found and pane is not None and self._is_to_grow(FOUND):
+            left, rows = pane.counts
+            so_far = f"{by} leaves no single head so far: {left} of {counted(rows, 'row')}"
+            raise EngineError(so_far if rows else "no row has come yet that a filter could leave")
         if not found:
             raise EngineError(f"{by} leaves no single head")
         return found
+
+    @property
+    def _filtered(self) -> FilteredPane | None:
+        """Give the view whose filter says what is found; None where that is a search in the tree, or nothing."""
+        pane = self._app.views.active
+        if not isinstance(pane, FilteredPane) or pane.narrowing is None:
+            return None
+        return None if self._ways.searched and self._app.tree_widget.has_focus else pane
+
+    def _is_to_grow(self, text: str) -> bool:
+        """Say whether it names what is found in a table of which not all has come."""
+        pane = self._filtered
+        return FOUND in text.replace(",", " ").split() and pane is not None and (pane.is_growing or pane.is_waiting)
 
     def _attends(self, name: Head) -> bool:
         """Say whether a head or layer has attention of its own."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from rich.cells import cell_len
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -93,6 +93,17 @@ class PromptInput(Field):
         if action == "anew":
             return self.prompt.is_refused
         return action != "first" or (self.prompt.is_untouched and not self.value)
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Take a character behind a refused answer for the key that it is elsewhere; other keys mend the answer."""
+        if event.is_printable and self.prompt.is_refused:
+            event.stop()
+            event.prevent_default()
+            self.prompt.leave_question()
+            self.prompt.close()
+            await self.app.on_event(events.Key(event.key, event.character))
+        else:
+            await super()._on_key(event)
 
     def action_answer(self) -> None:
         """Give the keys back, and the answer once it is complete."""

@@ -202,7 +202,7 @@ class Reading:
         elif self._off.heads:
             title += f" · with {self._off}"
         if self._text is None:
-            how, is_waiting = no_sentence(self._pane.app)
+            how, is_waiting = no_sentence(self._pane.app, self._outline)
             self._pane.show_message(title, "\n".join(filter(None, (how, self._warning))), is_waiting=is_waiting)
         elif self._sentence is None:
             self._pane.show_message(title, self._awaited.message, is_waiting=True)

@@ -9,10 +9,8 @@ from dataclasses import replace
 from engine.models.pace import Pace
 from engine.models.runs import SWITCHING
 from engine.values.progress import Progress
+from tui.drawing.view_titles import COMPUTING
 from tui.status_line import how_far
-
-BEGINNING = "computing …"
-"""What is said until there is anything to tell."""
 
 
 class TableAwaited:
@@ -57,5 +55,5 @@ class TableAwaited:
     def message(self) -> str:
         """What stands where the table will be."""
         if self._told is None:
-            return BEGINNING
+            return COMPUTING
         return f"{self._told.activity}: {how_far(self._told)}; {self._stop()} stops"

@@ -42,7 +42,7 @@ class TableChoice:
     asked: Query = field(default_factory=Query)
 
     def title(self, view: View, outline: ModelOutline, attention: AttentionPane) -> str:
-        """Say what a table is of."""
+        """Say what a table is of; what there is besides stands behind two blanks."""
         name = self.selected
         at = self.asked.position if "position" in view.options and "position" not in dict(view.said) else None
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
@@ -53,7 +53,7 @@ class TableChoice:
         if self.folds and "fold_norm" in view.options:
             where += FOLDED
         if view.scope is Scope.MODEL:
-            return where.strip()
+            return where
         if name is None:
             return f"all layers{where}"
         stack = name.stack if len(outline.stacks) > 1 else ""

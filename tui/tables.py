@@ -17,6 +17,7 @@ from engine.values.view import Query
 from engine.values.views import PREDICTIONS, VIEWS, ring_of
 from tui.beside import Run
 from tui.chosen_tables import ChosenTables
+from tui.drawing.view_titles import COMPUTING
 from tui.facts import at_distance
 from tui.growing import grown
 from tui.key_names import key_of
@@ -33,6 +34,9 @@ KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""
 
 Key = tuple[str, Query]
+
+STOPPED = "stopped"
+"""How far a sweep is that does not go on by itself."""
 
 TABLE = "table"
 """What work on one table is called, by which newer work takes its place."""
@@ -137,7 +141,7 @@ class Tables(ChosenTables):
         title = chosen.title(view, self._outline, attention)
         title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not chosen.text:
-            message, is_waiting = no_sentence(pane.app)
+            message, is_waiting = no_sentence(pane.app, self._outline)
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
@@ -160,7 +164,8 @@ class Tables(ChosenTables):
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
-                pane.show(self._swept(*self._partial[:2], pane), self._partial[2], None, is_growing=True)
+                state = self._swept(*self._partial[:2], pane)
+                pane.show(title, self._partial[2], None, state, is_growing=True)
             elif key == self._stopped:
                 pane.show_message(title, self._how_to_go_on(pane))
             if key not in (self._sweeping, self._stopped):
@@ -181,9 +186,11 @@ class Tables(ChosenTables):
             pane.show_message(title, str(found))
         else:
             is_growing = view.grows and key not in self._complete
-            said = self._trouble.get(key) or (self._has_come if is_growing else "")
+            trouble = self._trouble.get(key, "")
+            state = (self._has_come, COMPUTING) if is_growing and not trouble else ()
             pane.is_folded = query.fold_norm
-            pane.show("  ".join(filter(None, (title, said))), found, chosen.selected, is_growing=is_growing)
+            said = "  ".join(filter(None, (title, trouble)))
+            pane.show(said, found, chosen.selected, state, is_growing=is_growing)
 
     async def _sweep(self, key: Key, pane: TablePane) -> None:
         """Learn a table layer by layer, and show what there is of it; other work is done between two layers."""
@@ -219,15 +226,17 @@ class Tables(ChosenTables):
         self._report(Progress("", 1, 1, ""))
         self.draw()
 
-    def _swept(self, key: Key, layers: str, pane: TablePane) -> str:
-        """Say how much of a sweep is on screen, and which key stops it or has it go on."""
-        leave = f"{key_of(pane.app, 'app.leave')} stops"
-        return f"{layers}, {leave if key == self._sweeping else self._how_to_go_on(pane)}"
+    def _swept(self, key: Key, layers: str, pane: TablePane) -> tuple[str, ...]:
+        """Say how much of a sweep is on screen, and which key stops it or has it go on; then in fewer words."""
+        if key == self._sweeping:
+            return f"{layers}, {key_of(pane.app, 'app.leave')} stops", layers
+        how = self._how_to_go_on(pane)
+        return f"{layers}, {how}", how, STOPPED
 
     def _how_to_go_on(self, pane: TablePane) -> str:
         """Say that a table was stopped, and which key has it go on."""
         ring = ring_of(pane.view)
-        return f"stopped, {key_of(pane.app, f'app.{ring[0] if ring else pane.view}')} goes on"
+        return f"{STOPPED}, {key_of(pane.app, f'app.{ring[0] if ring else pane.view}')} goes on"
 
     def _wait(self, pane: TablePane, title: str) -> None:
         """Say that a table is waited for, and how far it is."""
@@ -255,11 +264,11 @@ class Tables(ChosenTables):
     async def _follow(self, key: Key, pane: TablePane) -> None:
         """Draw a table as it grows, for as long as it is looked at; later it goes on from there."""
         self._trouble.pop(key, None)
-        self._has_come = "computing …"
+        self._has_come = COMPUTING
 
         def report(progress: Progress) -> None:
             if not progress.finished:
-                self._has_come = f"computing … {describe(progress)}"
+                self._has_come = f"{COMPUTING} {describe(progress)}"
             self._report(progress)
 
         try:

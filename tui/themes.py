@@ -101,9 +101,9 @@ def find_theme(name: str) -> str:
     full = SHORT.get(name, name)
     if full in OWN or full in BUILTIN_THEMES:
         return full
-    near = difflib.get_close_matches(name.lower(), every_theme(), 3) or (*LIGHT_AND_DARK, *OWN)
-    there_are = f"there {'is' if len(near) == 1 else 'are'} {', '.join(near)}"
-    raise click.BadParameter(f"there is no theme '{name}'; {there_are}; {EXAMPLE} lists all")
+    near = difflib.get_close_matches(name.lower(), every_theme(), 3)
+    instead = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join((*LIGHT_AND_DARK, *OWN))};"
+    raise click.BadParameter(f"there is no theme '{name}'; {instead} {EXAMPLE} lists all")
 
 
 def every_theme() -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import App
 
 from engine.values.heads import Head
+from engine.values.model import ModelOutline
 from engine.values.view import Scope, View
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from tui.app import Explorer
 
 
-def no_sentence(app: App[Any]) -> tuple[str, bool]:
-    """Say how a sentence is typed, or that one waits for its turn; and whether one does."""
+def no_sentence(app: App[Any], outline: ModelOutline) -> tuple[str, bool]:
+    """Say how a sentence is typed, why the model reads none, or that one waits for its turn; and whether one does."""
+    if outline.unreadable:
+        return outline.unreadable, False
     if cast("Explorer", app).waiting_text is not None:
         return "the sentence is read once the first head is there …", True
     return f"press {key_of(app, 'app.sentence')} and type a sentence", False

@@ -161,7 +161,8 @@ class Checkpoint:
         """List the tensors of one of the files, as its header has them."""
         if not file.is_file():
             raise EngineError(
-                f"{file.name}, which {weights.name} lists, is not in {weights.parent}; download the model again"
+                f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
+                "or download or save the model again"
             )
         return _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
 

@@ -62,7 +62,8 @@ class FolderSource:
         files = len(set(lost.values()))
         more = f" ({files} files are missing or damaged)" if files > 1 else ""
         note = f"{why}{more}; until then {_layers_without(anatomy, lost)}no sentence can be read"
-        return replace(anatomy, outline=replace(anatomy.outline, notes=(*anatomy.outline.notes, note)))
+        notes, unreadable = (*anatomy.outline.notes, note), f"{why}; a sentence is read by the whole model"
+        return replace(anatomy, outline=replace(anatomy.outline, notes=notes, unreadable=unreadable))
 
     def _take_apart(self, config: Mapping[str, Any]) -> Anatomy:
         """Find the heads by the names in the files, or else by those that transformers gives the tensors."""
@@ -106,8 +107,8 @@ class FolderSource:
         from engine.models.sentence import Reader
 
         location = self.location
-        if self._checkpoint.lost:
-            raise EngineError(f"{next(iter(self._checkpoint.lost.values()))}; a sentence is read by the whole model")
+        if self.anatomy.outline.unreadable:
+            raise EngineError(self.anatomy.outline.unreadable)
         self._checkpoint.opened.check_all()
         loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
         self._checkpoint.opened.check_all()  # which takes a while

@@ -114,6 +114,7 @@ class ModelOutline:
     parameters, stored_bytes : of the whole checkpoint.
     context : the longest sentence in tokens, or None when the model sets no limit.
     notes : what the person should know about this model, one sentence each.
+    unreadable : why no sentence can be read, where a file of the weights is missing or damaged.
     unturned : why there is no QK at a distance, where the type alone says so.
     has_known_norms : whether norms before its attention are known by name, whose gains can be folded in.
     """
@@ -127,6 +128,7 @@ class ModelOutline:
     stored_bytes: int
     context: int | None
     notes: tuple[str, ...] = ()
+    unreadable: str = ""
     unturned: str = ""
     has_known_norms: bool = True
 

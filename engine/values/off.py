@@ -26,7 +26,7 @@ class Off:
 
     def __str__(self) -> str:
         """Name the heads: ``L0H1, L1H2 off``, or the first of many: ``12 heads off: L0H0, L0H1, L0H2 …``."""
-        way = " by their mean" if self.by_mean else ""
+        way = f" by {'its' if len(self.heads) == 1 else 'their'} mean" if self.by_mean else ""
         if len(self.heads) > NAMED:
             return f"{counted(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED - 1]))} …"
         return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""

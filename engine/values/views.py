@@ -156,7 +156,7 @@ PREDICTIONS = View(
     scope=Scope.MODEL,
     leading=("rank", "token", "probability", "logit"),
     top=20,
-    said=(("probability_chance", "chance"), ("position", "position"), ("at", "at"), ("logit_chance", "logit chance")),
+    said=(("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance")),
 )
 
 LENS = View(

@@ -121,18 +121,18 @@ def of_block(
 
 
 def of_number(column: str, value: float, chance: float | None, width: int) -> str:
-    """Give a number of a table in full with what chance gives; of a width of 0 nothing is known.
+    """Give a number of a table with what chance gives, both with as many digits; of a width of 0 nothing is known.
 
-    Where that does not fit the number has fewer digits, then the column is not named, whose name stands over it, and
-    both have as few digits as that takes.
+    Where that does not fit the column is not named, whose name stands over it, and both have as few digits as that
+    takes. Files hold numbers in full.
 
     Examples
     --------
     >>> [of_number("entropy", 0.429512345, 2.0944, width) for width in (40, 24, 16, 12)]
-    ['entropy 0.429512345  chance 2.094', '0.4295  chance 2.094', '0.43 chance 2.09', '0.4295']
+    ['entropy 0.4295  chance 2.094', '0.4295  chance 2.094', '0.43 chance 2.09', '0.4295']
     """
     beside = "" if chance is None else f"  chance {short(chance)}"
-    ways = [f"{column} {value!r}{beside}", f"{column} {short(value)}{beside}", f"{short(value)}{beside}"]
+    ways = [f"{column} {short(value)}{beside}", f"{short(value)}{beside}"]
     if chance is not None:
         ways += [f"{within(value, digits)} chance {within(chance, digits)}" for digits in (7, 6, *_FEW)]
     ways = [way for way in ways if "…" not in way]

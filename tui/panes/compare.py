@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from tui.drawing.curves import Curve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
+from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.messages import RoomChanged
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -51,6 +52,7 @@ class ComparePane(Pane):
         self._names: tuple[str, ...] = ()
         self._curves: tuple[Curve, ...] = ()
         self._title = ""
+        self._state: Sequence[str] = ()
         self.turn(Side.SPECTRA)
 
     def compose(self) -> ComposeResult:
@@ -98,7 +100,7 @@ class ComparePane(Pane):
     def show_waiting(self, title: str) -> None:
         """Say what comes next; what is drawn stays until it does."""
         self.is_waiting = True
-        self._set_title(f"{title} computing …")
+        self._set_title(title, (COMPUTING,))
 
     def show_spectra(self, title: str, names: Sequence[str], curves: Sequence[Curve]) -> None:
         """Draw the heads' spectra; the lines of every curve are in the order of the names."""
@@ -128,17 +130,17 @@ class ComparePane(Pane):
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         (self.graph if self.side is Side.SPECTRA else self.maps).toggle_scale()
-        self._set_title(self._title)
+        self._set_title(self._title, self._state)
         if self.side is not Side.SPECTRA:
             self._read_out_maps()
 
-    def _set_title(self, title: str) -> None:
-        """Say what is shown, on which scale."""
-        self._title = title
+    def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
+        """Say what is shown, how far that is, and on which scale."""
+        self._title, self._state = title, state
         line = Text.assemble((f"compare {self.side.value} ", "bold"), title)
         if self.side is Side.SPECTRA:
             line.append(f"  {self.graph.scale} scale", "dim")
-        self.title_line.show(line)
+        self.title_line.show_title(ViewTitle(line, state))
 
     @on(SpectraView.CursorMoved)
     def _read_out_spectra(self) -> None:

@@ -15,6 +15,7 @@ from engine.values.filters import Filter, parse_filter
 from engine.values.heads import Head
 from engine.values.plural import counted
 from tui.drawing.text import harmless
+from tui.drawing.view_titles import ViewTitle
 from tui.filter_input import FilterInput
 from tui.key_names import key_of
 from tui.messages import HeadSwitched, Told
@@ -53,6 +54,7 @@ class FilteredPane(Pane):
         self._filter = parse_filter("", ())
         self._applied = self._filter
         self._title = Text()
+        self._state: Sequence[str] = ()
         self.is_growing = False
         self.struck: frozenset[Head] = frozenset()
 
@@ -121,24 +123,20 @@ class FilteredPane(Pane):
         """Say below the table what is under the cursor."""
         raise NotImplementedError
 
-    def set_title(self, title: Text) -> None:
-        """Say what is shown, and of a filter how much it leaves, for which the end of the rest gives way.
-
-        Where there is room for it, how many columns are to the right comes last.
-        """
-        self._title = title
-        line = title.copy()
+    def set_title(self, title: Text, state: Sequence[str] = ()) -> None:
+        """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
+        self._title, self._state = title, state
         left, rows = self.counts
-        if self.narrowing is not None and rows:
-            count, room = f"{left} of {rows}{self._so_far}", self.room
-            while room and line.plain and line.cell_len + len(count) > room - 2:
-                line = line[: max(line.plain.rstrip().rfind("  "), 0)]
-            gap = "" if not line.plain or line.plain.endswith(" ") else "  "
-            line.append(f"{gap}{count}  {harmless(self._filter.text.strip())}")
-        if beyond := self.columns_beyond:
-            hints = (f"  → {counted(beyond, 'more column')}", f"  → {beyond} more")
-            line.append(next((each for each in hints if line.cell_len + len(each) <= self.room), ""))
-        self.title_line.show(line)
+        has_filter, beyond = self.narrowing is not None and bool(rows), self.columns_beyond
+        self.title_line.show_title(
+            ViewTitle(
+                title,
+                state,
+                f"{left} of {rows}{self._so_far}" if has_filter else "",
+                harmless(self._filter.text.strip()) if has_filter else "",
+                (f"→ {counted(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
+            )
+        )
 
     def on_resize(self) -> None:
         """Write as much over the rows as there is room for now."""
@@ -146,7 +144,7 @@ class FilteredPane(Pane):
 
     def refresh_title(self) -> None:
         """Write the title again."""
-        self.set_title(self._title)
+        self.set_title(self._title, self._state)
 
     @property
     def narrowing(self) -> Filter | None:
@@ -158,11 +156,11 @@ class FilteredPane(Pane):
         self._filter = wanted
         self.refresh_bindings()
         self.narrow()
-        self.set_title(self._title)
+        self.set_title(self._title, self._state)
 
     def say_counts(self) -> None:
         """Say how many rows there are now, where that is said."""
-        self.set_title(self._title)
+        self.set_title(self._title, self._state)
         if self.filter_input.display and self.filter_input.value == self._filter.text:
             self._say_count()
         elif not self.filter_input.display:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from rich.cells import cell_len
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -44,11 +43,20 @@ class HeadsPane(Pane):
         yield self.legend_line
         yield self.readout_line
 
-    def show(self, layer: Head, title: str, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap]) -> None:
-        """Draw the maps of a layer that have come so far."""
+    def show(
+        self,
+        layer: Head,
+        title: str,
+        tiles: Tiles,
+        names: Sequence[str],
+        maps: Mapping[int, PooledMap],
+        *,
+        is_long: bool = False,
+    ) -> None:
+        """Draw the maps of a layer that have come so far, of a long sentence perhaps."""
         self.of_layer, self.is_waiting = layer, False
         self._set_title(title)
-        self.maps.show(tiles, names, maps)
+        self.maps.show(tiles, names, maps, is_long=is_long)
         self._read_out()
 
     def show_waiting(self, layer: Head, title: str, heads: int) -> None:
@@ -78,11 +86,7 @@ class HeadsPane(Pane):
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
         self._title, at = title, self.maps.position
         layer, dot, rest = title.partition(" · ")
-        _, more, off = rest.partition(" · ")
-        shown = f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"
-        if more and cell_len(shown) > self.room:  # which heads are off matters more than how many there are
-            shown = f"{layer}{more}{off}"
-        self.title_line.show(Text.assemble(("heads ", "bold"), shown))
+        self.title_line.show(Text.assemble(("heads ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""

@@ -28,7 +28,7 @@ from tui.measure_input import MeasureInput
 from tui.measures import MEASURES
 from tui.messages import ConditionWanted, HeadEntered, HeadPicked, MeasureWanted, OverviewSeen
 from tui.missing import why_empty
-from tui.panes.line import WORTH_SEEING, Line
+from tui.panes.line import Line
 from tui.panes.pane import Pane
 from tui.widgets.head_map import HeadMap
 from tui.widgets.histogram import Histogram
@@ -82,7 +82,6 @@ class OverviewPane(Pane):
         self._moving: Timer | None = None
         self._ascii_only = ascii_only
         self._explanation = ""
-        self._title = ""
 
     def compose(self) -> ComposeResult:
         """Stack the title, the map, the histogram, the explanation and the readout."""
@@ -116,18 +115,11 @@ class OverviewPane(Pane):
     def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
         """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
         self.shown, self.scale, self.is_waiting = shown, scale, not shown.known and not trouble
-        self._title = title
-        self._write_title()
+        self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
         self.map.show(shown, scale)
         self._explanation = trouble or explain(shown.measure, HEADS.name)
         self._draw_histogram()
         self.read_out()
-
-    def _write_title(self) -> None:
-        """Say which measure it is, and which view where there is room for both and for some of what follows."""
-        measure = self._title.partition("  ")[0]
-        view = f"{self.view} " if len(f"{self.view} {measure}") + WORTH_SEEING < self.size.width - 2 else ""
-        self.title_line.show(Text.assemble((view, "bold"), self._title))
 
     def _draw_histogram(self) -> None:
         """Draw how the values are spread."""
@@ -184,7 +176,6 @@ class OverviewPane(Pane):
     def on_resize(self, event: events.Resize) -> None:
         """Give the histogram what the map does not need, and the lines as much as they have room for."""
         self._share_room()
-        self._write_title()
         self.read_out()
 
     @on(HeadMap.LaidOut)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -16,6 +16,7 @@ from engine.values.spectra import Baseline, Spectrum
 from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
 from tui.drawing.text import harmless
+from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.numbers import short
 from tui.panes.line import Line as LineOfText
 from tui.panes.pane import Pane
@@ -51,6 +52,7 @@ class SpectraPane(Pane):
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
         self._name_shown = ""
+        self._state: Sequence[str] = ()
         self._epsilon: float | None = None
         self._other: Beside | None = None
         self.left_out_line = LineOfText(classes="pane-left-out")
@@ -105,13 +107,13 @@ class SpectraPane(Pane):
 
     def on_resize(self) -> None:
         """Write as much above and below the graph as there is room for now."""
-        self._set_title(self._name_shown)
+        self._set_title(self._name_shown, self._state)
         self._read_out()
 
     def show_waiting(self, name: str) -> None:
         """Say what comes next; what is drawn stays until it does."""
         self.is_waiting = True
-        self._set_title(f"{name} computing …")
+        self._set_title(name, (COMPUTING,))
 
     def show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
@@ -121,25 +123,25 @@ class SpectraPane(Pane):
         self.graph.show_message(message)
         self.readout_line.show("")
 
-    def _set_title(self, name: str) -> None:
+    def _set_title(self, name: str, state: Sequence[str] = ()) -> None:
         """Say what is shown, on which scale, and of which ε the ranks are; in few words where there is little room."""
-        self._name_shown = name
+        self._name_shown, self._state = name, state
         title, room, scale = Text(), self.room, self.graph.scale
         alone = "".join(_NAME_ALONE.findall(name)) or name
-        for view, of, gap, scaled, rank in (
-            ("spectra ", name, "  ", f"{scale} scale", "rank ε"),
-            ("spectra ", name, "  ", scale, "ε"),
-            ("spectra ", alone, "  ", scale, "ε"),
-            ("", alone, " ", scale, "ε"),
+        for of, gap, scaled, rank in (
+            (name, "  ", f"{scale} scale", "rank ε"),
+            (name, "  ", scale, "ε"),
+            (alone, " ", scale, "ε"),
+            (alone, "  ", scale, "ε"),
         ):
-            title = Text.assemble((view, "bold"), of, (f"{gap}{scaled}", "dim"))
+            title = Text.assemble(("spectra ", "bold"), of, (f"{gap}{scaled}", "dim"))
             if self._epsilon is not None:
                 title.append(f"{gap}{rank} {self._epsilon:g}", "dim")
             if self._other is not None and not self._other.why_not:
                 title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
             if title.cell_len <= room or not room:
                 break
-        self.title_line.show(title)
+        self.title_line.show_title(ViewTitle(title, state))
 
     @property
     def scale(self) -> Scale:
@@ -149,7 +151,7 @@ class SpectraPane(Pane):
     def toggle_scale(self) -> None:
         """Change between the logarithmic and the linear scale."""
         self.graph.toggle_scale()
-        self._set_title(self._name_shown)
+        self._set_title(self._name_shown, self._state)
 
     @on(SpectraView.CursorMoved)
     def _read_out(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -18,6 +19,7 @@ from engine.values.view import Scope, View
 from engine.values.views import HEADS, VIEWS
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
+from tui.drawing.view_titles import COMPUTING
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
 from tui.numbers import short
@@ -76,8 +78,10 @@ class TablePane(FilteredPane):
         """Put the focus on the table."""
         self.screen.set_focus(self.grid)
 
-    def show(self, title: str, table: Table, selected: Head | None, *, is_growing: bool = False) -> None:
-        """Draw a table, with the cursor on the selected head's row where it has one."""
+    def show(
+        self, title: str, table: Table, selected: Head | None, state: Sequence[str] = (), *, is_growing: bool = False
+    ) -> None:
+        """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
         has_grown, grows_on = self.is_growing and not is_growing, self.is_growing and self.shown is not None
         self.is_waiting, self.is_growing = False, is_growing
         is_new = table is not self.shown
@@ -100,7 +104,8 @@ class TablePane(FilteredPane):
             )  # fmt: skip
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
-        self._set_title(" ".join(filter(None, (title, without(table.left_out), *table.lacking))) + self._said)
+        lacking = " ".join(filter(None, (without(table.left_out), *table.lacking)))
+        self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
         has_moved, self._selected = selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
         place = self.awaited_row
@@ -126,7 +131,7 @@ class TablePane(FilteredPane):
     def show_waiting(self, title: str) -> None:
         """Say what comes next; what is drawn stays until it does."""
         self.is_waiting = True
-        self._set_title(f"{title} computing …")
+        self._set_title(title, (COMPUTING,))
 
     @property
     def is_blank(self) -> bool:
@@ -145,9 +150,9 @@ class TablePane(FilteredPane):
         grid = self.grid
         return Table(self.shown.view, grid.all_columns, tuple(grid.rows[place] for place in grid.order))
 
-    def _set_title(self, title: str) -> None:
-        """Say what is shown."""
-        self.set_title(Text.assemble((f"{self.view} " if title.strip() else self.view, "bold"), title.lstrip()))
+    def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
+        """Say what is shown, and how far it is."""
+        self.set_title(Text.assemble((f"{self.view} ", "bold"), title), state)
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -190,7 +195,7 @@ class TablePane(FilteredPane):
     def read_out(self) -> None:
         """Explain the column under the cursor, unless a filter is typed of which it is said how far it goes.
 
-        The cell is written in full, as the cursor may be on another row with every letter of the filter.
+        The text of a cell is written in full, as the cursor may be on another row with every letter of the filter.
         """
         self.refresh_title()
         row = self.grid.row
@@ -206,7 +211,7 @@ class TablePane(FilteredPane):
         self.readout_line.show(readout)
 
     def _lines(self, column: str, cell: Cell, explanation: str) -> tuple[str, str]:
-        """Say what stands below the table: what the column is, and the row and the cell in full, or why it is empty.
+        """Say what stands below the table: what the column is, and the row and its cell, or why that is empty.
 
         With a measure comes what chance gives for it, which may be farther to the right, or in the title.
         """
