@@ -223,7 +223,8 @@ class Reading:
                     self._run(partial(self._fetch_window, large, window, sentence, title), "maps")
 
                 self._large = large
-                self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask))
+                is_signed = self._minuend is not None
+                self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask, is_signed=is_signed))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import fitting_block
+from tui.drawing.figures import cell_width
 from tui.drawing.legend import legend
 from tui.drawing.levels import Ink, Scale
 from tui.drawing.signed import signed_legend
@@ -187,9 +188,10 @@ class PaintedMap(Widget):
         if shown is None or not width or not height:
             return UNSEEN
         queries, keys = self._lens.counts
-        if block == 1 and (queries > height or keys * self._canvas.cell > width):
+        cell = cell_width(is_numbered=self.is_numbered, is_signed=shown.is_signed)
+        if block == 1 and (queries > height or keys * cell > width):
             return 0, 0  # there is no need to lay out hundreds of labels to see that
-        axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block)
+        axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block, cell)
         return max(height - axes.header, 1), max((width - axes.gutter) // axes.cell, 1)
 
     @property
