@@ -15,7 +15,7 @@ from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, MapWindow
 from engine.values.heads import MapName
 from engine.values.visible import Visible
-from tests.explorer import explorer, settle, type_keys
+from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.heatmaps import HeatmapApp, attention, rgb, show
 from tests.painted import NASTY, good_terminal
 from tui.contrast import LETTERS, contrast
@@ -235,6 +235,22 @@ async def test_maps_side_by_side_have_numbers_together(tiny_model: Callable[[str
             await type_keys(pilot, "number_sign")
             await settle(pilot)
             assert {each.is_numbered for each in heatmaps} == {is_numbered}
+
+
+async def test_numbers_are_one_switch_for_all_maps(tiny_model: Callable[[str], Path]) -> None:
+    async with explorer(tiny_model("llama"), text="a b c", head="L0H0") as (app, pilot):
+        await type_keys(pilot, "3", "number_sign", *"P]PCC")
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, ComparePane)
+        assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True]
+        await type_keys(pilot, *"]")  # one more map, which is made now
+        await settle(pilot)
+        assert [each.is_numbered for each in pane.maps.heatmaps] == [True, True, True]
+        assert "# Numbers" in screen_text(app).splitlines()[-1]
+        await type_keys(pilot, "number_sign", "3")
+        await settle(pilot)
+        assert not app.views.attention.heatmap.is_numbered
 
 
 async def test_a_difference_has_room_for_its_sign_from_the_first_picture() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar, cast
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widget import Widget
@@ -15,7 +16,7 @@ from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS, ring_of
 from tui.drawing.levels import Scale
 from tui.main_screen import MainScreen
-from tui.messages import ViewActivated
+from tui.messages import Numbered, ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -63,6 +64,7 @@ class Views(Container):
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
+        self._is_numbered = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
         self.has_opened = asyncio.Event()
@@ -104,6 +106,7 @@ class Views(Container):
             others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
         if any(changed) or others:
             self._restyle(*others)
+        self._number_what_is_seen()
         if pane is not before:
             self.post_message(ViewActivated(is_beside=by_focus and before.display))
 
@@ -225,6 +228,23 @@ class Views(Container):
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
+
+    @on(Numbered)
+    def _take_numbers(self, event: Numbered) -> None:
+        """Have all maps have their weights as numbers, or none."""
+        event.stop()
+        self.number(event.is_numbered)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write weights into the cells of all maps, or not."""
+        self._is_numbered = is_numbered
+        self._number_what_is_seen()
+
+    def _number_what_is_seen(self) -> None:
+        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
+        for pane in self.panes:
+            if pane.display:
+                pane.number(self._is_numbered)
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

@@ -181,6 +181,10 @@ class AttentionPane(Pane):
         """Linear or logarithmic."""
         return self.heatmap.scale
 
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the map's cells, or not."""
+        self.heatmap.number(is_numbered)
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         self.heatmap.toggle_scale()

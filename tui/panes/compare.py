@@ -125,6 +125,10 @@ class ComparePane(Pane):
         lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
         return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
 
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the maps' cells, or not."""
+        self.maps.number(is_numbered)
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         (self.graph if self.side is Side.SPECTRA else self.maps).toggle_scale()

@@ -53,6 +53,9 @@ class Pane(Vertical):
         """Take back one thing before escape leads out of the view; False where there is none."""
         return False
 
+    def number(self, is_numbered: bool) -> None:
+        """Write weights into the cells of maps, where there are any, or not."""
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""
 

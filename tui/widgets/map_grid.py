@@ -68,6 +68,7 @@ class MapGrid(Container):
         self._ascii = ascii_only
         self._cells = [MapCell(0, ascii_only=ascii_only)]
         self._count = 1
+        self._is_numbered = False
 
     def compose(self) -> ComposeResult:
         """Begin with one cell; more are made when there are more maps."""
@@ -76,6 +77,8 @@ class MapGrid(Container):
     def show(self, maps: Sequence[Titled]) -> None:
         """Show maps; the linear scale of all goes to the largest weight of any."""
         more = [MapCell(number, ascii_only=self._ascii) for number in range(len(self._cells), len(maps))]
+        for each in more:
+            each.heatmap.number(self._is_numbered)
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
@@ -125,6 +128,12 @@ class MapGrid(Container):
     def leading(self) -> Heatmap:
         """The map with the focus, which the others follow, or else the first."""
         return next((each for each in self.heatmaps if each.has_focus), self._cells[0].heatmap)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the cells of all maps, those to come too, or not."""
+        self._is_numbered = is_numbered
+        for each in self._cells:
+            each.heatmap.number(is_numbered)
 
     def toggle_scale(self) -> None:
         """Change the scale of all maps."""
