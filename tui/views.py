@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from textual import on
@@ -15,6 +15,7 @@ from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS, ring_of
 from tui.drawing.levels import Scale
+from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
 from tui.messages import Numbered, ViewActivated
 from tui.panes.attention import AttentionPane
@@ -46,6 +47,7 @@ class Views(Container):
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
+    looks : how views were left before, which those that are made begin with.
     leaving : called before another view becomes the active one, while the focus is where it was.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
@@ -67,6 +69,7 @@ class Views(Container):
         self._is_numbered = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
+        self.looks: Mapping[str, Left] = {}
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
@@ -140,6 +143,7 @@ class Views(Container):
 
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
+        begin_with(made, self.looks.get(made.view, {}))
         self.panes.append(made)
         self.strike(self._struck)
         self.mount(made)
@@ -245,6 +249,25 @@ class Views(Container):
         for pane in self.panes:
             if pane.display:
                 pane.number(self._is_numbered)
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
+        focused = self.screen.focused
+        said = {
+            "numbers": "shown" if self._is_numbered else "",
+            "room": "one" if self.has_class("-zoomed") else "",
+            "keys": "view" if focused is not None and self.active in focused.ancestors else "",
+            "shared": " ".join(view for ring, view in self._last_of_ring.items() if ring and view != ring[0]),
+        }
+        return {what: how for what, how in said.items() if how}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left."""
+        if what == "numbers":
+            self.number(said == "shown")
+        elif what == "shared":
+            self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

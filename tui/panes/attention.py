@@ -73,6 +73,7 @@ class AttentionPane(Pane):
         self.opened_from = ""
         self._ascii_only = ascii_only
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
+        self.keeps = (self.heatmap,)
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self.shown_name: MapName | None = None
