@@ -31,6 +31,7 @@ WAYS = {
     "step of the maps": (*"PCC",),
     "step of the difference": (*"]C",),
     "heads": ("w", "w", *"/ov.stable_rank > 1", "enter", *"jll", "o", *"jj"),
+    "ablation": ("9", *"jjjl"),
     "directions": ("6", "end", "o", "G"),
     "predictions": ("8", ",", ",", "j"),
     "measure on another scale": ("w", "w", "s"),

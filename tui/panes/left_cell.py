@@ -26,6 +26,7 @@ class LeftCell:
         self._places = places
         self._awaited: dict[str, str] = {}
         self._keys_before = 0
+        self._put: tuple[int, str] | None = None
 
     @property
     def left(self) -> dict[str, str]:
@@ -58,21 +59,24 @@ class LeftCell:
     def forget(self) -> None:
         """Leave the cursor where it is."""
         self._awaited.clear()
+        self._put = None
 
     def go(self, *, is_growing: bool = False) -> None:
-        """Go there as far as it is there by now; where more rows are to come, again."""
+        """Go there as far as it is there by now; where more rows are to come, which may change the order, again."""
         grid = self._grid
         if not self._awaited or not grid.rows or not grid.is_arranged:
             return
-        if self._keys_pressed != self._keys_before:
-            self.forget()  # whoever pressed one is where the cursor is
+        if self._keys_pressed != self._keys_before or self._put not in (None, (grid.cursor[0], grid.column)):
+            self.forget()  # a person has put the cursor elsewhere
             return
         place, column = self._place(), self._awaited.get("column", grid.column)
         if place is not None:
             grid.go_to(place)
         if column in grid.columns:
             grid.put(grid.cursor[0], grid.columns.index(column))
-        if not is_growing or (grid.column == column and ("row" not in self._awaited or grid.place == place)):
+        if grid.place is not None and grid.place == place:
+            self._put = (grid.cursor[0], grid.column)
+        if not is_growing:
             self.forget()
 
     def _name(self, row: Row) -> str:
