@@ -107,9 +107,7 @@ class Restoring:
         """What looks as it was left, by names: the views that have been made by now, and what they share."""
         views = self._app.views
         shared: dict[str, Keeps] = {"views": views, "measures": self._app.conductor.overview.scales}
-        return (
-            {pane.view: pane for pane in views.panes} | shared | dict({} if self._model is None else self._model.kept)
-        )
+        return {**{pane.view: pane for pane in views.panes}, **shared, **(self._model.kept if self._model else {})}
 
     @property
     def _looks(self) -> dict[str, Left]:
@@ -140,22 +138,23 @@ class Restoring:
 
         It has the keys, and all the room, where it had them, unless one has been pressed since.
         """
-        self._show_view()
-        views, looks = self._app.views, self._looks
+        app, looks = self._app, self._looks
+        is_untouched = app.keys_pressed == self._keys_before and app.focused is app.tree_widget
+        shared = looks.get("views", {})
+        self._show_view(takes_focus=is_untouched and shared.get("keys") == "view")
         if self._model is not None:
             begin_with(self._model.distance, looks.get("distance", {}))
-        if self._is_untouched and looks.get("views", {}).get("room") == "one":
-            self._app.call_after_refresh(views.zoom)
+        if is_untouched and shared.get("room") == "one":
+            app.call_after_refresh(self._give_all_room)
 
-    @property
-    def _is_untouched(self) -> bool:
-        """Whether the keys are with the tree still, as at every start, and none has been pressed."""
-        return self._app.keys_pressed == self._keys_before and self._app.tree_widget.has_focus
+    def _give_all_room(self) -> None:
+        """Give the view all the room, unless it has that of the model before or of a key."""
+        if not self._app.views.has_class("-zoomed"):
+            self._app.views.zoom()
 
-    def _show_view(self) -> None:
+    def _show_view(self, *, takes_focus: bool) -> None:
         """Pin the heads that were, and show the view to begin with."""
         views, conductor = self._app.views, self._app.conductor
-        takes_focus = self._is_untouched and self._looks.get("views", {}).get("keys") == "view"
         name, comparing = self._last.view, conductor.comparing
         pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
         if comparing is not None and pinned:
