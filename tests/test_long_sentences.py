@@ -23,7 +23,9 @@ from tests.opening import no_hurry, open_reader
 from tests.test_attention import eager_maps
 from tui import jobs
 from tui.app import Explorer
+from tui.drawing.levels import levels_of
 from tui.export_view import estimated_bytes
+from tui.panes.heads import HeadsPane
 from tui.writing import Counted
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
@@ -112,6 +114,27 @@ async def test_the_sentence_after_a_long_one_is_shown_as_ever(folder: Path) -> N
         assert on_screen(app).window.block == 1
         assert app.views.attention.shown is not None
         assert "q 0 " in shown(app.views.attention.readout_line)
+
+
+async def test_small_maps_begin_on_the_scale_of_the_large_one_until_another_is_chosen(folder: Path) -> None:
+    async with explorer(folder, text=TEXT, head="L1H2") as (app, pilot):
+        for text, keys, scale in (
+            (TEXT, "A", "log"),
+            ("the cat sat", "A", "linear"),
+            (TEXT, "A", "log"),
+            (TEXT, "s", "linear"),
+        ):
+            app.conductor.read(text)
+            await pilot.press(keys)
+            await settle(pilot)
+            pane = app.views.active
+            assert isinstance(pane, HeadsPane)
+            maps = pane.maps
+            assert maps.scale == scale
+            assert f" {scale} " in f" {shown(pane.legend_line)}"
+            for number, pooled in maps._maps.items():
+                levels = levels_of(pooled.values, maps.scale, maps.largest, maps.ink.levels)
+                np.testing.assert_array_equal(maps._levels[number][:: maps._tiles.zoom, :: maps._tiles.zoom], levels)
 
 
 async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(

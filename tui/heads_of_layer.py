@@ -131,7 +131,8 @@ class HeadsOfLayer:
             if sentence.is_long or number + 1 == len(names):
                 self._shown, self._maps = (layer, text, off, tiles), maps
                 shown = {head: map_with_parts(each, sentence, ascii_only=self._ascii) for head, each in maps.items()}
-                pane.show(layer, f"{title}  {notice}".rstrip(), tiles, names, shown)
+                titled = f"{title}  {notice}".rstrip()
+                pane.show(layer, titled, tiles, names, shown, is_long=sentence.is_long)
                 pane.select(self._selected)
 
     async def _pooled(

@@ -84,15 +84,22 @@ class SmallMaps(Scrolled, can_focus=True):
         self._halves_for: object = None
         self._halves_made = Halves(1, {}, {})
         self.cursor: int | None = None
-        self.scale: Scale = "linear"
+        self._chosen_scale: Scale | None = None
+        self._is_long = False
+
+    @property
+    def scale(self) -> Scale:
+        """Linear or logarithmic: the one that a person chose, else of a long sentence the one its large map has."""
+        return self._chosen_scale or ("log" if self._is_long else "linear")
 
     def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
         """Choose how so many maps of a size share this pane."""
         return lay_out_tiles(count, queries, keys, *self.size, self._rows_per_line)
 
-    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap]) -> None:
+    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], *, is_long: bool = False) -> None:
         """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
-        is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, self.scale) and not self._message
+        before, self._is_long = self.scale, is_long
+        is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, before) and not self._message
         old = self._levels if is_same else {}
         self._tiles, self._names, self._maps, self._message = tiles, tuple(names), dict(maps), ""
         self._measure()
@@ -153,7 +160,7 @@ class SmallMaps(Scrolled, can_focus=True):
 
     def toggle_scale(self) -> None:
         """Change between the linear scale, to the largest weight of all maps, and the logarithmic one."""
-        self.scale = "log" if self.scale == "linear" else "linear"
+        self._chosen_scale = "log" if self.scale == "linear" else "linear"
         self._sort()
         self.refresh()
 
