@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 
 from engine.values.attention import PooledBlock, PooledMap
 from engine.values.heads import Head
-from tui.drawing.levels import scale_named
 from tui.drawing.readout import of_weight
 from tui.drawing.tiles import Tiles
 from tui.messages import HeadPicked
@@ -33,6 +32,7 @@ class HeadsPane(Pane):
         super().__init__()
         self.add_class("-table")
         self.maps = SmallMaps(ascii_only=ascii_only)
+        self.keeps = (self.maps,)
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._ascii = ascii_only
@@ -78,16 +78,6 @@ class HeadsPane(Pane):
         """Put the cursor on the selected head."""
         self.maps.select(None if head is None or head.is_layer else head.head)
         self._read_out()
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The scale of the maps, where that is not as at first."""
-        return {"scale": self.maps.scale} if self.maps.scale != "linear" else {}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Draw on the scale that was left."""
-        if what == "scale":
-            self.maps.scale = scale_named(said)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
