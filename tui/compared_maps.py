@@ -206,7 +206,7 @@ class ComparedMaps:
                 self._drawn[of] = pooled
             pane.maps.receive(self._order.index(of), self._spelled(pooled))
 
-        return LargeMap(name, sentence.tokens, sentence.tokens, ask)
+        return LargeMap(name, sentence.tokens, sentence.tokens, ask, is_signed=minuend is not None)
 
     def table(self, heads: Sequence[Head]) -> Table:
         """List every weight of the heads' maps; of a long sentence's the blocks that are drawn.

@@ -56,6 +56,18 @@ class Distance:
         else:
             self._turn(None)
 
+    @property
+    def left(self) -> dict[str, str]:
+        """The distance, where QK is shown at one."""
+        shown = self._weights.distance if self._wanted is None else self._wanted
+        return {} if shown is None else {"distance": str(shown)}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Show QK at the distance that was left, once something is selected."""
+        if what == "distance" and not self.refusal:
+            self._want(max(int(said), 0))
+            self._run(self._begin, "begin distance")
+
     async def _begin(self) -> None:
         """Turn nothing at first; where a model has no rotary positions, say so."""
         name = self._app.conductor.selected or self._weights.knowledge.outline.layers[0].name

@@ -80,7 +80,7 @@ class FirstLook:
             return
         app.report(Progress("", 1, 1, ""))
         model = self._conductor.show(outline)
-        restoring.begin_with_measures()
+        restoring.begin(model)
         app.show_model(model_line(outline))
         for note in outline.notes:
             app.notify(note, severity="warning", markup=False)

@@ -86,7 +86,12 @@ _TYPED = {
 
 FIRST = {
     "tree": {"app.search": "Search", "app.jump": "Go to", "app.switch": "Off"},
-    "compare": {"app.compare": "Maps, difference", "app.pin": "Pin", "app.scale": "Scale"},
+    "compare": {
+        "app.compare": "Maps, difference",
+        "heatmap.numbers": "Numbers",
+        "app.pin": "Pin",
+        "app.scale": "Scale",
+    },
     "attention map": {
         "heatmap.zoom_in": "Zoom",
         "heatmap.fit": "Whole",

@@ -182,3 +182,10 @@ class HeadEntered(Message):
 @dataclass
 class OverviewSeen(Message):
     """The overview has come into view."""
+
+
+@dataclass
+class Numbered(Message):
+    """A person wants weights written into the cells of maps, of all of them, or of none."""
+
+    is_numbered: bool

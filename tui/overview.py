@@ -28,6 +28,7 @@ from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
+from tui.measure_scales import MeasureScales
 from tui.measures import MEASURES, group_after, measure_after
 from tui.panes.overview import Said
 from tui.views import Views
@@ -54,6 +55,11 @@ class Overview:
     run : awaits work beside the event loop; newer work under the same name replaces older.
     report : told how far it has come.
     go_to : selects a head.
+
+    Attributes
+    ----------
+    measure : the one that is shown.
+    scales : on which each measure is drawn.
     """
 
     def __init__(
@@ -74,7 +80,7 @@ class Overview:
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
         self._is_chosen = False
-        self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
+        self.scales = MeasureScales()
         self._places = HeadOrder()
         self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
@@ -223,13 +229,13 @@ class Overview:
 
     def toggle_scale(self) -> str:
         """Change between the linear and the logarithmic scale; say why that cannot be, where it cannot."""
-        wanted: Scale = "linear" if self._scales.get(self.measure) == "log" else "log"
-        self._scales[self.measure] = wanted
+        wanted: Scale = "linear" if self.scales.of(self.measure) == "log" else "log"
+        self.scales.choose(self.measure, wanted)
         self._draw()
         scale = self._pane.scale
         if scale is None or scale.scale == wanted:
             return ""
-        self._scales[self.measure] = "linear"
+        self.scales.choose(self.measure, "linear")
         return f"{self.measure} has no log scale: {'it has a sign' if scale.is_signed else 'it is not above zero'}"
 
     def enter(self, head: Head) -> None:
@@ -259,7 +265,7 @@ class Overview:
             if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
                 trouble = known.trouble or known.note(self.measure)
         shown = MeasureMap(self.measure, self._places, cells)
-        scale = scale_of(shown.finite, self._scales.get(self.measure, "linear"), self.measure in SIGNED)
+        scale = scale_of(shown.finite, self.scales.of(self.measure), self.measure in SIGNED)
         said = [self.measure]
         if self.measure.endswith("energy_rank"):
             said.append(f"ε {self._weights.epsilon:g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
@@ -14,6 +15,7 @@ from tui.beside import Run
 from tui.comparing import Comparing
 from tui.distance import Distance
 from tui.learning import Learning
+from tui.left import Keeps
 from tui.reading import Reading
 from tui.tables import Tables
 from tui.ways import Ways
@@ -72,6 +74,11 @@ class ShownModel:
         self._views = views
         self._overview = overview
         self._sentences = sentences
+
+    @property
+    def kept(self) -> Mapping[str, Keeps]:
+        """What of it is looked at as it was left, by names."""
+        return {"sentence": self.reading, "tables": self.tables, "distance": self.distance}
 
     def _has_read(self) -> None:
         """List a sentence that was read, and have the heads labelled."""

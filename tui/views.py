@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.widget import Widget
@@ -14,8 +15,9 @@ from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS, ring_of
 from tui.drawing.levels import Scale
+from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
-from tui.messages import ViewActivated
+from tui.messages import Numbered, ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -45,6 +47,7 @@ class Views(Container):
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
+    looks : how views were left before, which those that are made begin with.
     leaving : called before another view becomes the active one, while the focus is where it was.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
@@ -63,8 +66,10 @@ class Views(Container):
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
+        self._is_numbered = False
         self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
+        self.looks: Mapping[str, Left] = {}
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
@@ -104,6 +109,7 @@ class Views(Container):
             others += self.screen.query("#side, #tree")  # which give their room to one view that shares none
         if any(changed) or others:
             self._restyle(*others)
+        self._number_what_is_seen()
         if pane is not before:
             self.post_message(ViewActivated(is_beside=by_focus and before.display))
 
@@ -137,6 +143,7 @@ class Views(Container):
 
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
+        begin_with(made, self.looks.get(made.view, {}))
         self.panes.append(made)
         self.strike(self._struck)
         self.mount(made)
@@ -225,6 +232,42 @@ class Views(Container):
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
+
+    @on(Numbered)
+    def _take_numbers(self, event: Numbered) -> None:
+        """Have all maps have their weights as numbers, or none."""
+        event.stop()
+        self.number(event.is_numbered)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write weights into the cells of all maps, or not."""
+        self._is_numbered = is_numbered
+        self._number_what_is_seen()
+
+    def _number_what_is_seen(self) -> None:
+        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
+        for pane in self.panes:
+            if pane.display:
+                pane.number(self._is_numbered)
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
+        focused = self.screen.focused
+        said = {
+            "numbers": "shown" if self._is_numbered else "",
+            "room": "one" if self.has_class("-zoomed") else "",
+            "keys": "view" if focused is not None and self.active in focused.ancestors else "",
+            "shared": " ".join(view for ring, view in self._last_of_ring.items() if ring and view != ring[0]),
+        }
+        return {what: how for what, how in said.items() if how}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left."""
+        if what == "numbers":
+            self.number(said == "shown")
+        elif what == "shared":
+            self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
 
     def choose_scale(self, scale: Scale) -> None:
         """Put every view on one scale."""

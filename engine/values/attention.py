@@ -166,6 +166,11 @@ class AttentionMap:
     visible: Visible | None = None
     chance: NDArray[np.float32] | None = None
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether it is of differences."""
+        return self.other is not None
+
     def chance_of(self, query: int) -> Sequence[float] | None:
         """Give what chance gives each key of a query; None where that is not known, as of layers that see unlike keys.
 

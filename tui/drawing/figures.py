@@ -9,50 +9,54 @@ from rich.color import Color, ColorType
 from rich.style import Style
 
 from tui.contrast import contrast
+from tui.drawing.axes import CELL_WIDTH
 from tui.drawing.ramps import Rgb
 
 WIDTH = 5
-"""Columns of a cell that holds a number: four characters, and a blank that keeps neighbours apart."""
+"""Columns of a cell that holds a weight: four characters, and a blank that keeps neighbours apart."""
 
-_LEAST, _LEAST_SIGNED = 0.0005, 0.005
-"""What is smaller would be all zeros with three digits, or with the two that there is room for behind a sign."""
+_LEAST = 0.00095
+"""What is smaller would have no digit behind the point of its own, of three."""
+
+NEXT_TO_NOTHING = "~0"
+"""What is not zero, but smaller than what four characters can say."""
 
 _INKS: tuple[tuple[Rgb, int], ...] = (((0, 0, 0), 16), ((255, 255, 255), 231))
 """Black and white, and their numbers in the palette of 256 colours."""
 
 
 def figure(value: float, *, is_signed: bool) -> str:
-    """Write a weight, or a difference of two, in four characters; nothing where it is zero.
+    """Write a weight in four characters, or a difference of two in as many behind its sign; nothing where it is zero.
 
-    Three digits behind the point, or two behind a sign. Of what is smaller than they can say, a weight is written by
-    its first digit and its power of ten, or by that power alone, and a difference by its sign and power of ten, or by
-    its sign and zero.
+    Three digits behind the point; of what is smaller than they can say, the first digit and its power of ten. What is
+    smaller than 1e-9 is next to nothing.
 
     Examples
     --------
-    >>> [figure(each, is_signed=False) for each in (0.4268, 0.9997, 0.0005, 0.00042, 3e-12, 0.0, float("nan"))]
-    ['.427', '1.00', '.001', '4e-4', 'e-12', '', '?']
+    >>> [figure(each, is_signed=False) for each in (0.4268, 0.9997, 0.0014, 0.00042, 3e-12, 0.0, float("nan"))]
+    ['.427', '1.00', '.001', '4e-4', '~0', '', '?']
     >>> [figure(each, is_signed=True) for each in (0.4268, -0.9997, -0.005, 0.00042, -1e-12)]
-    ['+.43', '-1.0', '-.01', '+e-4', '-0']
+    ['+.427', '-1.00', '-.005', '+4e-4', '~0']
     """
     if not isfinite(value):
         return "?"
     if not value:
         return ""
     size, sign = abs(value), ("-" if value < 0 else "+") if is_signed else ""
-    if size < (_LEAST_SIGNED if is_signed else _LEAST):
+    if size < _LEAST:
         digit, power = f"{size:.0e}".split("e")
-        if is_signed:
-            return f"{sign}e{int(power)}" if int(power) > -10 else f"{sign}0"
-        return f"{digit}e{int(power)}" if int(power) > -10 else f"e{int(power)}"
-    if round(size, 2 if is_signed else 3) >= 1:
-        return f"{sign}{size:.1f}" if is_signed else f"{size:.2f}"
-    return sign + (f"{size:.2f}" if is_signed else f"{size:.3f}").removeprefix("0")
+        return f"{sign}{digit}e{int(power)}" if int(power) > -10 else NEXT_TO_NOTHING
+    return sign + (f"{size:.2f}" if round(size, 3) >= 1 else f"{size:.3f}".removeprefix("0"))
 
 
-def in_cell(text: str) -> str:
+def cell_width(*, is_numbered: bool = True, is_signed: bool = False) -> int:
+    """Count the columns of a map's cells: a number takes more than a colour, and a difference one more for its sign."""
+    return WIDTH + is_signed if is_numbered else CELL_WIDTH
+
+
+def in_cell(text: str, width: int) -> str:
     """Put a number at the right of its cell, before the blank that ends it."""
-    return f"{text:>{WIDTH - 1}} "
+    return f"{text:>{width - 1}} "
 
 
 @lru_cache(maxsize=32)

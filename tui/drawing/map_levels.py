@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.attention import PooledMap
-from tui.drawing.figures import figure, in_cell
+from tui.drawing.figures import cell_width, figure, in_cell
 from tui.drawing.levels import ABSENT, Ink, Scale, levels_of
 from tui.drawing.signed import signed_levels
 
@@ -32,11 +32,11 @@ def levels_in(map: PooledMap | None, rows: range, columns: range, scale: Scale, 
 
 def figures_in(map: PooledMap, row: int, columns: range) -> list[str]:
     """Write a row's values as numbers, each in a cell; blank where none has come, or where the mask hides the key."""
-    written = []
+    written, width = [], cell_width(is_signed=map.is_signed)
     for column in columns:
         value, is_known = 0.0, map.holds(row, column)
         if is_known:
             value = float(map.values[row - map.window.rows.start, column - map.window.columns.start])
         is_zero = is_known and not value and not map.at(row, column).is_masked
-        written.append(in_cell("0" if is_zero else figure(value, is_signed=map.is_signed)))
+        written.append(in_cell("0" if is_zero else figure(value, is_signed=map.is_signed), width))
     return written

@@ -14,6 +14,7 @@ from tui.drawing.curves import Curve
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
 from tui.drawing.view_titles import COMPUTING, ViewTitle
+from tui.left import within
 from tui.messages import RoomChanged
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -126,6 +127,26 @@ class ComparePane(Pane):
         curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
         lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
         return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Which step it is, and how the spectra and the maps are looked at."""
+        step = {"step": self.side.value} if self.side is not Side.SPECTRA else {}
+        return step | within("spectra", self.graph.left) | within("maps", self.maps.left)
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left."""
+        name, _, rest = what.partition(" ")
+        if name == "step":
+            self.turn(Side(said))
+        elif name == "spectra":
+            self.graph.take_up(rest, said)
+        elif name == "maps":
+            self.maps.take_up(rest, said)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the maps' cells, or not."""
+        self.maps.number(is_numbered)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

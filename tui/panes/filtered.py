@@ -109,6 +109,18 @@ class FilteredPane(Pane):
         """Say what a column holds."""
         raise NotImplementedError
 
+    @property
+    def left(self) -> dict[str, str]:
+        """The filter, if it has words, and how the rows are looked at."""
+        return super().left | ({} if self.narrowing is None else {"filter": self._filter.text})
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left: the first rows that come are filtered."""
+        super().take_up(what, said)
+        if what == "filter":
+            self._filter = self._applied = parse_filter(said, self._columns)
+            self.filter_input.value = said
+
     def show_compared(self, columns: Collection[str]) -> None:
         """Show what a filter compares that has been kept, where the view can show something else."""
 

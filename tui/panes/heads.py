@@ -31,6 +31,7 @@ class HeadsPane(Pane):
         super().__init__()
         self.add_class("-table")
         self.maps = SmallMaps(ascii_only=ascii_only)
+        self.keeps = (self.maps,)
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._ascii = ascii_only

@@ -14,6 +14,7 @@ from engine.values.tables import RANK_COLUMNS, Cell, Table
 from tui.messages import HeadPicked, RankMeasureWanted
 from tui.numbers import rough, within
 from tui.panes.filtered import FilteredPane
+from tui.panes.left_cell import LeftCell
 from tui.panes.line import Line
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -75,6 +76,8 @@ class RanksPane(FilteredPane):
         self._selected: Head | None = None
         self._picked: tuple[Head, ...] = ()
         self._place: int | None = None
+        self._cell = LeftCell(self.table, None)
+        self.keeps = (self.table, self._cell)
 
     def compose(self) -> ComposeResult:
         """Stack the title, the table, the line of chance and the line that explains the measure."""
@@ -193,6 +196,7 @@ class RanksPane(FilteredPane):
         if wanted in names:
             self.table.go_to(names.index(wanted))
         self._place = self.table.place
+        self._cell.go()
 
     @property
     def under_cursor(self) -> tuple[Head, str, Cell] | None:

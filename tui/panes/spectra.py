@@ -51,6 +51,7 @@ class SpectraPane(Pane):
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
+        self.keeps = (self.graph,)
         self._name_shown = ""
         self._state: Sequence[str] = ()
         self._epsilon: float | None = None

@@ -24,6 +24,7 @@ from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, To
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.filtered import FilteredPane
+from tui.panes.left_cell import LeftCell
 from tui.panes.line import Line
 from tui.panes.row_heads import RowHeads
 from tui.widgets.table_grid import TableGrid
@@ -64,6 +65,8 @@ class TablePane(FilteredPane):
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
         self.awaited_row: int | None = None
+        self._cell = LeftCell(self.grid, view.places)
+        self.keeps = (self.grid, self._cell)
         self.is_folded = False
 
     def compose(self) -> ComposeResult:
@@ -114,7 +117,12 @@ class TablePane(FilteredPane):
             place = next((n for n, row in enumerate(table) if tuple(row[:3]) == name), None)
         self.grid.go_to(place)
         self.grid.catch_up(is_placed=place is not None)
+        if self.awaited_row is not None:
+            self._cell.forget()
         self.awaited_row = None
+        if is_growing:
+            self._cell.wait_for(place)
+        self._cell.go(is_growing=is_growing)
         self.read_out()
         if has_grown:
             self.say_counts()
@@ -183,7 +191,8 @@ class TablePane(FilteredPane):
 
     @on(TableGrid.Arranged)
     def _arranged(self) -> None:
-        """Say how many rows there are by now."""
+        """Say how many rows there are by now, and go to the one that was left."""
+        self._cell.go(is_growing=self.is_growing)
         self.say_counts()
 
     @on(TableGrid.Turned)

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from engine.values.attention import PooledMap
 from tui.drawing.readout import of_block, of_difference, of_weight
-from tui.messages import Told
+from tui.messages import Numbered, Told
 from tui.widgets.heatmap_canvas import HeatmapCanvas
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.painted_map import PaintedMap
@@ -84,8 +84,7 @@ class Heatmap(PaintedMap, can_focus=True):
             return self.heatmap
 
     def follow(self, other: Heatmap) -> None:
-        """Look at the same weight as in another map, in cells of the same size and kind."""
-        self.number(other.is_numbered)
+        """Look at the same weight as in another map, in cells of the same size."""
         if self.pooled is not None and self._lens.look_as(other._lens):
             self._draw()
         self.move_to(*other.cursor)
@@ -197,10 +196,16 @@ class Heatmap(PaintedMap, can_focus=True):
             self._draw()
 
     def action_numbers(self) -> None:
-        """Write the weights into the cells, or draw them by their colours alone."""
+        """Write the weights into the cells, or draw them by their colours alone, and have other maps do the same."""
         self.number(not self.is_numbered)
-        if self.pooled is not None:
-            self._tell()
+        self.post_message(Numbered(self.is_numbered))
+
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the cells, or not, and say again what is under the cursor."""
+        if is_numbered != self.is_numbered:
+            super().number(is_numbered)
+            if self.pooled is not None:
+                self._tell()
 
     def _tell_why(self, said: str) -> None:
         """Say why a key does nothing, where there is a map for it."""

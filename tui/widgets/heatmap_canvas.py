@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.strip import Strip
 
 from engine.values.attention import AT_ONCE, PooledMap
-from tui.drawing.axes import CELL_WIDTH, Axes, lay_out, lay_out_blocks
+from tui.drawing.axes import Axes, lay_out, lay_out_blocks
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
-from tui.drawing.figures import WIDTH, figure_styles, in_cell
+from tui.drawing.figures import cell_width, figure_styles, in_cell
 from tui.drawing.levels import ABSENT, NOT_FINITE, Ink, Scale
 from tui.drawing.map_levels import figures_in, levels_in
 from tui.drawing.signed import signed_cells, signed_styles
@@ -94,8 +94,8 @@ class HeatmapCanvas(Scrolled, can_focus=False):
 
     @property
     def cell(self) -> int:
-        """Columns per cell: numbers need more."""
-        return WIDTH if self.is_numbered else CELL_WIDTH
+        """Columns per cell of the map that is painted."""
+        return cell_width(is_numbered=self.is_numbered, is_signed=self._is_signed)
 
     @property
     def window(self) -> tuple[range, range]:
@@ -230,17 +230,17 @@ class HeatmapCanvas(Scrolled, can_focus=False):
         if self.map is None:
             self._axes = lay_out((), (), *self.size, self.cell, ascii_only=self.ascii_only)
         else:
-            self._axes = self.axes_for(self.map.query_tokens, self.map.key_tokens, self.map.window.block)
+            self._axes = self.axes_for(self.map.query_tokens, self.map.key_tokens, self.map.window.block, self.cell)
         return len(self._axes.rows), len(self._axes.columns)
 
-    def axes_for(self, query_tokens: Sequence[str], key_tokens: Sequence[str], block: int) -> Axes:
+    def axes_for(self, query_tokens: Sequence[str], key_tokens: Sequence[str], block: int, cell: int) -> Axes:
         """Lay out the labels of some blocks in this pane; those of single weights are kept until others are wanted."""
         if block == 1 and len(query_tokens) * len(key_tokens) <= AT_ONCE:
-            wanted = (tuple(query_tokens), tuple(key_tokens), self.size, self.cell)
+            wanted = (tuple(query_tokens), tuple(key_tokens), self.size, cell)
             if self._known_axes[0] != wanted:
-                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, self.cell, ascii_only=self.ascii_only))
+                self._known_axes = (wanted, lay_out(*wanted[:2], *self.size, cell, ascii_only=self.ascii_only))
             return self._known_axes[1]
-        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, self.cell, ascii_only=self.ascii_only)
+        return lay_out_blocks(query_tokens, key_tokens, block, *self.size, cell, ascii_only=self.ascii_only)
 
     def _levels_in_view(self) -> NDArray[np.uint8]:
         """Compute the levels of the cells in view, (rows, columns)."""
@@ -281,7 +281,7 @@ class HeatmapCanvas(Scrolled, can_focus=False):
             at_cursor = figures[self.cursor[1] - keys.start] if figures else at_cursor
         others = {
             CURSOR: (at_cursor if at_cursor.strip() else at_cursor.replace("  ", "[]", 1), style("heatmap--cursor")),
-            NOT_FINITE: (in_cell("?") if figures else "??", style("heatmap--cell")),
+            NOT_FINITE: (in_cell("?", width) if figures else "??", style("heatmap--cell")),
             ABSENT: (" " * width, style("heatmap--label")),
         }
         glyphs = signed_cells(ink) if self._is_signed else ink.cells

@@ -15,6 +15,7 @@ class LargeMap:
     ----------
     name : of the map.
     query_tokens, key_tokens : the texts along both axes, as far as they are known.
+    is_signed : whether it is of differences.
     """
 
     def __init__(
@@ -23,10 +24,13 @@ class LargeMap:
         query_tokens: tuple[str, ...],
         key_tokens: tuple[str, ...],
         ask: Callable[[MapWindow], None],
+        *,
+        is_signed: bool = False,
     ) -> None:
         self.name = name
         self.query_tokens = query_tokens
         self.key_tokens = key_tokens
+        self.is_signed = is_signed
         self._ask = ask
         self._asked: MapWindow | None = None
         self._come: MapWindow | None = None

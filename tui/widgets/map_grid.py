@@ -14,6 +14,7 @@ from textual.message import Message
 
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH
+from tui.left import begin_with
 from tui.panes.line import TitleLine
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
@@ -68,6 +69,7 @@ class MapGrid(Container):
         self._ascii = ascii_only
         self._cells = [MapCell(0, ascii_only=ascii_only)]
         self._count = 1
+        self._is_numbered = False
 
     def compose(self) -> ComposeResult:
         """Begin with one cell; more are made when there are more maps."""
@@ -76,6 +78,9 @@ class MapGrid(Container):
     def show(self, maps: Sequence[Titled]) -> None:
         """Show maps; the linear scale of all goes to the largest weight of any."""
         more = [MapCell(number, ascii_only=self._ascii) for number in range(len(self._cells), len(maps))]
+        for each in more:
+            each.heatmap.number(self._is_numbered)
+            begin_with(each.heatmap, self.left)
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
@@ -125,6 +130,21 @@ class MapGrid(Container):
     def leading(self) -> Heatmap:
         """The map with the focus, which the others follow, or else the first."""
         return next((each for each in self.heatmaps if each.has_focus), self._cells[0].heatmap)
+
+    @property
+    def left(self) -> dict[str, str]:
+        """How the maps are looked at: all as the first one."""
+        return self._cells[0].heatmap.left
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at the first map as it was left, and so at those to come."""
+        self._cells[0].heatmap.take_up(what, said)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write the weights into the cells of all maps, those to come too, or not."""
+        self._is_numbered = is_numbered
+        for each in self._cells:
+            each.heatmap.number(is_numbered)
 
     def toggle_scale(self) -> None:
         """Change the scale of all maps."""

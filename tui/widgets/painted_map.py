@@ -12,8 +12,9 @@ from textual.widget import Widget
 from engine.mathematics.pooling import pool
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import fitting_block
+from tui.drawing.figures import cell_width
 from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Scale
+from tui.drawing.levels import Ink, Scale, scale_named
 from tui.drawing.signed import signed_legend
 from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
@@ -138,6 +139,21 @@ class PaintedMap(Widget):
         self._canvas.draw(self.pooled, self._canvas.message, self._chosen_scale, self._canvas.cursor)
 
     @property
+    def left(self) -> dict[str, str]:
+        """The scale, where one was chosen, and which cells are looked at, where those are not as at first."""
+        said = {} if self._chosen_scale is None else {"scale": str(self._chosen_scale)}
+        if self._lens.left:
+            said["cells"] = self._lens.left
+        return said
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left, before any map is shown."""
+        if what == "scale":
+            self._chosen_scale = scale_named(said)
+        elif what == "cells":
+            self._lens.take_up(said)
+
+    @property
     def is_numbered(self) -> bool:
         """Whether the cells hold their weights as numbers."""
         return self._canvas.is_numbered
@@ -187,9 +203,10 @@ class PaintedMap(Widget):
         if shown is None or not width or not height:
             return UNSEEN
         queries, keys = self._lens.counts
-        if block == 1 and (queries > height or keys * self._canvas.cell > width):
+        cell = cell_width(is_numbered=self.is_numbered, is_signed=shown.is_signed)
+        if block == 1 and (queries > height or keys * cell > width):
             return 0, 0  # there is no need to lay out hundreds of labels to see that
-        axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block)
+        axes = self._canvas.axes_for(shown.query_tokens, shown.key_tokens, block, cell)
         return max(height - axes.header, 1), max((width - axes.gutter) // axes.cell, 1)
 
     @property

@@ -122,7 +122,7 @@ def arrange(
     kept = before.kept
     if not is_known or wanted.kept_by is not before.wanted.kept_by:
         kept = range(len(wanted.rows)) if wanted.kept_by is None else list(_kept(wanted, wanted.kept_by, goes_on))
-    if wanted.sort is None:
+    if wanted.sort is None or wanted.sort[0] not in wanted.names:
         return Arrangement(wanted, columns, kept, kept)
     name, is_descending = wanted.sort
     place = wanted.names.index(name)

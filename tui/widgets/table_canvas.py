@@ -15,6 +15,7 @@ from textual.strip import Strip
 from engine.values.filters import Filter
 from engine.values.tables import Cell
 from tui.drawing.text import centred, harmless, in_ascii
+from tui.left import either
 from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
@@ -142,7 +143,7 @@ class TableCanvas(Scrolled, can_focus=False):
         places = tuple(range(len(names))) if places is None else places
         wanted = Wanted(names, rows, places, frozen, kept_by, columns=columns)
         before = self._arranger.wanted
-        sort = before.sort if before.shown == wanted.shown else None
+        sort = before.sort if before.sort is not None and before.sort[0] in names else None
         if (before.names, len(before.rows)) != (names, len(rows)):
             self._home = None
         self._arranger.want(replace(wanted, sort=sort))
@@ -155,6 +156,19 @@ class TableCanvas(Scrolled, can_focus=False):
         self._home = self.place if self._home is None else self._home
         self._awaited = self._home
         self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Which column sorts the rows, those to come too, if one does, and whether the largest come first."""
+        sort = self._arranger.wanted.sort
+        return {} if sort is None else {"order": f"{'down' if sort[1] else 'up'} {sort[0]}"}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Sort the first rows that come as they were left, if they have the column."""
+        if what == "order":
+            way, _, column = said.partition(" ")
+            sort = (column, either(way, "down", "up") == "down")
+            self._arranger.wanted = replace(self._arranger.wanted, sort=sort)
 
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
@@ -202,7 +216,12 @@ class TableCanvas(Scrolled, can_focus=False):
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
-        self.on_resize()
+        self._lay_out()
+        self._reveal()
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Bring the cursor's column into view once columns can be scrolled, which is after it was put there."""
+        self._reveal()
 
     def _lay_out(self) -> None:
         """Fit the columns into the room; a message has none."""
