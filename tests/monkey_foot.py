@@ -76,7 +76,8 @@ async def silent(app: PaintedExplorer, press: Press, rest: Rest) -> AsyncIterato
 
 
 async def _at_rest(app: PaintedExplorer, rest: Rest) -> dict[tuple[int, int], tuple[str, str]]:
-    """Take away what goes with the next key, and give what is on the screen then."""
+    """Take away what goes with the next key, once all that was pressed is done, and give what is on the screen then."""
+    await rest()
     app.key_line.hush()
     app.clear_notifications()
     await rest()
