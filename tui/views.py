@@ -117,6 +117,14 @@ class Views(Container):
             self.app.stylesheet.update_nodes((self, self._left, *self.panes, *titles, *others))
 
     @property
+    def row_head(self) -> Head | None:
+        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
+        pane, focused = self.active, self.screen.focused
+        if not isinstance(pane, FilteredPane) or focused is None or pane not in focused.ancestors:
+            return None
+        return pane.head_here if pane.has_heads and pane.counts[0] else None
+
+    @property
     def table(self) -> TablePane | None:
         """The table that is in view: the active one, or one that explains the map's cell beside the active map."""
         if isinstance(self.active, TablePane):

@@ -29,6 +29,9 @@ _TEXT = {
 }  # fmt: skip
 _TOKENS = {"token", "at", "query_token", "key_token"}
 
+OWN_WORDS = frozenset({"stack", "head", "matrix", "kind", "side", "end", "label", "part", "identity", "verdict"})
+"""Columns of texts that no model brings along: each holds one of a few words."""
+
 
 def kind_of(column: str) -> Kind:
     """Say what a column holds, by its name.

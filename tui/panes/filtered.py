@@ -20,6 +20,7 @@ from tui.key_names import key_of
 from tui.messages import HeadSwitched, Told
 from tui.panes.line import Line
 from tui.panes.pane import Pane
+from tui.widgets.table_canvas import TableCanvas
 
 
 class FilteredPane(Pane):
@@ -67,6 +68,11 @@ class FilteredPane(Pane):
         raise NotImplementedError
 
     @property
+    def rows_widget(self) -> TableCanvas:
+        """What draws the rows."""
+        raise NotImplementedError
+
+    @property
     def columns_beyond(self) -> int:
         """How many columns are farther to the right than what is in view."""
         return 0
@@ -79,6 +85,11 @@ class FilteredPane(Pane):
     @property
     def head_here(self) -> Head | None:
         """The head, or whole layer, that the row under the cursor is of."""
+        raise NotImplementedError
+
+    @property
+    def is_on_chosen_row(self) -> bool:
+        """Whether a person has put the cursor where it is, in rows that the table itself is about."""
         raise NotImplementedError
 
     def heads_left(self) -> tuple[Head, ...]:
@@ -129,6 +140,7 @@ class FilteredPane(Pane):
         self._title = title
         line = title.copy()
         left, rows = self.counts
+        self.rows_widget.say_none(self._why_none if rows and not left else "")
         if self.narrowing is not None and rows:
             count, room = f"{left} of {rows}{self._so_far}", self.room
             while room and line.plain and line.cell_len + len(count) > room - 2:
@@ -165,8 +177,6 @@ class FilteredPane(Pane):
         self.set_title(self._title)
         if self.filter_input.display and self.filter_input.value == self._filter.text:
             self._say_count()
-        elif not self.filter_input.display:
-            self._say_that_none_fits()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the filter line have its own key and the table its own, escape too where rows are hidden."""
@@ -181,6 +191,7 @@ class FilteredPane(Pane):
         """Open the filter line."""
         self._applied = self._filter
         self.filter_input.display = True
+        self.refresh_title()
         self.screen.set_focus(self.filter_input)
         self.filter_input.offer_to_replace()
         self._explain_filter()
@@ -261,13 +272,13 @@ class FilteredPane(Pane):
         """Put the filter line away."""
         self.filter_input.display = False
         self.filter_input.value = self._filter.text
+        self.refresh_title()
         self.read_out()
-        self._say_that_none_fits()
 
-    def _say_that_none_fits(self) -> None:
-        """Say what to do where the filter leaves no row."""
-        if self.narrowing is not None and not self.counts[0]:
-            again, everything = key_of(self.app, "table.filter"), key_of(self.app, "filter.clear")
-            self.explanation_line.show(
-                f"no row fits{self._so_far}; {again} changes the filter, and {everything} there shows all rows"
-            )
+    @property
+    def _why_none(self) -> str:
+        """Say that the filter leaves no row, and what to do then."""
+        everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
+        if not self.filter_input.display:
+            everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
+        return f"no row fits{self._so_far}; {everything}"
