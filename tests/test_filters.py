@@ -131,6 +131,12 @@ def test_names_of_heads_and_layers_and_the_labels_of_the_tree_find_rows(text: st
     assert list(parse_filter(text, HEADS_OF).kept(HEAD_ROWS)) == rows
 
 
+def test_the_name_of_a_layer_finds_its_parameters() -> None:
+    names = ["model.layers.1.mlp.0.weight", "model.layers.11.norm", "h.0.x.1", "lm_head.weight", "block.l1"]
+    for text, kept_rows in (("L1", [0, 4]), ('"layer 11"', [1]), ("L0 or lm_head", [2, 3]), ("L1H0", []), ("H1", [])):
+        assert list(parse_filter(text, ("name", "note")).kept([(name, "") for name in names])) == kept_rows, text
+
+
 def test_the_name_of_a_head_finds_nothing_where_no_column_says_of_which_head_a_row_is() -> None:
     rows = [("decoder", 1, "a"), ("decoder", 2, "l1h0")]
     assert list(parse_filter("L1H0", ("stack", "layer", "token")).kept(rows)) == [1]

@@ -11,6 +11,9 @@ from engine.values.tables import Cell
 NAMING = (("layer", "head"), ("from_layer", "from_head"))
 """Columns that name a head together: the row's own, and the one that feeds it."""
 
+PARAMETER = "name"
+"""The column that says what a tensor is called, where rows are of these."""
+
 LABEL = "label"
 """The column that says what a head does."""
 
@@ -52,7 +55,9 @@ class Named:
             for layer, head in NAMING
             if (self.layer is None or layer in columns) and (self.head is None or head in columns)
         ]
-        stack = columns.get("stack")
+        stack, name = columns.get("stack"), columns.get(PARAMETER)
+        if name is not None and not pairs and not self.stack and self.head is None:
+            return lambda row: layer_in(str(row[name])) == self.layer
         if not pairs or (self.stack and stack is None):
             return None
 
@@ -67,6 +72,17 @@ class Named:
 def _is(number: int | None, row: Sequence[Cell], place: int | None) -> bool:
     """Say whether a cell holds a number, as a number or as text; any will do for none."""
     return number is None or (place is not None and str(row[place]) == str(number))
+
+
+def layer_in(name: str) -> int | None:
+    """Give the number of the layer that a tensor belongs to, the first number in its name; None where there is none.
+
+    Examples
+    --------
+    >>> layer_in("encoder.block.3.layer.0.wo.weight"), layer_in("lm_head.weight")
+    (3, None)
+    """
+    return next((int(part) for part in name.split(".") if part.isdigit()), None)
 
 
 def named(text: str) -> Named | None:
