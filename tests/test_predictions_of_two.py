@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.kinds import Kind, kind_of
+from engine.values.tables import Table
 from engine.values.views import PREDICTIONS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
@@ -105,6 +106,14 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
         await until(pilot, lambda: pane.counts == (1, len(rows)))
         assert f"--vs {other}" in app.conductor.exporting.command()
+        table, without = pane.shown, len(PREDICTIONS.columns)
+        alone = Table("predictions", table.columns[:without], tuple(row[:without] for row in table))
+        for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
+            pane.show("", shows, None)
+            await pilot.pause()
+            assert pane.counts == (count, len(rows)), "a filter of columns that are gone hides nothing"
+        await press(pilot, *"/difference > 0 and rank_other = 1", "enter")
+        assert pane.counts == (1, len(rows))
         await press(pilot, "escape")
         app.conductor.exporting.folder = tmp_path
         await press(pilot, "e", "w")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -26,6 +26,9 @@ from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
+
+if TYPE_CHECKING:
+    from tui.parts import Parts
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
@@ -176,7 +179,9 @@ class Views(Container):
         if view in (ComparePane.view, HeadsPane.view):
             return (ComparePane if view == ComparePane.view else HeadsPane)(ascii_only=self._ascii_only)
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        return kind(VIEWS[view], ascii_only=self._ascii_only)
+        pane = kind(VIEWS[view], ascii_only=self._ascii_only)
+        pane.take_columns(VIEWS[view].columns_of(of_two=cast("Parts", self.app).engine.is_comparing))
+        return pane
 
     def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
         """Give the pane of a kind, if it is active or shown beside the active one."""

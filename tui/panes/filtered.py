@@ -57,6 +57,17 @@ class FilteredPane(Pane):
         self.is_growing = False
         self.struck: frozenset[Head] = frozenset()
 
+    def take_columns(self, columns: tuple[str, ...]) -> None:
+        """Filter by other columns from now on; a filter that names one which is gone shows all rows."""
+        if columns == self._columns:
+            return
+        self._columns = self.filter_input.columns = columns
+        try:
+            self._filter = parse_filter(self._filter.text, columns)
+        except FilterError:
+            self._filter = parse_filter("", ())
+        self._applied = self._filter
+
     @property
     def _so_far(self) -> str:
         """What is said behind a number of rows that is not the last one."""

@@ -82,7 +82,7 @@ class TablePane(FilteredPane):
         self.is_waiting, self.is_growing = False, is_growing
         is_new = table is not self.shown
         if is_new:
-            self._columns = self.filter_input.columns = table.columns
+            self.take_columns(table.columns)
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
             said = dict(VIEWS[self.view].said)
             agreeing = {
