@@ -202,3 +202,16 @@ async def test_what_completes_or_matches_nothing_says_so(tiny_model: TinyModel) 
         await until(pilot, lambda: foot(app).startswith("no head, view or command matches 'zzzz'; esc goes back"))
         await press(pilot, "escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_choice(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama")) as (app, pilot):
+        await press(pilot, "t", "home", "2")
+        await settle(pilot)
+        await press(pilot, "e")
+        assert "matrices of the model" in screen_text(app)
+        await press(pilot, "escape", "4")
+        await settle(pilot)
+        assert app.conductor.selected is None
+        await press(pilot, "j", "e")
+        assert "matrices of L0H1" in screen_text(app)

@@ -122,8 +122,8 @@ class Conductor:
 
     @property
     def meant(self) -> Head | None:
-        """The head, or layer, of the row under the cursor of a table that has the keys; else what is selected."""
-        row = self._app.views.row_head
+        """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
+        row = self._app.views.chosen_head
         return self.selected if row is None else row
 
     @property

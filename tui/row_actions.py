@@ -52,7 +52,7 @@ class RowActions(Parts):
             return
         if not self.conductor.has(row):
             return
-        if pane.is_on_chosen_row:
+        if self.views.chosen_head is not None:
             if is_step or self.conductor.ways is None:
                 self.conductor.go_to(row)
             else:

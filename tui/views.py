@@ -128,6 +128,12 @@ class Views(Container):
         return pane.head_here if pane.has_heads and pane.counts[0] else None
 
     @property
+    def chosen_head(self) -> Head | None:
+        """The same where a person has put the cursor there, and not the table on its first row."""
+        is_chosen = isinstance(self.active, FilteredPane) and self.active.is_on_chosen_row
+        return self.row_head if is_chosen else None
+
+    @property
     def table(self) -> TablePane | None:
         """The table that is in view: the active one, or one that explains the map's cell beside the active map."""
         if isinstance(self.active, TablePane):

@@ -157,8 +157,8 @@ class RanksPane(FilteredPane):
 
     @property
     def is_on_chosen_row(self) -> bool:
-        """Whether a person has put the cursor where it is: moving selects, a filter leaves a line to be chosen."""
-        return True
+        """Whether a filter has left the line under the cursor to be chosen; what a person moves to is selected."""
+        return self.narrowing is not None
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the lines on screen are of."""
