@@ -119,7 +119,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("5")
         await settle(pilot)
         assert title_of_table(app) == "composition L1H3", "nothing of it depends on positions"
-        await pilot.press("P", "[", "C", "shift+right")
+        await pilot.press("6", "P", "[", "C", "shift+right")
         await settle(pilot)
         assert "Δ = 3" in shown(app.views.active.title_line)
         await pilot.press("E")

@@ -58,7 +58,7 @@ def kept(text: str) -> list[int]:
         ("value", [3, 4]),
         ("kind contains VAL", [3, 4]),
         ("kind = value", [3, 4]),
-        ("kind = 'value'", [4]),
+        ("kind = 'value'", [3, 4]),  # of the words that tables have of their own, case does not count
         ("kind != value", [0, 2, 5]),
         ("token = the", [0, 5]),
         ("token = 'the'", []),
@@ -84,6 +84,63 @@ def kept(text: str) -> list[int]:
 )
 def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
     assert kept(text) == rows
+
+
+HEADS_OF = ("stack", "layer", "head", "label", "token", "from_layer", "from_head")
+HEAD_ROWS: list[tuple[Cell, ...]] = [
+    ("encoder", 0, "0", "previous", "L1", 0, "1"),
+    ("decoder", 0, "1", "first", "prev", 0, "0"),
+    ("decoder", 1, "0", "induction", "H1", 0, "1"),
+    ("decoder", 1, "all", "", "x", 0, "11"),
+    ("decoder", 11, "10", "", "layer", 1, "3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("L1H0", [2]),
+        ("l0h1", [0, 1, 2]),  # two rows are of heads that it feeds
+        ("L1", [0, 2, 3, 4]),  # a text, its own rows, and what it feeds
+        ('"layer 1"', [2, 3, 4]),
+        ('"L1 H0"', [2]),
+        ("H10", [4]),
+        ("decoder.L0", [1, 2, 3]),
+        ("encoder.L0H0", [0]),
+        ("layer = L1", [2, 3]),
+        ("layer > L0 and layer < L11", [2, 3]),
+        ("L0 < layer <= l11", [2, 3, 4]),
+        ("head = H0", [0, 2]),
+        ("head != h0", [1, 3, 4]),
+        ("head = L1H0", [2]),
+        ("not head = L1H0", [0, 1, 3, 4]),
+        ("from_head = L0H1", [0, 2]),
+        ("from_layer = L1", [4]),
+        ("prev", [0, 1]),
+        ("1st", [1]),
+        ("label = prev", [0]),
+        ("label = 'ind'", [2]),
+        ("label = 'Induction'", [2]),
+        ("label contains 1ST", [1]),
+        ("label != 1st and label != ''", [0, 2]),
+        ("token = L1", [0]),
+        ("token = 'h1'", []),
+    ],
+)
+def test_names_of_heads_and_layers_and_the_labels_of_the_tree_find_rows(text: str, rows: list[int]) -> None:
+    assert list(parse_filter(text, HEADS_OF).kept(HEAD_ROWS)) == rows
+
+
+def test_the_name_of_a_layer_finds_its_parameters() -> None:
+    names = ["model.layers.1.mlp.0.weight", "model.layers.11.norm", "h.0.x.1", "lm_head.weight", "block.l1"]
+    for text, kept_rows in (("L1", [0, 4]), ('"layer 11"', [1]), ("L0 or lm_head", [2, 3]), ("L1H0", []), ("H1", [])):
+        assert list(parse_filter(text, ("name", "note")).kept([(name, "") for name in names])) == kept_rows, text
+
+
+def test_the_name_of_a_head_finds_nothing_where_no_column_says_of_which_head_a_row_is() -> None:
+    rows = [("decoder", 1, "a"), ("decoder", 2, "l1h0")]
+    assert list(parse_filter("L1H0", ("stack", "layer", "token")).kept(rows)) == [1]
+    assert list(parse_filter("L1", ("stack", "layer", "token")).kept(rows)) == [0, 1]
 
 
 def test_two_columns_are_the_same_to_the_case_of_a_letter() -> None:

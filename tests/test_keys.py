@@ -52,7 +52,7 @@ async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_mod
 async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_box(tiny_model: TinyModel) -> None:
     in_views = {
         "A": "⏎ Large map / Search",
-        "T": "f One ⏎ Largest",
+        "T": "o Turn f One ⏎ Largest",
         "P C": "C Maps, difference P Pin",
         "w": "⏎ Go in m Measure . Matrix / Find w Table",
     }

@@ -173,18 +173,18 @@ async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None
 
 @pytest.mark.usefixtures("arranging")
 async def test_what_a_filter_compares_comes_first_with_its_chance_and_goes_back_to_its_place() -> None:
-    names = ("head", *(f"m{n}{end}" for n in range(30) for end in ("", "_chance")))
+    names = ("row", *(f"m{n}{end}" for n in range(30) for end in ("", "_chance")))
     made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(60))) for row in range(20)]
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app = await show(pilot, [])
         app.grid.show(names, made, 1)
         await arranged(pilot)
         assert app.grid.columns == names
-        app.grid.narrow(parse_filter("m9 > 300 and m20_chance < 1500 and head != H4", names))
+        app.grid.narrow(parse_filter("m9 > 300 and m20_chance < 1500 and row != H4", names))
         await arranged(pilot)
-        assert app.grid.columns[:6] == ("head", "m9", "m9_chance", "m20", "m20_chance", "m0")
+        assert app.grid.columns[:6] == ("row", "m9", "m9_chance", "m20", "m20_chance", "m0")
         assert sorted(app.grid.columns) == sorted(names), "none is lost"
-        assert app.picture.line(0).split()[:5] == ["head", "m9", "chance", "m20", "chance"]
+        assert app.picture.line(0).split()[:5] == ["row", "m9", "chance", "m20", "chance"]
         assert app.picture.line(1).split()[:5] == ["H3", "318", "319", "340", "341"]
         assert [row[0] for row in ordered(app)] == ["H3", *(f"H{row}" for row in range(5, 15))]
         assert app.grid.column == "m9", "the cursor is where it is said what decides"

@@ -19,6 +19,7 @@ from tui.messages import HeadSwitched
 from tui.opening import ModelActions
 from tui.overview_actions import OverviewActions
 from tui.pin_actions import PinActions
+from tui.row_actions import RowActions
 from tui.sentence_actions import SentenceActions
 from tui.suspending import SuspendActions
 from tui.way_actions import WayActions
@@ -31,6 +32,7 @@ class Actions(
     ModelActions,
     OverviewActions,
     PinActions,
+    RowActions,
     SentenceActions,
     SuspendActions,
     WayActions,

@@ -92,6 +92,7 @@ class Asking:
             asked["off"] = (" ".join(f"{head.stack}.{head}" if is_of_several else str(head) for head in off.heads),)
             asked["by_mean"] = off.by_mean or None
         is_of_two = "vs" in NEEDS.get(view, ()) or (view == "attention" and reading.is_difference and not off.heads)
+        is_of_two = is_of_two or (self._options.is_comparing and view in VIEWS and bool(VIEWS[view].beside))
         epsilon = self._weights.epsilon if "energy" in options else DEFAULT_EPSILON
         return _request(
             view,

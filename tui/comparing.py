@@ -84,13 +84,24 @@ class Comparing:
         self.draw()
 
     def pin(self) -> None:
-        """Pin the selected head, or unpin it; the tree shows which are."""
-        if refusal := self.pins.toggle(self._selected, key_of(self._app, "app.pin")):
+        """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
+        row = self._app.views.row_head
+        head = self._selected if row is None else row
+        if refusal := self.pins.toggle(head, key_of(self._app, "app.pin")):
             self._app.notify(refusal, markup=False)
             return
         self._app.tree_widget.pinned = frozenset(self.pins.heads)
         self._app.tree_widget.refresh_notes()
         self.draw()
+        if head is not None:
+            self._app.key_line.say(self._said_of(head))
+
+    def _said_of(self, head: Head) -> str:
+        """Say whether a head is pinned by now, and which are."""
+        pinned = ", ".join(map(self._name, self.pins.heads))
+        if head in self.pins.heads:
+            return f"{pinned} pinned; {key_of(self._app, 'app.compare')} compares"
+        return f"{self._name(head)} unpinned; {f'{pinned} still pinned' if pinned else 'none is pinned'}"
 
     def pin_again(self, heads: Iterable[Head]) -> None:
         """Pin the heads that were pinned when the model was left."""

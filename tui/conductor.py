@@ -121,6 +121,12 @@ class Conductor:
         return waiting if self._model is None or waiting is not None else self._model.reading.text
 
     @property
+    def meant(self) -> Head | None:
+        """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
+        row = self._app.views.chosen_head
+        return self.selected if row is None else row
+
+    @property
     def marks(self) -> tuple[str, ...]:
         """The marks of what is selected."""
         if self._model is None or self.selected is None:

@@ -184,8 +184,8 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
         own = (head.stack, head.layer, head.label)
         row = [row for row in pane.table_on_screen() if tuple(row[:3]) == own]
         return Copied(written(row, "the row"), f"the line of {head}")
-    if isinstance(pane, RanksPane) and conductor.selected is not None and conductor.weights is not None:
-        name, measure = conductor.selected, conductor.weights.measure
+    if isinstance(pane, RanksPane) and pane.head_here is not None and conductor.weights is not None:
+        name, measure = pane.head_here, conductor.weights.measure
         table, _ = conductor.table()
         at, value = table.columns.index("matrix"), table.columns.index(measure.name)
         own = (name.stack, name.layer, name.label)

@@ -93,7 +93,7 @@ class Export:
         if request.view == "attention":
             return attention_table(self._chosen_maps(), request.vs)
         view = VIEWS[request.view]
-        return Table(view.name, view.columns, self._rows(view))
+        return Table(view.name, view.columns_of(of_two=request.vs), self._rows(view))
 
     def _of_layers(
         self, layers: tuple[LayerOutline, ...], activity: str, found: Callable[[LayerOutline], Iterable[Found]]
@@ -122,8 +122,9 @@ class Export:
         request, head = self._request, self._selection.head
         asked = {name: value for name, value in request.asked.items() if value is not None and name != "off"}
         query = Query(
-            head=head, matrix=request.matrix, text=request.text, off=self._off.heads, epsilon=request.energy, **asked
-        )
+            head=head, matrix=request.matrix, text=request.text, off=self._off.heads, epsilon=request.energy,
+            of_two=request.vs and bool(view.beside), **asked,
+        )  # fmt: skip
         if view.grows and not view.is_by_layer:
             if request.layer is not None and request.layer.isdigit():
                 query = replace(query, layer=Head(self._selection.stacks[0], int(request.layer)))

@@ -79,8 +79,8 @@ class Exporting:
 
     def says(self, what: What) -> str:
         """Say in a few words what would be written."""
-        selected = self._conductor.selected
-        of = "the model" if selected is None else str(selected)
+        meant = self._conductor.meant
+        of = "the model" if meant is None else str(meant)
         return {
             What.VIEW: f"{self.view} as on screen",
             What.MODEL: f"{self._table_name()} of the whole model",
@@ -138,7 +138,8 @@ class Exporting:
         if what is What.SCREEN:
             return file_stem(outline, stack, _of(selected), "screen")
         if what is What.MATRICES:
-            return file_stem(outline, stack, _of(selected), "matrices")
+            meant = self._conductor.meant
+            return file_stem(outline, None if meant is None else meant.stack, _of(meant), "matrices")
         if what is What.MODEL:
             name = self._table_name()
             subject = subject_of(None, self._asked.distance(name)).replace("model", "all") + self._asked.folded(name)

@@ -11,7 +11,9 @@ from textual.message import Message
 
 from engine.values.columns import CHANCE
 from engine.values.kinds import Kind, kind_of
+from tui.drawing.text import quoted
 from tui.field import Field
+from tui.messages import Told
 
 _WORD = re.compile(r"""[^\s<>=()!"']*$""")
 """The word that ends where the cursor is."""
@@ -71,8 +73,10 @@ class NameInput(Field):
     Attributes
     ----------
     columns : the names.
+    named : what they are the names of.
     """
 
+    named = "column"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "complete(1)", "Complete", id="filter.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="filter.complete_back"),
@@ -128,6 +132,7 @@ class NameInput(Field):
         match = _WORD.search(before)
         found = candidates(word, self.offered(before[: match.start()] if match else before))
         if not found:
+            self.post_message(Told(f"no {self.named} that can stand here has {quoted(word)} in its name"))
             return
         name = found[place % len(found)]
         begin = before[: match.start()] if match else before

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.values.heads import Head
-
-SHORT = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
-"""Labels as the tree writes them, which is narrow."""
+from engine.values.named_rows import SHORT_LABELS
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class HeadLabels:
 
     def short(self, head: Head) -> str:
         """Give a head's label as the tree writes it; nothing where it has none."""
-        return SHORT.get(self.of(head), self.of(head))
+        return SHORT_LABELS.get(self.of(head), self.of(head))
 
     def behind(self, head: Head) -> str:
         """Give a head's label, to be put behind its name."""

@@ -60,7 +60,7 @@ class Jobs:
         if choice.what.is_picture:
             said = await self._write_picture(choice.what, path)
         elif choice.what is What.MATRICES:
-            said = await self._write_arrays(self._asking.matrices(self._conductor.selected), path)
+            said = await self._write_arrays(self._asking.matrices(self._conductor.meant), path)
         elif choice.what is What.MODEL and choice.format == "npz":
             said = await self._write_arrays(self._asking.whole(name), path)
         elif choice.what is What.MODEL:

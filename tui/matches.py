@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.named_rows import SHORT_LABELS
 
 _NAME = re.compile(r"(?:(?P<stack>[a-z-]+)[.:])?l?(?P<layer>\d+)(?:[h.](?P<head>\d+)?)?")
 _HEAD = re.compile(r"h(\d+)")
@@ -89,7 +90,7 @@ def _test(word: str, labels: Mapping[Head, str], marked: Mapping[str, Collection
         wanted = int(match[1])
         return lambda layer, name: name.head == wanted
 
-    called = {head for head, label in labels.items() if word in label}
+    called = {head for head, label in labels.items() if word in label or word in SHORT_LABELS.get(label, "")}
     called.update(*(heads for mark, heads in marked.items() if word in mark))
 
     def holds(layer: LayerOutline, name: Head) -> bool:

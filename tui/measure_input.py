@@ -15,6 +15,7 @@ from tui.measures import MEASURES
 class MeasureInput(NameInput):
     """The line that a measure's name is typed into."""
 
+    named = "measure"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
 
     def __init__(self) -> None:

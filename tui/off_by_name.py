@@ -78,8 +78,9 @@ class OffByName:
         self._app.key_line.say(found + self._app.conductor.off.put(heads, is_off=word == OFF))
 
     def _selected(self, word: str) -> tuple[Head, ...]:
-        """Give the selected head, or those of the selected layer."""
-        here = self._ways.here
+        """Give the head of the row under the cursor, or the selected one, or those of such a layer."""
+        row = self._app.views.row_head
+        here = self._ways.here if row is None else row
         if here is None:
             head = example(self._ways.outline)
             raise EngineError(f"no head is selected; name some: {word} {head}, {word} {FOUND}")

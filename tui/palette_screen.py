@@ -8,11 +8,14 @@ from typing import ClassVar
 from textual import on
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.command import CommandInput, CommandPalette
+from textual.command import CommandInput, CommandList, CommandPalette
 from textual.widgets import Input
 from textual.worker import WorkerCancelled
 
+from tui.drawing.text import quoted
 from tui.field import Field
+from tui.key_names import key_of
+from tui.messages import Told
 from tui.modal import hand_on
 
 
@@ -62,8 +65,17 @@ class Palette(CommandPalette, inherit_bindings=False):
             if worker.group == self._GATHER_COMMANDS_GROUP and not worker.is_finished:
                 with contextlib.suppress(WorkerCancelled):
                     await worker.wait()
-        if self.is_current:
+        if self.is_current and not self._say_none(event.value):
             self._select_or_command(event)
+
+    def _say_none(self, typed: str) -> bool:
+        """Say that nothing matches what is typed, where that is so; False where there is something to run."""
+        options = self.query_one(CommandList).options
+        if not typed.strip() or any(each.id != self._NO_MATCHES for each in options):
+            return False
+        leave = key_of(self.app, "palette.leave")
+        self.post_message(Told(f"no head, view or command matches {quoted(typed.strip())}; {leave} goes back"))
+        return True
 
     def _action_command_list(self, action: str) -> None:
         """Leave the list as it is while what was found just now has no lines yet."""

@@ -148,6 +148,8 @@ class PromptInput(Field):
             self.value = found[place % len(found)]
             self.cursor_position = len(self.value)
             self._completed = self.value, word, place
+        else:
+            self.prompt.say_none()
 
 
 class Prompt(Horizontal):
@@ -220,6 +222,10 @@ class Prompt(Horizontal):
     def completions(self, text: str) -> tuple[str, ...]:
         """List what a text may become."""
         return () if self._question is None else self._question.completions(text)
+
+    def say_none(self) -> None:
+        """Say that what is typed cannot be completed."""
+        self._say("nothing that can stand here begins so")
 
     def give_back(self) -> None:
         """Let the keys go where they went before; the line stays until its answer has been taken."""

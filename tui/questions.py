@@ -44,8 +44,9 @@ class WhereTo:
 
     def completions(self, text: str) -> tuple[str, ...]:
         """List what a text may become."""
-        is_of_heads = self._off.is_meant(text) and " " in text
-        return self._off.completions(text) if is_of_heads else candidates(text, self.names)
+        if not self._off.is_meant(text):
+            return candidates(text, self.names)
+        return self._off.completions(text) if " " in text else (f"{text} ", *self._off.completions(f"{text} "))
 
     def answer(self, text: str) -> None:
         """Go there, or do that; nothing where nothing is typed."""

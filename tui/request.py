@@ -106,6 +106,12 @@ class Request:
         if self.view == "matrices" and not is_npz:
             raise click.UsageError(f"matrices are written as .npz, not as {self.format or self.output}")
 
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        """The columns of the table that is asked for."""
+        is_of_two = self.vs and self.view in VIEWS
+        return VIEWS[self.view].columns_of(of_two=True) if is_of_two else TABLES[self.view]
+
     def kept(self) -> Filter | None:
         """Read which rows are asked for; None for all.
 
@@ -114,6 +120,6 @@ class Request:
         click.UsageError : where the filter cannot be read.
         """
         try:
-            return None if self.where is None else parse_filter(self.where, TABLES[self.view])
+            return None if self.where is None else parse_filter(self.where, self._columns)
         except FilterError as error:
             raise click.UsageError(f"--where: {error}") from error

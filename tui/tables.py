@@ -13,7 +13,7 @@ from engine.values.model import ModelOutline
 from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.view import Query, View
 from engine.values.views import PREDICTIONS, VIEWS, ring_of
 from tui.beside import Run
 from tui.chosen_tables import ChosenTables
@@ -101,9 +101,24 @@ class Tables(ChosenTables):
 
     def _predicted(self) -> Table:
         """Give the predictions that are known of what is asked, whose rows say at which token."""
-        query = self._chosen.query(PREDICTIONS, None)
+        query = self._query(PREDICTIONS, None)
         found = self._known.get((PREDICTIONS.name, query)) if query is not None else None
         return found if isinstance(found, Table) else Table(PREDICTIONS.name, PREDICTIONS.columns, ())
+
+    def _query(self, view: View, cell: tuple[int, int] | None) -> Query | None:
+        """Say what to ask for, of both models where there are two and the table has room for them."""
+        query = self._chosen.query(view, cell)
+        is_of_two = bool(view.beside) and self._engine.is_comparing
+        return replace(query, of_two=True) if query is not None and is_of_two else query
+
+    async def _ask(self, name: str, query: Query, waiting: Callable[[], None]) -> Table | EngineError:
+        """Ask for a table; where the other model cannot stand beside this one, for this one's alone."""
+        answer = await patiently(self._engine.table(name, query, TABLE), waiting)
+        if query.of_two and isinstance(answer, EngineError):
+            alone = await patiently(self._engine.table(name, replace(query, of_two=False), TABLE), waiting)
+            if isinstance(alone, Table):
+                return replace(alone, lacking=(f"without the other model: {answer}",))
+        return answer
 
     def resume(self) -> None:
         """Let a sweep go on that was stopped, if its table is looked at."""
@@ -151,7 +166,7 @@ class Tables(ChosenTables):
             pane.grid.expect(None)
             pane.show_message(title, message, is_waiting=is_waiting)
             return
-        query = chosen.query(view, attention.cell)
+        query = self._query(view, attention.cell)
         if query is None:
             message, is_waiting = no_place(view, chosen.selected, attention)
             pane.grid.expect(None)
@@ -258,7 +273,7 @@ class Tables(ChosenTables):
         if pane.is_blank:
             self._wait(pane, title)
         try:
-            answer = await patiently(self._engine.table(*key, TABLE), partial(self._wait, pane, title))
+            answer = await self._ask(*key, partial(self._wait, pane, title))
             self._keep(key, answer)
         except Superseded:
             if key != self._stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -28,6 +28,9 @@ from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
+
+if TYPE_CHECKING:
+    from tui.parts import Parts
 
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
@@ -123,6 +126,20 @@ class Views(Container):
             self.app.stylesheet.update_nodes((self, self._left, *self.panes, *titles, *others))
 
     @property
+    def row_head(self) -> Head | None:
+        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
+        pane, focused = self.active, self.screen.focused
+        if not isinstance(pane, FilteredPane) or focused is None or pane not in focused.ancestors:
+            return None
+        return pane.head_here if pane.has_heads and pane.counts[0] else None
+
+    @property
+    def chosen_head(self) -> Head | None:
+        """The same where a person has put the cursor there, and not the table on its first row."""
+        is_chosen = isinstance(self.active, FilteredPane) and self.active.is_on_chosen_row
+        return self.row_head if is_chosen else None
+
+    @property
     def table(self) -> TablePane | None:
         """The table that is in view: the active one, or one that explains the map's cell beside the active map."""
         if isinstance(self.active, TablePane):
@@ -175,7 +192,9 @@ class Views(Container):
         if view in (ComparePane.view, HeadsPane.view):
             return (ComparePane if view == ComparePane.view else HeadsPane)(ascii_only=self._ascii_only)
         kind = CellPane if VIEWS[view].scope is Scope.CELL else TablePane
-        return kind(VIEWS[view], ascii_only=self._ascii_only)
+        pane = kind(VIEWS[view], ascii_only=self._ascii_only)
+        pane.take_columns(VIEWS[view].columns_of(of_two=cast("Parts", self.app).engine.is_comparing))
+        return pane
 
     def in_view(self, kind: type[PaneKind]) -> PaneKind | None:
         """Give the pane of a kind, if it is active or shown beside the active one."""

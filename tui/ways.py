@@ -117,6 +117,8 @@ class Ways:
             self.jump(place)
         else:
             self._history.leave(*self._looks(), is_jump=True)
+            if place not in VIEWS or VIEWS[place].scope is not Scope.MODEL:
+                self.app.take_row(view=place)
             self._show(place)
 
     def _show(self, name: str) -> None:

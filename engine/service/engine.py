@@ -154,7 +154,7 @@ class Engine(SpectraRequests, SentenceRequests):
             urgency = Urgency.SENTENCE
 
         def work(session: Session, breathe: Breathe) -> Table:
-            if "vs" in VIEWS[name].needs:
+            if query.of_two or "vs" in VIEWS[name].needs:
                 self._both(session, breathe)
             return self._tables_of(session).table(name, query, breathe)
 

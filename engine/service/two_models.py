@@ -76,8 +76,7 @@ class TwoModels:
             self.comparison.check_stack(stack)
         else:
             self.comparison.check(Head(stack, layer))
-        self._check_tokens(text, breathe)
-        self.session.make_room(self.other)
+        self.check_sentence(text, breathe)
 
     def spectra(self, layer: Head, whole_layer: bool, distance: int | None, breathe: Breathe) -> SpectraGroup:
         """Give the other model's spectra of all heads of a layer, or of the layer as a whole, as `Session` does.
@@ -94,6 +93,16 @@ class TwoModels:
             return self.other.spectra_at(layer, whole_layer, distance, breathe)
         except NotFinite as error:
             raise NotFinite(f"in {self.other.outline.name} {error.what}") from error
+
+    def check_sentence(self, text: str, breathe: Breathe) -> None:
+        """Refuse a sentence of which both models cannot be asked the same, before either is loaded.
+
+        Raises
+        ------
+        EngineError : when the models read other tokens, or both do not fit into memory.
+        """
+        self._check_tokens(text, breathe)
+        self.session.make_room(self.other)
 
     def _check_tokens(self, text: str, breathe: Breathe) -> None:
         """Refuse a sentence that the two models read as different tokens, before either is loaded."""
@@ -116,7 +125,7 @@ class TwoModels:
     def _other_tokens(self, how: str) -> str:
         """Say why there is no difference."""
         names = f"{self.session.outline.name} and {self.other.outline.name}"
-        return f"{names} read this sentence as other tokens, so their maps have no difference: {how}"
+        return f"{names} read this sentence as other tokens, so they cannot be compared on it: {how}"
 
 
 def _read(session: Session, text: str) -> Sentence:

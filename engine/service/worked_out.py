@@ -58,7 +58,7 @@ class WorkedOut:
         tables = TokenTables(session)
         self.patterns = PatternsTable(session)
         predicting = Predicting(session)
-        predictions, ablation = PredictionsTable(predicting), AblationTable(session, predicting)
+        predictions, ablation = PredictionsTable(predicting, models), AblationTable(session, predicting)
         circuits = CircuitsTable(session, tables)
         changes = ChangesTable(session, models, circuits)
         self._composition = CompositionTable(session)
@@ -107,7 +107,7 @@ class WorkedOut:
             *_, (table, _) = self.growing(name, query, breathe)
             return table
         if not view.goes_by_layer(query):
-            return Table(name, view.columns, tuple(self._of_model[name](query, breathe)))
+            return Table(name, view.columns_of(of_two=query.of_two), tuple(self._of_model[name](query, breathe)))
         layers = outline.attending_layers if query.layer is None else (outline.layer(query.layer),)
         rows: list[tuple[Cell, ...]] = []
         left_out: dict[Head, str] = {}

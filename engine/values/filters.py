@@ -14,9 +14,10 @@ is compared with a column of texts is a text, though a column of numbers may be 
 ``chance`` behind a measure is what chance gives for it. Upper and lower case are alike in what is typed without quotes;
 two columns are the same where their texts are, to the case of a letter.
 
-A word by itself is looked for in every text of a row. An empty cell is in no relation to anything, so that a row is
-neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth values, Kleene
-1938: what is unknown stays so under ``not``.) Nothing that is typed is ever executed.
+A word by itself is looked for in every text of a row; the name of a head or a layer (``L1H0``, ``L1``, ``"layer 1"``)
+finds its rows, too, and behind ``layer`` and ``head`` it is a number. An empty cell is in no relation to anything, so
+that a row is neither kept by ``x < 1`` nor by ``not x < 1`` where x is empty; ``x = ""`` asks for it. (Three truth
+values, Kleene 1938: what is unknown stays so under ``not``.) Nothing that is typed is ever executed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from dataclasses import dataclass, replace
 
 from engine.values.columns import CHANCE
 from engine.values.filter_tokens import FilterError, Token, tokens
-from engine.values.kinds import Kind, kind_of
+from engine.values.kinds import OWN_WORDS, Kind, kind_of
+from engine.values.named_rows import LABEL, long_label, named, number_named, test_of_head
 from engine.values.relations import Truth, any_of, contains, is_ordered, is_same, number, opposite
 from engine.values.tables import Cell
 
@@ -163,6 +165,7 @@ class _Reading:
             operands.append(self._operand(f"what comes after {operators[-1].text}"))
         if not operators:
             return self._alone(operands[0])
+        operands = self._numbered(operands)
         first = operands[0]
         is_value = first.is_quoted or number(first.text) is not None
         if not any(map(self._is_column, operands)) or not (is_value or self._is_column(first)):
@@ -174,6 +177,15 @@ class _Reading:
             for sign, left, right in zip(operators, operands, operands[1:], strict=False)
         ]
         return tests[0] if len(tests) == 1 else lambda row: opposite(any_of(opposite(test(row)) for test in tests))
+
+    def _numbered(self, operands: list[Token]) -> list[Token]:
+        """Write the name of a layer as its number where it is compared with a column of layers, and of a head so."""
+        meant = list(operands)
+        for at, operand in enumerate(operands):
+            for other in operands[max(at - 1, 0) : at + 2]:
+                if (column := self._column(other)) is not None and self._column(operand) is None:
+                    meant[at] = replace(meant[at], text=number_named(column, meant[at].text))
+        return meant
 
     def _operand(self, expected: str) -> Token:
         """Take a word or a text."""
@@ -220,11 +232,25 @@ class _Reading:
         """Look for a text in every text of a row."""
         if self._is_column(token):
             raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it", token.place)
-        wanted = token.text.casefold()
-        return lambda row: any(isinstance(cell, str) and wanted in cell.casefold() for cell in row)
+        wanted, label = token.text.casefold(), long_label(token.text)
+        at = self._columns.get(LABEL) if label != token.text else None
+        name = named(token.text)
+        is_named = None if name is None else name.test(self._columns)
+
+        def holds(row: Row) -> bool:
+            return (
+                any(isinstance(cell, str) and wanted in cell.casefold() for cell in row)
+                or (at is not None and row[at] == label)
+                or (is_named is not None and is_named(row))
+            )
+
+        return holds
 
     def _relation(self, sign: Token, left: Token, right: Token) -> Test:
         """Relate two operands."""
+        columns = {name for each in (left, right) if (name := self._column(each)) is not None}
+        if columns == {LABEL}:
+            left, right = (replace(each, text=long_label(each.text)) for each in (left, right))
         if sign.sign == CONTAINS:
             cell = self._cell(left)
             return lambda row: contains(cell(row), right.text)
@@ -238,10 +264,16 @@ class _Reading:
             return lambda row: is_ordered(order, one(row), other(row))
         is_equal, one, other = EQUALS[sign.sign], self._cell(left), self._cell(right)
         asks_for_nothing = not (left.text and right.text)
-        is_exact = left.is_quoted or right.is_quoted
+        is_exact = (left.is_quoted or right.is_quoted) and not (columns and columns <= OWN_WORDS)
         is_of_columns = self._is_column(left) and self._is_column(right)
 
+        sides = ((left, right), (right, left))
+        tests = (test_of_head(self._column(one) or "", other.text, self._columns) for one, other in sides)
+        is_head = next(filter(None, tests), None)
+
         def equal(row: Row) -> Truth:
+            if is_head is not None:
+                return is_head(row) if is_equal else opposite(is_head(row))
             if asks_for_nothing:
                 return (one(row) == other(row)) is is_equal
             same = is_same(one(row), other(row), is_exact=is_exact, heeds_case=is_of_columns)

@@ -19,7 +19,7 @@ class Kind(Enum):
 
 
 _WHOLE = re.compile(
-    r"layer|from_layer|from_head|rows|cols|index|last_index|query|key|parameters|bytes|place|position|rank|token_id"
+    r"layer|from_layer|from_head|rows|cols|index|last_index|query|key|parameters|bytes|place|position|rank|rank_other|token_id"
     r"|(\w+[._])?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)(_chance)?"
     r"|(qk|ov)_(image_in_kernel|factors_lost)"
 )
@@ -28,6 +28,9 @@ _TEXT = {
     "term", "label", "part", "off", "identity", "verdict", "query_tokens", "key_tokens",
 }  # fmt: skip
 _TOKENS = {"token", "at", "query_token", "key_token"}
+
+OWN_WORDS = frozenset({"stack", "head", "matrix", "kind", "side", "end", "label", "part", "identity", "verdict"})
+"""Columns of texts that no model brings along: each holds one of a few words."""
 
 
 def kind_of(column: str) -> Kind:

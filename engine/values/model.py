@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
+from engine.values.named_rows import layer_in
 from engine.values.plural import counted, plural, span
 
 LARGE_LAYER = 2**24
@@ -201,7 +202,7 @@ class Parameter:
     @property
     def layer(self) -> int | None:
         """The number of the layer it belongs to, or None: the first number in its name."""
-        return next((int(part) for part in self.name.split(".") if part.isdigit()), None)
+        return layer_in(self.name)
 
     @property
     def parameters(self) -> int:

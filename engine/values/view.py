@@ -53,6 +53,7 @@ class View:
     said : columns that the title says on screen where all rows agree in them, each with what it is
         called there; what comes first is seen longest where there is little room.
     empty : what is said where there are no rows.
+    beside : columns that a second model adds behind the others, where one is asked for.
     """
 
     name: str
@@ -73,6 +74,11 @@ class View:
     top: int = DEFAULT_TOP
     said: tuple[tuple[str, str], ...] = ()
     empty: str = "nothing to show here"
+    beside: tuple[str, ...] = ()
+
+    def columns_of(self, *, of_two: bool) -> tuple[str, ...]:
+        """Give the columns of one model's table, or of that with a second model's numbers."""
+        return (*self.columns, *self.beside) if of_two else self.columns
 
     def goes_by_layer(self, query: Query) -> bool:
         """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
@@ -137,6 +143,7 @@ class Query:
         anyway.
     epsilon : of the energy rank, the share of the energy that it leaves out; None for the usual one.
     parts : which parts are worked out of a table that is put together from several; None for all of them.
+    of_two : whether a second model's numbers stand beside, of a table that can do without.
     """
 
     layer: Head | None = None
@@ -156,6 +163,7 @@ class Query:
     eigenvalues: bool = False
     epsilon: float | None = None
     parts: tuple[str, ...] | None = None
+    of_two: bool = False
 
     def wants(self, head: int) -> bool:
         """Say whether rows of a head, or of the whole layer (-1), are asked for."""

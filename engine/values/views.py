@@ -148,15 +148,16 @@ PREDICTIONS = View(
     "predictions",
     "8",
     "Predictions",
-    "the tokens expected after a token of --text, or at a mask",
+    "the tokens expected after one of --text; with --vs both models'",
     ("position", "at", "rank", *_CHOICES),
     is_by_layer=False,
-    options=_SENTENCE | {"top"},
+    options=_SENTENCE | {"top", "vs"},
     needs=frozenset({"text"}),
     scope=Scope.MODEL,
-    leading=("rank", "token", "probability", "logit"),
+    leading=("rank", "token", "probability", "probability_other", "difference", "rank_other", "logit", "logit_other"),
     top=20,
     said=(("position", "position"), ("at", "at"), ("probability_chance", "chance"), ("logit_chance", "logit chance")),
+    beside=("rank_other", *_with_chance("logit_other", "probability_other"), "difference"),
 )
 
 LENS = View(

@@ -21,6 +21,7 @@ from tui.key_names import key_of
 from tui.messages import HeadSwitched, Told
 from tui.panes.line import Line
 from tui.panes.pane import Pane
+from tui.widgets.table_canvas import TableCanvas
 
 
 class FilteredPane(Pane):
@@ -58,6 +59,17 @@ class FilteredPane(Pane):
         self.is_growing = False
         self.struck: frozenset[Head] = frozenset()
 
+    def take_columns(self, columns: tuple[str, ...]) -> None:
+        """Filter by other columns from now on; a filter that names one which is gone shows all rows."""
+        if columns == self._columns:
+            return
+        self._columns = self.filter_input.columns = columns
+        try:
+            self._filter = parse_filter(self._filter.text, columns)
+        except FilterError:
+            self._filter = parse_filter("", ())
+        self._applied = self._filter
+
     @property
     def _so_far(self) -> str:
         """What is said behind a number of rows that is not the last one."""
@@ -66,6 +78,11 @@ class FilteredPane(Pane):
     @property
     def counts(self) -> tuple[int, int]:
         """How many rows the filter leaves, and of how many."""
+        raise NotImplementedError
+
+    @property
+    def rows_widget(self) -> TableCanvas:
+        """What draws the rows."""
         raise NotImplementedError
 
     @property
@@ -81,6 +98,11 @@ class FilteredPane(Pane):
     @property
     def head_here(self) -> Head | None:
         """The head, or whole layer, that the row under the cursor is of."""
+        raise NotImplementedError
+
+    @property
+    def is_on_chosen_row(self) -> bool:
+        """Whether a person has put the cursor where it is, in rows that the table itself is about."""
         raise NotImplementedError
 
     def heads_left(self) -> tuple[Head, ...]:
@@ -139,6 +161,7 @@ class FilteredPane(Pane):
         """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
         self._title, self._state = title, state
         left, rows = self.counts
+        self.rows_widget.say_none(self._why_none if rows and not left else "")
         has_filter, beyond = self.narrowing is not None and bool(rows), self.columns_beyond
         self.title_line.show_title(
             ViewTitle(
@@ -175,8 +198,6 @@ class FilteredPane(Pane):
         self.set_title(self._title, self._state)
         if self.filter_input.display and self.filter_input.value == self._filter.text:
             self._say_count()
-        elif not self.filter_input.display:
-            self._say_that_none_fits()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let the filter line have its own key and the table its own, escape too where rows are hidden."""
@@ -191,6 +212,7 @@ class FilteredPane(Pane):
         """Open the filter line."""
         self._applied = self._filter
         self.filter_input.display = True
+        self.refresh_title()
         self.screen.set_focus(self.filter_input)
         self.filter_input.offer_to_replace()
         self._explain_filter()
@@ -271,13 +293,13 @@ class FilteredPane(Pane):
         """Put the filter line away."""
         self.filter_input.display = False
         self.filter_input.value = self._filter.text
+        self.refresh_title()
         self.read_out()
-        self._say_that_none_fits()
 
-    def _say_that_none_fits(self) -> None:
-        """Say what to do where the filter leaves no row."""
-        if self.narrowing is not None and not self.counts[0]:
-            again, everything = key_of(self.app, "table.filter"), key_of(self.app, "filter.clear")
-            self.explanation_line.show(
-                f"no row fits{self._so_far}; {again} changes the filter, and {everything} there shows all rows"
-            )
+    @property
+    def _why_none(self) -> str:
+        """Say that the filter leaves no row, and what to do then."""
+        everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
+        if not self.filter_input.display:
+            everything = f"{key_of(self.app, 'table.filter')} changes the filter, {everything}"
+        return f"no row fits{self._so_far}; {everything}"

@@ -144,6 +144,11 @@ class RanksPane(FilteredPane):
         return self._counted
 
     @property
+    def rows_widget(self) -> TableGrid:
+        """What draws the lines."""
+        return self.table
+
+    @property
     def has_heads(self) -> bool:
         """Whether lines are of heads that differ, as they always are."""
         return True
@@ -152,6 +157,11 @@ class RanksPane(FilteredPane):
     def head_here(self) -> Head | None:
         """The head or layer that the line under the cursor is of."""
         return None if self.table.place is None else self._names[self.table.place]
+
+    @property
+    def is_on_chosen_row(self) -> bool:
+        """Whether a filter has left the line under the cursor to be chosen; what a person moves to is selected."""
+        return self.narrowing is not None
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the lines on screen are of."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from engine.values.heads import Head
+from engine.values.named_rows import NAMING
 from engine.values.tables import Cell
-
-NAMING = (("from_layer", "from_head"), ("layer", "head"))
-"""Columns that name a head: the one that feeds another comes first, where rows are of two."""
 
 
 class RowHeads:
@@ -18,6 +16,10 @@ class RowHeads:
     ----------
     columns : of the table.
 
+    Attributes
+    ----------
+    are_feeding : whether the heads are those that feed another, which the table is about.
+
     Examples
     --------
     >>> str(RowHeads(("stack", "layer", "head", "value")).of(("decoder", 1, "3", 0.5)))
@@ -25,8 +27,9 @@ class RowHeads:
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
-        found = (("stack", *each) for each in NAMING if set(each) <= set(columns))
-        self._places = tuple(map(columns.index, next(found, ())))
+        found = next((each for each in reversed(NAMING) if {"stack", *each} <= set(columns)), ())
+        self.are_feeding = found == NAMING[-1]  # which comes first, where rows are of two
+        self._places = tuple(map(columns.index, ("stack", *found) if found else ()))
 
     def of(self, row: Sequence[Cell]) -> Head | None:
         """Give the head, or whole layer, that a row is of; None where it is of none."""

@@ -89,6 +89,7 @@ class TablePane(FilteredPane):
         self.is_waiting, self.is_growing = False, is_growing
         is_new = table is not self.shown
         if is_new:
+            self.take_columns(table.columns)
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
             said = dict(VIEWS[self.view].said)
             agreeing = {
@@ -115,6 +116,8 @@ class TablePane(FilteredPane):
         if place is None and selected is not None and "head" in self._places and "head" in table.columns and follows:
             name = (selected.stack, selected.layer, selected.label)
             place = next((n for n, row in enumerate(table) if tuple(row[:3]) == name), None)
+        if place is not None or (is_new and not grows_on):
+            self.grid.is_moved = self.awaited_row is not None
         self.grid.go_to(place)
         self.grid.catch_up(is_placed=place is not None)
         if self.awaited_row is not None:
@@ -168,6 +171,11 @@ class TablePane(FilteredPane):
         return (0, 0) if self.shown is None else (len(self.grid.order), len(self.grid.rows))
 
     @property
+    def rows_widget(self) -> TableGrid:
+        """What draws the rows."""
+        return self.grid
+
+    @property
     def columns_beyond(self) -> int:
         """How many columns are farther to the right than what is in view."""
         return 0 if self.shown is None else self.grid.beyond
@@ -210,7 +218,7 @@ class TablePane(FilteredPane):
         row = self.grid.row
         if self.shown is None or row is None:
             self.readout_line.show("")
-            if not (self.grid.rows or self.filter_input.display):
+            if not self.filter_input.display:
                 self.explanation_line.show("")
             return
         cell = row[self.grid.columns.index(self.grid.column)]
@@ -250,6 +258,11 @@ class TablePane(FilteredPane):
         """The head, or whole layer, that the row under the cursor is of: the one that feeds where it says one."""
         row = self.grid.whole_row
         return None if self.shown is None or row is None else self._heads.of(row)
+
+    @property
+    def is_on_chosen_row(self) -> bool:
+        """Whether a person has moved to the row, or filtered; heads that feed another are not what a table is about."""
+        return not self._heads.are_feeding and (self.grid.is_moved or self.narrowing is not None)
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the rows on screen are of."""

@@ -24,6 +24,7 @@ from tui.drawing.levels import Ink, Scale, levels_of
 from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
+from tui.key_names import key_of
 from tui.left import either
 from tui.lines_table import Spellings, lines_table
 from tui.messages import CellMoved, TokenPointed, Told
@@ -169,9 +170,9 @@ class TextPane(Pane):
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Turn only what is out of view, or to another cursor; two texts are shown both in any case."""
-        both, is_of_one = self._shares
-        return not (action == "other" and both and is_of_one) and not (action == "both" and not is_of_one)
+        """Leave two texts both shown in any case."""
+        _, is_of_one = self._shares
+        return action != "both" or is_of_one
 
     def on_show(self) -> None:
         """Catch up with what the map's cursor did meanwhile."""
@@ -237,11 +238,14 @@ class TextPane(Pane):
             self._say()
 
     def action_other(self) -> None:
-        """Turn to the other text."""
+        """Turn to the other text; where both are in view, under one cursor, say what that changes."""
         self._is_of_keys = not self._is_of_keys
         self._share()
         self._say()
         self.focus_view()
+        if all(self._shares):
+            verb = "that it looks at most" if self._is_of_keys else "that looks at it most"
+            self.post_message(Told(f"{key_of(self.app, 'text.follow')} goes to the token {verb}"))
 
     def action_both(self) -> None:
         """Show both texts, or give one all the room."""

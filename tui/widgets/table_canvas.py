@@ -33,6 +33,7 @@ class TableCanvas(Scrolled, can_focus=False):
     Attributes
     ----------
     strikes : says of a row whether it is struck out; None where none is.
+    why_none : what stands below the names of the columns where a filter leaves no row.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"table--head", "table--cell", "table--row", "table--cursor"}
@@ -61,6 +62,7 @@ class TableCanvas(Scrolled, can_focus=False):
         self._arranger = Arranger(self.text, self._use)
         self.cursor = (0, 0)
         self.strikes: Callable[[Row], bool] | None = None
+        self.why_none = ""
         self._drawn: tuple[str, ...] = ()
         self._compared: tuple[str, ...] = ()
         self._places: tuple[int, ...] = ()
@@ -178,6 +180,12 @@ class TableCanvas(Scrolled, can_focus=False):
         self.virtual_size = Size(0, 0)
         self.refresh()
 
+    def say_none(self, why: str) -> None:
+        """Say in the place of the rows why a filter leaves none; nothing where it leaves some."""
+        if why != self.why_none:
+            self.why_none = why
+            self.refresh()
+
     def text(self, cell: Cell) -> str:
         """Write one cell."""
         text = short(cell) if isinstance(cell, int | float) else harmless(cell)
@@ -243,6 +251,9 @@ class TableCanvas(Scrolled, can_focus=False):
             head = self.get_component_rich_style("table--head")
             return lines.names(y - self.head, self._shown.wanted.sort, head).adjust_cell_length(width, head)
         place = y - self.head + self.scroll_offset.y
+        if self.why_none and not self.order:
+            said = centred(self.why_none, width, height - self.head)[y - self.head]
+            return Strip([Segment(said, plain)], width)
         if place >= len(self.order):
             return Strip.blank(width, Style(bgcolor=plain.bgcolor))
         is_current = place == self.cursor[0]

@@ -18,7 +18,12 @@ from tui.widgets.table_canvas import TableCanvas
 
 
 class TableGrid(TableCanvas, can_focus=True):
-    """Shows rows under named columns, with a cursor on one cell; any column can sort them."""
+    """Shows rows under named columns, with a cursor on one cell; any column can sort them.
+
+    Attributes
+    ----------
+    is_moved : whether a person has moved the cursor since it was put where it was to begin with.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "step(1, 0)", "Next row", show=False, id="table.down"),
@@ -41,6 +46,7 @@ class TableGrid(TableCanvas, can_focus=True):
     def __init__(self, *, ascii_only: bool, name: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, name=name)
         self._kept = KeptMoves()
+        self.is_moved = False
         self._late: list[Move] = []
 
     class Chosen(Message):
@@ -65,6 +71,7 @@ class TableGrid(TableCanvas, can_focus=True):
             self.action_sort()
         else:
             row, before = offset.y - self.head + self.scroll_offset.y, self.cursor
+            self.is_moved = True
             self.put(row, column)
             if (row, column) == before and self.leads():
                 self.action_choose(self.leads())
@@ -134,6 +141,7 @@ class TableGrid(TableCanvas, can_focus=True):
             column, columns = self._kept.begun
             if columns == self.columns:
                 self.put(self.cursor[0], column)
+            self.is_moved = self.is_moved or bool(moves)
             for move in moves:
                 move()
 
@@ -144,6 +152,7 @@ class TableGrid(TableCanvas, can_focus=True):
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected."""
         self._kept.add(move)
+        self.is_moved = True
         move()
 
     def action_step(self, rows: int, columns: int) -> None:
@@ -174,6 +183,7 @@ class TableGrid(TableCanvas, can_focus=True):
         wanted = self._arranger.wanted
         if column not in wanted.shown:
             return
+        self.is_moved = True
         descending_next = {None: True, (column, True): False, (column, False): None}
         is_descending = descending_next.get(wanted.sort, True)
         self._awaited = self.place if self.selects else None
