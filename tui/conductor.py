@@ -15,7 +15,6 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import Off
 from engine.values.progress import Progress
-from engine.values.spectra import SpectraGroup
 from engine.values.tables import Table
 from engine.values.views import VIEWS, ring_of, view_after
 from tui.beside import Work, begin
@@ -24,6 +23,7 @@ from tui.exporting import Exporting
 from tui.first_look import FirstLook
 from tui.heads_off import HeadsOff
 from tui.key_names import key_of
+from tui.model_parts import ModelParts
 from tui.overview import Overview
 from tui.restoring import Restoring
 from tui.sentences import Sentences
@@ -35,20 +35,13 @@ from tui.walk import head_after, layer_after
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
     from tui.app import Explorer
-    from tui.comparing import Comparing
-    from tui.distance import Distance
-    from tui.reading import Reading
-    from tui.ways import Ways
-    from tui.weights import Weights
 
 
-class Conductor:
+class Conductor(ModelParts):
     """The explorer's state; everything here happens on the event loop."""
 
     def __init__(self, app: Explorer, start: Start) -> None:
-        self._app = app
-        self._model: ShownModel | None = None
-        self.selected: Head | None = None
+        super().__init__(app)
         self._is_drawn = False
         keys = (partial(key_of, app, f"app.{name}") for name in ("switch", "all_on"))
         self.off = HeadsOff(app.tree_widget, self._switched_off, *keys)
@@ -62,46 +55,9 @@ class Conductor:
         self._workers: WeakSet[Worker[None]] = WeakSet()
 
     @property
-    def is_open(self) -> bool:
-        """Whether a model is open."""
-        return self._model is not None
-
-    @property
-    def weights(self) -> Weights | None:
-        """What is known of the open model's weights, once there is one."""
-        return None if self._model is None else self._model.weights
-
-    @property
-    def reading(self) -> Reading | None:
-        """The open model's sentence, once there is one."""
-        return None if self._model is None else self._model.reading
-
-    @property
-    def ways(self) -> Ways | None:
-        """The ways through the open model, once there is one."""
-        return None if self._model is None else self._model.ways
-
-    @property
-    def distance(self) -> Distance | None:
-        """What turns the open model's QK, once there is one."""
-        return None if self._model is None else self._model.distance
-
-    @property
-    def comparing(self) -> Comparing | None:
-        """The open model's heads beside each other, once there is one."""
-        return None if self._model is None else self._model.comparing
-
-    @property
     def epsilon(self) -> float:
         """The ε of the energy rank."""
         return self.restoring.epsilon if self._model is None else self._model.weights.epsilon
-
-    def has(self, name: Head) -> bool:
-        """Say whether the open model has a head or layer."""
-        try:
-            return self._model is not None and name.head < self._model.outline.layer(name).heads
-        except EngineError:
-            return False
 
     def close(self) -> None:
         """Wait for nothing any more: another model takes the place of this one."""
@@ -125,13 +81,6 @@ class Conductor:
         """The head, or layer, of the row that a person has moved to in a table that has the keys; else the selected."""
         row = self._app.views.chosen_head
         return self.selected if row is None else row
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """The marks of what is selected."""
-        if self._model is None or self.selected is None:
-            return ()
-        return self._model.outline.layer(self.selected).marks
 
     def open(self, opening: Future[ModelOutline]) -> None:
         """Wait for a model that is being opened."""
@@ -169,16 +118,6 @@ class Conductor:
         if self._model is not None:
             self._model.choose_token(number)
 
-    def step_position(self, step: int) -> None:
-        """Go to what is predicted at another token."""
-        if self._model is not None:
-            self._app.key_line.say(self._model.step_position(step))
-
-    @property
-    def folds(self) -> bool:
-        """Whether the gains of norms are to be folded into directions."""
-        return self._model is not None and self._model.tables.folds
-
     def fold_gains(self) -> None:
         """Show directions with the gains of norms, or without."""
         if self._model is not None:
@@ -192,15 +131,6 @@ class Conductor:
     def advance(self, progress: Progress) -> Progress:
         """Say how far the model is where that is waited for, and give it as it is shown."""
         return progress if self._model is None else self._model.advance(progress)
-
-    def note(self, head: Head) -> tuple[str, ...]:
-        """Give what the tree says beside a head, the longest first."""
-        return () if self._model is None else self._model.weights.note(head)
-
-    def learn(self, layer: Head, whole_layer: bool, answer: SpectraGroup | EngineError) -> None:
-        """Keep what the sweep has found."""
-        if self._model is not None:
-            self._model.weights.learn(layer, whole_layer, answer)
 
     def change_measure(self, step: int) -> None:
         """Go on to another measure."""
@@ -298,28 +228,3 @@ class Conductor:
         if self._model is None:
             raise EngineError("no model is open yet; nothing was written")
         return shown_table(self._app.views, self._model.weights, self.overview, self.selected, attention)
-
-    @property
-    def name_of_several(self) -> tuple[str, str] | None:
-        """Name the table of the active view and what it is of, where several heads are beside each other in it."""
-        return None if self._model is None else self._model.comparing.named
-
-    async def table_of_several(self) -> Table | None:
-        """Give the table of the active view, where several heads are beside each other in it.
-
-        Raises
-        ------
-        EngineError : when the view shows nothing yet.
-        """
-        return None if self._model is None else await self._model.comparing.table()
-
-    async def whole_map(self) -> AttentionMap:
-        """Give all weights of the map on screen.
-
-        Raises
-        ------
-        EngineError : when there is no map on screen, or it cannot be had any more.
-        """
-        if self._model is None:
-            raise EngineError("no model is open yet; nothing was written")
-        return await self._model.reading.whole_map()

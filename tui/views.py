@@ -6,18 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from textual import on
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS, ring_of
-from tui.drawing.levels import Scale
 from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
-from tui.messages import Numbered, ViewActivated
+from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -28,6 +26,7 @@ from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
+from tui.view_looks import ViewLooks
 
 if TYPE_CHECKING:
     from tui.parts import Parts
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 PaneKind = TypeVar("PaneKind", bound=Pane)
 
 
-class Views(Container):
+class Views(ViewLooks):
     """Spectra, ranks and attention: one at a time, or side by side where the terminal is large.
 
     Tables that are worked out come in the place of the attention, each made when it is first looked at; what follows
@@ -56,7 +55,7 @@ class Views(Container):
     """
 
     def __init__(self, *, ascii_only: bool, first: str = "spectra") -> None:
-        super().__init__(id="views")
+        super().__init__()
         self.spectra = SpectraPane(ascii_only=ascii_only)
         self.ranks = RanksPane(ascii_only=ascii_only)
         self.attention = AttentionPane(ascii_only=ascii_only)
@@ -69,8 +68,6 @@ class Views(Container):
         self._zoomed_from: tuple[Widget, Pane] | None = None
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
-        self._is_numbered = False
-        self._last_of_ring = dict[tuple[str, ...], str]()
         self.leaving: Callable[[], None] = lambda: None
         self.looks: Mapping[str, Left] = {}
         self.has_opened = asyncio.Event()
@@ -170,10 +167,6 @@ class Views(Container):
             self._opening = made
             self.call_after_refresh(self._focus_opened, made, self._moves_of_focus)
 
-    def last_like(self, view: str) -> str:
-        """Give the view that was looked at last of those that share a key with one; that one before any was."""
-        return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
-
     def strike(self, heads: frozenset[Head]) -> None:
         """Strike out the rows of heads, which are switched off, in all tables."""
         self._struck = heads
@@ -251,66 +244,6 @@ class Views(Container):
         is_as_it_was = focused is not None and before is not None and before[1] is self.active in focused.ancestors
         if before is not None and not is_zoomed and is_as_it_was:
             self.screen.set_focus(before[0])
-
-    @on(Numbered)
-    def _take_numbers(self, event: Numbered) -> None:
-        """Have all maps have their weights as numbers, or none."""
-        event.stop()
-        self.number(event.is_numbered)
-
-    def number(self, is_numbered: bool) -> None:
-        """Write weights into the cells of all maps, or not."""
-        self._is_numbered = is_numbered
-        self._number_what_is_seen()
-
-    def _number_what_is_seen(self) -> None:
-        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
-        for pane in self.panes:
-            if pane.display:
-                pane.number(self._is_numbered)
-
-    @property
-    def left(self) -> dict[str, str]:
-        """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
-        focused = self.screen.focused
-        said = {
-            "numbers": "shown" if self._is_numbered else "",
-            "room": "one" if self.has_class("-zoomed") else "",
-            "keys": "view" if focused is not None and self.active in focused.ancestors else "",
-            "shared": " ".join(view for ring, view in self._last_of_ring.items() if ring and view != ring[0]),
-        }
-        return {what: how for what, how in said.items() if how}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left."""
-        if what == "numbers":
-            self.number(said == "shown")
-        elif what == "shared":
-            self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
-
-    def choose_scale(self, scale: Scale) -> None:
-        """Put every view on one scale."""
-        for pane in (self.spectra, self.attention):
-            if pane.scale != scale:
-                pane.toggle_scale()
-
-    def toggle_scale(self) -> None:
-        """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
-        is_of_map = self.active.view == "text"
-        (self.active if self.active.has_scale else self.attention if is_of_map else self.spectra).toggle_scale()
-
-    def toggle_baseline(self) -> bool:
-        """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
-        graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
-        is_seen = graph.display and (isinstance(self.active, ComparePane) or self._shows_spectra)
-        if is_seen:
-            graph.toggle_baseline()
-        return is_seen
-
-    @property
-    def _shows_spectra(self) -> bool:
-        """Whether the selected head's spectra are on screen."""
-        return self.spectra.display and self._left.display
 
 
 def _is_of_heads(pane: Pane) -> bool:

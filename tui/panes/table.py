@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 
 from engine.values.columns import CHANCE, explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.left_out import without
 from engine.values.tables import Cell, Table
-from engine.values.view import Scope, View
-from engine.values.views import HEADS, VIEWS
+from engine.values.view import View
+from engine.values.views import VIEWS
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
 from tui.drawing.view_titles import COMPUTING
-from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.missing import why_empty
 from tui.numbers import short
-from tui.panes.filtered import FilteredPane
+from tui.panes.leading import LeadingPane
 from tui.panes.left_cell import LeftCell
-from tui.panes.line import Line
-from tui.panes.row_heads import RowHeads
 from tui.widgets.table_grid import TableGrid
 
 
-class TablePane(FilteredPane):
+class TablePane(LeadingPane):
     """Shows one view's table, and explains the column under the cursor.
 
     The cursor is on the selected head's row; of a table that is sorted it begins at the top.
@@ -45,22 +40,9 @@ class TablePane(FilteredPane):
     is_folded : whether the table has the gains of norms folded in.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
-        Binding("comma", "position(-1)", "Predict at the token before", show=False, id="table.token_before"),
-        Binding("f", "fold", "Fold the gains of the norms in, or leave them out", show=False, id="table.fold"),
-    ]
-
     def __init__(self, view: View, *, ascii_only: bool) -> None:
-        self.view = view.name
-        super().__init__(view.columns, Line(classes="pane-legend"))
-        self.add_class("-table")
-        self.grid = TableGrid(ascii_only=ascii_only)
-        leads = _leads(view)
-        self.grid.leads = lambda: leads
-        self.shown: Table | None = None
+        super().__init__(view, ascii_only=ascii_only)
         self._places = view.places
-        self._heads = RowHeads(view.columns)
         self._said = ""
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
@@ -242,81 +224,6 @@ class TablePane(FilteredPane):
             said = of_number(column, cell, None if isinstance(chance, str) else chance, width)
         off = [f"{self.head_here} off  {said}"] if self.head_here in self.struck else []
         return explanation, first_fitting(width, *off, of_row(row, column, said, width))
-
-    @on(TableGrid.Chosen)
-    def _go_to_head(self) -> None:
-        """Go where the table leads."""
-        self._leave()
-
-    @property
-    def has_heads(self) -> bool:
-        """Whether rows are of heads that differ."""
-        return self.grid.leads() == "head"
-
-    @property
-    def head_here(self) -> Head | None:
-        """The head, or whole layer, that the row under the cursor is of: the one that feeds where it says one."""
-        row = self.grid.whole_row
-        return None if self.shown is None or row is None else self._heads.of(row)
-
-    @property
-    def is_on_chosen_row(self) -> bool:
-        """Whether a person has moved to the row, or filtered; heads that feed another are not what a table is about."""
-        return not self._heads.are_feeding and (self.grid.is_moved or self.narrowing is not None)
-
-    def heads_left(self) -> tuple[Head, ...]:
-        """List the heads that the rows on screen are of."""
-        return self._heads.single(self.grid.rows[place] for place in self.grid.order)
-
-    def strike(self, heads: frozenset[Head]) -> None:
-        """Strike out the rows of heads, where rows are of heads that differ."""
-        self.struck = heads
-        self.grid.strikes = (lambda row: self._heads.of(row) in heads) if heads and self.has_heads else None
-        self.grid.refresh()
-        self.read_out()
-
-    def _leave(self) -> None:
-        """Go to the head that a row is about, the one that feeds where it says one; of a token, choose that.
-
-        The table of all heads leads into the head, as their map does.
-        """
-        whole = self.grid.whole_row
-        if self.shown is None or whole is None:
-            return
-        row = dict(zip(self.grid.all_columns, whole, strict=True))
-        if (name := self._heads.of(whole)) is not None:
-            is_of_all = self.view == HEADS.name
-            self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
-        elif isinstance(row.get("token_id"), int) and "part" not in row:
-            self.post_message(TokenPicked(int(row["token_id"])))
-        else:
-            self.post_message(Told("this row is of no head"))
-
-    def action_position(self, step: int) -> None:
-        """Ask for what is predicted at another token."""
-        self.post_message(PositionMoved(step))
-
-    def action_fold(self) -> None:
-        """Have the gains of norms folded in, or not."""
-        self.post_message(GainsFolded())
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have keys where a table has what they change: another token not where the cell of the map says which."""
-        if action == "position":
-            view = VIEWS[self.view]
-            return "position" in view.options and view.scope is not Scope.CELL
-        if action == "fold":
-            return "fold_norm" in VIEWS[self.view].options
-        return super().check_action(action, parameters)
-
-
-def _leads(view: View) -> str:
-    """Say what rows lead to: the terms of a cell to that; all rows of one head are about it, and parameters of none."""
-    if "head" not in view.columns:
-        return "token" if "token_id" in view.columns else ""
-    if view.scope is Scope.CELL:
-        return "cell"
-    return "" if view.scope is Scope.HEAD else "head"
 
 
 def _said(cell: Cell) -> str:

@@ -1,39 +1,18 @@
-"""Small maps of many heads on one scale, with a cursor that goes from head to head."""
+"""Small maps of many heads, with a cursor that keys and the mouse move from head to head."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-from rich.color import Color
-from rich.segment import Segment
-from rich.style import Style
-from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
 from textual.message import Message
-from textual.strip import Strip
 
-from engine.values.attention import PooledMap
-from tui.drawing.halves import Halves
-from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, scale_named
-from tui.drawing.ramps import ramp
-from tui.drawing.small_lines import line_of_map
-from tui.drawing.text import centred, fit, in_ascii
-from tui.drawing.tiles import GAP, Tiles, lay_out_tiles
-from tui.messages import RoomChanged
-from tui.themes import palette_of
 from tui.widgets.paging import lines_of, paging
-from tui.widgets.scrolled import Scrolled
+from tui.widgets.small_canvas import SmallCanvas
 
 
-class SmallMaps(Scrolled, can_focus=True):
+class SmallMaps(SmallCanvas, can_focus=True):
     """Shows a small map of each head, and moves a cursor over the heads."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -46,7 +25,6 @@ class SmallMaps(Scrolled, can_focus=True):
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
         Binding("enter", "app.open_map('maps')", "The head's map in large", show=False, id="heads.open"),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--name", "small--name-cursor", "small--cell", "small--message"}
     DEFAULT_CSS = """
     SmallMaps {
         width: 1fr; height: 1fr; scrollbar-size: 1 1;
@@ -73,113 +51,15 @@ class SmallMaps(Scrolled, can_focus=True):
         """A person clicked on the head under the cursor, whose map is wanted in large."""
 
     def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only, name="small maps")
-        self._tiles = Tiles(0, 1, 0, 0, 1, 1)
-        self._names: tuple[str, ...] = ()
-        self._maps: Mapping[int, PooledMap] = {}
-        self._levels: dict[int, NDArray[np.uint8]] = {}
-        self._message = ""
+        super().__init__(ascii_only=ascii_only)
         self._picked: int | None = None
         self._is_pointed_at = False
-        self._halves_for: object = None
-        self._halves_made = Halves(1, {}, {})
-        self.cursor: int | None = None
-        self._chosen_scale: Scale | None = None
-        self._is_long = False
-
-    @property
-    def scale(self) -> Scale:
-        """Linear or logarithmic: the one that a person chose, else of a long sentence the one its large map has."""
-        return self._chosen_scale or ("log" if self._is_long else "linear")
-
-    def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
-        """Choose how so many maps of a size share this pane."""
-        return lay_out_tiles(count, queries, keys, *self.size, self._rows_per_line)
-
-    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], *, is_long: bool = False) -> None:
-        """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
-        before, self._is_long = self.scale, is_long
-        is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, before) and not self._message
-        old = self._levels if is_same else {}
-        self._tiles, self._names, self._maps, self._message = tiles, tuple(names), dict(maps), ""
-        self._measure()
-        self._sort()
-        if not is_same:
-            self.refresh()
-            self.call_after_refresh(self._reveal)  # how far it can be scrolled is known then
-        elif changed := [n for n, levels in self._levels.items() if not np.array_equal(levels, old.get(n, ()))]:
-            self.refresh(*(self._on_screen(number) for number in changed))
-
-    def show_message(self, message: str, count: int = 0) -> None:
-        """Show a sentence in place of maps; between so many heads the cursor can be moved all the same."""
-        self._tiles = replace(self._tiles, count=count)
-        if message != self._message:
-            self._message = in_ascii(message) if self.ascii_only else message
-            self._maps, self._levels = {}, {}
-            self.virtual_size = Size(0, 0)
-            self.refresh()
-
-    def rename(self, names: Sequence[str]) -> None:
-        """Write other names over the maps."""
-        before, self._names = self._names, tuple(names)
-        for number, (old, new) in enumerate(zip(before, self._names, strict=False)):
-            if old != new:
-                self.refresh(self._on_screen(number, only_name=True))
 
     def select(self, number: int | None) -> None:
         """Put the cursor on a head, unless a person has gone on to another one since."""
         if self._picked is None or number is None or number == self._picked:
             self._picked = None
             self._move(number)
-
-    @property
-    def largest(self) -> float:
-        """The upper end of the linear scale: the largest weight of all maps."""
-        return max((each.largest for each in self._maps.values()), default=0.0)
-
-    @property
-    def has_maps(self) -> bool:
-        """Whether maps are shown, and not a sentence in their place."""
-        return bool(self._maps)
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether neither maps nor a sentence have come."""
-        return not self._maps and not self._message
-
-    @property
-    def position(self) -> int | None:
-        """Which map the cursor is on, counted from 1, where not all are in view at once."""
-        is_scrolled = self.has_maps and self.virtual_size.height > self.size.height
-        return self.cursor + 1 if is_scrolled and self.cursor is not None else None
-
-    @property
-    def pooled(self) -> PooledMap | None:
-        """The map under the cursor."""
-        return None if self.cursor is None else self._maps.get(self.cursor)
-
-    def toggle_scale(self) -> None:
-        """Change between the linear scale, to the largest weight of all maps, and the logarithmic one."""
-        self._chosen_scale = "log" if self.scale == "linear" else "linear"
-        self._sort()
-        self.refresh()
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The scale, where one was chosen."""
-        return {} if self._chosen_scale is None else {"scale": self._chosen_scale}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Draw on the scale that was left."""
-        if what == "scale":
-            self._chosen_scale = scale_named(said)
-
-    def legend(self, width: int) -> Text:
-        """Explain the levels in a line."""
-        block, sign = self._tiles.block, "x" if self.ascii_only else "×"
-        colours = [Style(bgcolor=colour) for colour in self._colours]
-        pooled = f"max of {block}{sign}{block}" if block > 1 else ""
-        return legend(self.scale, self.largest, self.ink, colours, width, pooled)
 
     def action_step(self, columns: int, rows: int) -> None:
         """Go to another head, so many tiles away; past the end of a row to the next one."""
@@ -218,12 +98,6 @@ class SmallMaps(Scrolled, can_focus=True):
                 self.refresh(self._on_screen(each, only_name=True))
         self._reveal()
 
-    def _reveal(self) -> None:
-        """Scroll until the map under the cursor is in view."""
-        if self.cursor is not None and self.cursor < self._tiles.count and self._maps:
-            top = self._tiles.line_of(self.cursor, self.scroll_offset.y, self.size.height)
-            self.scroll_to(y=top, animate=False, immediate=True)
-
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Go to the head that the mouse points at."""
         before = self.cursor
@@ -249,78 +123,3 @@ class SmallMaps(Scrolled, can_focus=True):
         if number is not None:
             self._pick(number)
         return number is not None
-
-    def notify_style_update(self) -> None:
-        """Sort the weights into as many levels as the new theme has, and have maps pooled for its lines."""
-        super().notify_style_update()
-        if self.is_attached:
-            self._sort()
-            self.post_message(RoomChanged())
-
-    def _measure(self) -> None:
-        """Say how much there is to scroll."""
-        if self._maps:
-            width = self._tiles.columns * self._tiles.pitch[0] - GAP
-            self.virtual_size = Size(width, self._tiles.scrolled_height(self.size.height))
-
-    def on_resize(self) -> None:
-        """Have maps pooled for the new size."""
-        self._measure()
-        self.post_message(RoomChanged())
-
-    @property
-    def _rows_per_line(self) -> int:
-        """Two where the halves of a character can have colours of their own, which takes one that is not ASCII."""
-        return 2 if self.ink is Ink.COLOUR and not self.ascii_only else 1
-
-    @property
-    def _colours(self) -> tuple[Color, ...]:
-        """The colour of each level."""
-        if self.ink is not Ink.COLOUR:
-            return ()
-        background, colours = self.background_colors[1].rgb, str(self.app.console.color_system)
-        return ramp(background, colours, palette_of(self.app.current_theme))
-
-    def _sort(self) -> None:
-        """Sort all weights into levels, as large as they are drawn: (rows, columns) of each map."""
-        zoom, largest, count = self._tiles.zoom, self.largest, self.ink.levels
-        self._levels = {
-            number: levels_of(each.values, self.scale, largest, count).repeat(zoom, axis=0).repeat(zoom, axis=1)
-            for number, each in self._maps.items()
-        }
-
-    def _halves(self) -> Halves:
-        """Give what writes halves of lines, the same until they look otherwise."""
-        looks = self._colours, self.ink, self.get_component_rich_style("small--cell")
-        if self._halves_for != looks:
-            colours, ink, plain = looks
-            signs = {NOT_FINITE: ("?", plain)} | {level: (cell[-1], plain) for level, cell in enumerate(ink.cells)}
-            self._halves_for, self._halves_made = looks, Halves(1, dict(enumerate(colours)), signs)
-        return self._halves_made
-
-    def _on_screen(self, number: int, only_name: bool = False) -> Region:
-        """Find the region of a tile, or of the name above its map."""
-        (x, y), (width, height) = self._tiles.origin(number), self._tiles.pitch
-        return Region(x, y - self.scroll_offset.y, width, 1 if only_name else height)
-
-    def render_line(self, y: int) -> Strip:
-        """Paint a line: of names, of maps, or of the message."""
-        width, height = self.size
-        blank = Style(bgcolor=self.get_component_rich_style("small--name").bgcolor)
-        if self._message or not self._names:
-            text = centred(self._message, width, height)[y]
-            return Strip([Segment(text, self.get_component_rich_style("small--message"))], width)
-        row, inner = divmod(y + self.scroll_offset.y, self._tiles.pitch[1])
-        if inner == 0 and 0 < y == height - 1:  # names without anything of their maps
-            return Strip.blank(width, blank)
-        segments: list[Segment] = []
-        painted = partial(line_of_map, tiles=self._tiles, halves=self._halves(), blank=blank, ink=self.ink)
-        for number in range(row * self._tiles.columns, min((row + 1) * self._tiles.columns, self._tiles.count)):
-            segments += painted(self._levels.get(number), inner - 1) if inner else self._label(number)
-            segments.append(Segment(" " * GAP, blank))
-        return Strip(Segment.simplify(segments)).adjust_cell_length(width, blank)
-
-    def _label(self, number: int) -> Iterator[Segment]:
-        """Write the name over a map."""
-        style = self.get_component_rich_style(f"small--name{'-cursor' if number == self.cursor else ''}")
-        yield Segment(fit(self._names[number], self._tiles.width, ascii_only=self.ascii_only), style)

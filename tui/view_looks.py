@@ -1,0 +1,100 @@
+"""How the views are looked at: numbers in maps, scales, and what of that comes back at the next start."""
+
+from __future__ import annotations
+
+from textual import on
+from textual.containers import Container, Vertical
+
+from engine.values.views import ring_of
+from tui.drawing.levels import Scale
+from tui.messages import Numbered
+from tui.panes.attention import AttentionPane
+from tui.panes.compare import ComparePane
+from tui.panes.pane import Pane
+from tui.panes.spectra import SpectraPane
+
+
+class ViewLooks(Container):
+    """What all views share, whichever of them are on screen.
+
+    Attributes
+    ----------
+    panes : all that have been made.
+    active : the one that ``e`` exports, and that a small terminal shows.
+    spectra, attention : those that are there from the beginning.
+    """
+
+    panes: list[Pane]
+    active: Pane
+    spectra: SpectraPane
+    attention: AttentionPane
+    _left: Vertical
+
+    def __init__(self) -> None:
+        super().__init__(id="views")
+        self._is_numbered = False
+        self._last_of_ring = dict[tuple[str, ...], str]()
+
+    def last_like(self, view: str) -> str:
+        """Give the view that was looked at last of those that share a key with one; that one before any was."""
+        return self._last_of_ring.get(ring_of(view), view) if ring_of(view) else view
+
+    @on(Numbered)
+    def _take_numbers(self, event: Numbered) -> None:
+        """Have all maps have their weights as numbers, or none."""
+        event.stop()
+        self.number(event.is_numbered)
+
+    def number(self, is_numbered: bool) -> None:
+        """Write weights into the cells of all maps, or not."""
+        self._is_numbered = is_numbered
+        self._number_what_is_seen()
+
+    def _number_what_is_seen(self) -> None:
+        """Write weights into the cells of the maps that are on screen; a hidden one would be worked out for nobody."""
+        for pane in self.panes:
+            if pane.display:
+                pane.number(self._is_numbered)
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
+        focused = self.screen.focused
+        said = {
+            "numbers": "shown" if self._is_numbered else "",
+            "room": "one" if self.has_class("-zoomed") else "",
+            "keys": "view" if focused is not None and self.active in focused.ancestors else "",
+            "shared": " ".join(view for ring, view in self._last_of_ring.items() if ring and view != ring[0]),
+        }
+        return {what: how for what, how in said.items() if how}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Look at one thing as it was left."""
+        if what == "numbers":
+            self.number(said == "shown")
+        elif what == "shared":
+            self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
+
+    def choose_scale(self, scale: Scale) -> None:
+        """Put every view on one scale."""
+        for pane in (self.spectra, self.attention):
+            if pane.scale != scale:
+                pane.toggle_scale()
+
+    def toggle_scale(self) -> None:
+        """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
+        is_of_map = self.active.view == "text"
+        (self.active if self.active.has_scale else self.attention if is_of_map else self.spectra).toggle_scale()
+
+    def toggle_baseline(self) -> bool:
+        """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
+        graph = (self.active if isinstance(self.active, ComparePane) else self.spectra).graph
+        is_seen = graph.display and (isinstance(self.active, ComparePane) or self._shows_spectra)
+        if is_seen:
+            graph.toggle_baseline()
+        return is_seen
+
+    @property
+    def _shows_spectra(self) -> bool:
+        """Whether the selected head's spectra are on screen."""
+        return self.spectra.display and self._left.display
