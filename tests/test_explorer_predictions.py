@@ -63,6 +63,9 @@ async def test_titles_write_a_token_as_tables_do_and_where_no_row_is_no_column_i
         assert shown(pane(app).explanation_line)
         await press(pilot, "enter")
         assert "no earlier layer feeds this one" in screen_text(app)
+        await type_keys(pilot, "o")
+        await settle(pilot)
+        assert "there are no rows to sort" in screen_text(app).splitlines()[-1]
         assert shown(pane(app).explanation_line) == ""
         await press(pilot, "8", "comma")
         tab = r"\t"

@@ -11,6 +11,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.messages import Told
 from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_arrangement import Arrangement
@@ -198,8 +199,10 @@ class TableGrid(TableCanvas, can_focus=True):
         """
         if self.row is not None:
             self.sort_by(self.column)
-        else:
+        elif self._kept.is_expecting:
             self._kept.add(self.action_sort)
+        else:
+            self.post_message(Told("there are no rows to sort"))
 
     def action_choose(self, what: str) -> None:
         """Say which row a person wants to go to, or once there are rows."""
