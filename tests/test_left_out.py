@@ -148,7 +148,7 @@ async def test_the_explorer_shows_the_others_and_says_what_is_left_out(sound: Pa
         assert [row[-6:].count("×") for row in rows if row[-7:-6] == ["L2"]] == [0]
         await pilot.press("4")
         await settle(pilot)
-        assert "circuits all layers without L1 (NaN or infinite)" in screen_text(app)
+        assert "circuits all layers  without L1 (NaN or infinite)" in screen_text(app)
         await pilot.press("2", "t", *"gL1H0", "enter")
         await settle(pilot)
         assert shown(app.views.ranks.chance_line).split() == ["chance", *["×"] * 6], "there will be none"

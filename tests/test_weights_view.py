@@ -201,7 +201,7 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
         assert tuple(table[0]) == WEIGHTS.columns
         await pilot.press("slash", *"c_att", "j")
         await pilot.pause()
-        assert titled(pane(app).title_line) == f"weights  0 of {len(table)}  c_attj"
+        assert titled(pane(app).title_line) == f"weights 0 of {len(table)}  c_attj"
         await pilot.press("backspace", *" an")
         await pilot.pause()
         assert shown(pane(app).explanation_line).endswith("expected and, or, or the end")

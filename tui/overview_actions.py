@@ -13,7 +13,6 @@ from textual.dom import DOMNode
 from engine.values.views import HEADS, OVERVIEW
 from tui.key_groups import VIEWS
 from tui.messages import ConditionWanted, HeadEntered, MeasureWanted, OverviewSeen, RankMeasureWanted
-from tui.panes.filtered import FilteredPane
 from tui.parts import Parts
 
 
@@ -57,6 +56,8 @@ class OverviewActions(Parts):
     @on(ConditionWanted)
     def _condition_wanted(self, event: ConditionWanted) -> None:
         """Show the heads of which a condition is true, in their table."""
+        from tui.panes.filtered import FilteredPane  # for which the first frame does not wait
+
         if self.is_ready:
             self.conductor.show_view(HEADS.name)
             if isinstance(self.views.active, FilteredPane):

@@ -10,7 +10,6 @@ from textual.dom import DOMNode
 from engine.values.view import Scope
 from engine.values.views import VIEWS
 from tui.key_names import key_of
-from tui.panes.filtered import FilteredPane
 from tui.parts import Parts
 
 STEPS = ("step_head", "step_layer")
@@ -40,7 +39,7 @@ class RowActions(Parts):
         """Select the head of the row under the cursor, before a view of it is gone to or another head.
 
         Where the table is about the selected head, or the cursor has not been moved from where the table began, that
-        one stays; so it is said.
+        one stays; so it is said, but for the model as a whole, of which such a table is.
 
         Parameters
         ----------
@@ -48,7 +47,7 @@ class RowActions(Parts):
         view : which view is gone to, where it is known; what is looked at already is none to go to.
         """
         pane, row, selected = self.views.active, self.views.row_head, self.conductor.selected
-        if not isinstance(pane, FilteredPane) or row is None or row == selected or view == pane.view:
+        if row is None or row == selected or view == pane.view:
             return
         if not self.conductor.has(row):
             return
@@ -57,9 +56,9 @@ class RowActions(Parts):
                 self.conductor.go_to(row)
             else:
                 self.conductor.ways.jump(row)
-        elif not is_step:
-            enter, here = key_of(self, "table.choose"), "the model" if selected is None else str(selected)
-            self.key_line.say(f"{here} stays selected; {enter} on a row selects its head, here {row}")
+        elif not is_step and selected is not None:
+            enter = key_of(self, "table.choose")
+            self.key_line.say(f"{selected} stays selected; {enter} on a row selects its head, here {row}")
 
 
 def _is_of_head(view: str) -> bool:
