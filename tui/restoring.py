@@ -112,14 +112,22 @@ class Restoring:
     @property
     def _looks(self) -> dict[str, Left]:
         """How parts are to look, but for what is of another scale, head or sentence than was asked for."""
+        return {name: beginning(left, self._asked_otherwise(name)) for name, left in self._last.looks.items()}
+
+    def _asked_otherwise(self, part: str) -> set[str]:
+        """List what of a part does not come back, as it is of something else than was asked for.
+
+        A filter might hide the head that was.
+        """
         start, left_out = self._start, set[str]()
         if start.log_scale is not None:
             left_out.add("scale")
         if start.head is not None:
-            left_out.add("row")
+            left_out |= {"row", "filter"}
         if start.text not in (None, self._last.text):
-            left_out |= {"row", "cells", "position", "token"}
-        return {name: beginning(left, left_out) for name, left in self._last.looks.items()}
+            left_out |= {"cells", "position", "token"}
+            left_out |= {"row"} if part in VIEWS and "text" in VIEWS[part].needs else set()
+        return left_out
 
     def begin(self, model: ShownModel) -> None:
         """Look at everything as it was left, as soon as there is a model: a person may change it from then on.
