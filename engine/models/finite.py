@@ -10,6 +10,10 @@ from torch import Tensor
 NAMED = 3
 """Tensors that are named of those that hold NaN or infinite numbers."""
 
+SMALLEST, LARGEST = 2.0**-250, 2.0**250
+"""Between which the largest number of a float64 matrix is to be: measures of circuits multiply four of them, and
+float64 holds nothing beyond ``2^±1022``. No product of numbers of other dtypes comes near that."""
+
 
 def all_finite(part: Tensor) -> bool:
     """Say whether a tensor holds neither NaN nor infinite numbers.
@@ -40,3 +44,31 @@ def not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
         return ", ".join(said)
     others = "so does one" if more == 1 else f"so do {more}"
     return f"{', '.join(said[:NAMED])} and {others} more of its tensors"
+
+
+def has_products(part: Tensor) -> bool:
+    """Say whether float64 holds what is made of a matrix by multiplying it."""
+    return part.dtype is not torch.float64 or part.ndim == 1 or _fits(_largest([part]))
+
+
+def without_products(tensors: Mapping[str, Iterable[Tensor]]) -> str:
+    """Say how large the largest number is of the first tensor of which float64 holds no products.
+
+    Parameters
+    ----------
+    tensors : as in `not_finite`.
+    """
+    for name, parts in tensors.items():
+        if not _fits(largest := _largest(parts)):
+            return f"{name} holds numbers up to {largest:.0e}, whose products are beyond float64"
+    return "products of its tensors hold numbers whose products are beyond float64"
+
+
+def _largest(parts: Iterable[Tensor]) -> float:
+    """Give the size of the largest number; 0 where there is none."""
+    return max((float(part.abs().max()) for part in parts if part.numel()), default=0.0)
+
+
+def _fits(largest: float) -> bool:
+    """Say whether products of numbers up to that size are neither too large for float64 nor lost in it."""
+    return not largest or SMALLEST <= largest <= LARGEST

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.models.checkpoint import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors
-from engine.models.finite import all_finite, not_finite
+from engine.models.finite import all_finite, has_products, not_finite, without_products
 from engine.models.latent import FirstStep
 from engine.models.outline import AttentionModule
 from engine.models.placed import as_it_is
@@ -165,6 +165,8 @@ class StoredLayer:
         """Refuse a part of a tensor that no singular value could be computed of, and name all that is wrong there."""
         if not all_finite(part):
             raise NotFinite(not_finite({name: _in_parts(cut) for name, cut in self._stored.items()}))
+        if not has_products(part):
+            raise NotFinite(without_products({name: _in_parts(cut) for name, cut in self._stored.items()}))
         return part
 
     def _bias(self, matrix: str) -> Tensor | None:

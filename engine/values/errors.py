@@ -8,7 +8,7 @@ class EngineError(Exception):
 
 
 class NotFinite(EngineError):
-    """A layer's weights hold NaN or infinite numbers, of which nothing can be worked out; other layers are as they are.
+    """A layer's weights hold NaN, infinite or far too large numbers, of which nothing can be worked out; others do not.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Layers that have no rows because their weights hold NaN or infinite numbers: in words, and in few."""
+"""Layers that have no rows because of the numbers that their weights hold: in words, and in few."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMED = 3
 """Layers that are named in few words where more are left out."""
 
 LeftOut = Mapping[Head, str]
-"""By layer, which of its tensors hold such numbers, and how many."""
+"""By layer, which of its tensors hold NaN, infinite or far too large numbers."""
 
 
 def reasons(left_out: LeftOut) -> Iterator[str]:
@@ -30,17 +30,18 @@ def without(left_out: LeftOut) -> str:
 
     Examples
     --------
-    >>> without({Head("decoder", 2): "w"}), without({})
+    >>> without({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}), without({})
     ('without L2 (NaN or infinite)', '')
-    >>> without({Head("decoder", number): "w" for number in range(5)})
-    'without L0, L1, L2 and 2 more (NaN or infinite)'
+    >>> without({Head("decoder", number): "w holds numbers up to 1e+100, of which …" for number in range(5)})
+    'without L0, L1, L2 and 2 more (beyond float64)'
     """
     if not left_out:
         return ""
     several = len({layer.stack for layer in left_out}) > 1
     names = [f"{layer.stack} {layer}" if several else str(layer) for layer in left_out]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"without {', '.join(names[:NAMED])}{more} (NaN or infinite)"
+    why = "NaN or infinite" if any("NaN" in what for what in left_out.values()) else "beyond float64"
+    return f"without {', '.join(names[:NAMED])}{more} ({why})"
 
 
 def none_left(left_out: LeftOut) -> EngineError:
