@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 
 import pytest
 from torch import nn
@@ -19,6 +20,7 @@ from tests.conftest import TinyModel
 from tests.explorer import PATIENCE, explorer, screen_text, settle, shown
 from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker
+from tests.terminal import Terminal
 from tests.test_adapters import LAYER, low_rank, write_adapter
 from tui.panes.table import TablePane
 
@@ -57,6 +59,34 @@ def test_a_module_that_was_explored_is_let_go_of_and_no_thread_stays() -> None:
     while explored() is not None or stay():
         assert monotonic() < end, f"the module is there: {explored() is not None}; threads: {stay()}"
         gc.collect()
+
+
+SLOW = """
+import sys, time, transformers, tui
+from pathlib import Path
+
+def slow(module, args):
+    Path(sys.argv[1]).touch()
+    time.sleep(3)
+
+shape = {"n_layer": 2, "n_head": 2, "n_embd": 32, "vocab_size": 64, "n_positions": 64}
+model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)).eval()
+model.transformer.h[0].mlp.register_forward_pre_hook(slow)
+tui.explore(model, text="1 2 3")
+hooks = sum(len(each._forward_pre_hooks) + len(each._forward_hooks) for each in model.modules())
+print("hooks", hooks, model.config._attn_implementation)
+"""
+
+
+def test_a_module_is_given_back_when_nothing_runs_it_any_more(tmp_path: Path) -> None:
+    runs, end = tmp_path / "runs", monotonic() + PATIENCE
+    with Terminal(sys.executable, "-c", SLOW, str(runs)) as terminal:
+        while not runs.exists():
+            assert monotonic() < end
+            sleep(0.01)
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert "hooks 1 sdpa" in terminal.text()
 
 
 async def test_a_module_without_attention_is_declined_in_the_explorer() -> None:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST_STEP = 60.0
+"""Seconds that are waited at most for what a model is computing when the explorer is left."""
+
 
 def explore(
     model: Any,
@@ -21,6 +24,8 @@ def explore(
 ) -> None:
     """Open the explorer on a PyTorch model, and come back when it is left; the model is as it was before.
 
+    If it is left while the model runs, the layer that is being computed is waited for.
+
     Parameters
     ----------
     model, tokenizer, name, example : as `engine.open_module` takes them.
@@ -32,6 +37,7 @@ def explore(
     Raises
     ------
     EngineError : when there is no terminal, or no attention is found in the model, saying why.
+    SystemExit : when a signal asks the program to end, with the status that a shell gives to that.
     click.BadParameter : when there is no such theme.
     """
     from engine.service.engine import Engine
@@ -44,4 +50,4 @@ def explore(
     try:
         run_explorer(engine, start, theme=theme and find_theme(theme), ascii_only=ascii_only)
     finally:
-        engine.stop()
+        engine.stop(LONGEST_STEP)  # for a model in use is not as it was before
