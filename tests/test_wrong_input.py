@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -100,6 +101,18 @@ def test_an_index_whose_shard_is_missing(tiny_copy: TinyModel) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     line = refusal("export", folder, "ranks")
     assert "model-00002-of-00002.safetensors, which model.safetensors.index.json lists, is not in" in line
+
+
+def test_shards_without_their_index(tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    said = refusal("export", folder, "ranks")
+    assert f"{folder} has model-00001-of-00002.safetensors and no model.safetensors.index.json" in said
+
+
+def test_the_tokenizer_of_another_model(tiny_copy: TinyModel) -> None:
+    said = refusal("export", tiny_copy("gpt2", vocab_size=6), "attention", "--text", "The cat")
+    assert re.search(r"'The' is token \d+, and \S+ has 6 tokens: its folder holds another model's tokenizer", said)
 
 
 def test_weights_that_are_not_numbers_are_named_and_other_layers_still_work(tiny_copy: TinyModel) -> None:

@@ -53,6 +53,9 @@ def _checked(name: str, directory: Path, identity: str) -> Location:
     if not (directory / "config.json").is_file():
         raise EngineError(f"{directory} has no config.json; give a folder written by save_pretrained, or a Hub id")
     if weight_file(directory) is None:
+        if parts := sorted(directory.glob("*-of-*.safetensors")):
+            listing = f"no {WEIGHT_FILES[0]}, which says what is in it"
+            raise EngineError(f"{directory} has {parts[0].name} and {listing}; copy that file, too")
         raise EngineError(
             f"{directory} has no weights: none of {', '.join(WEIGHT_FILES)}; save the model with save_pretrained"
         )

@@ -116,10 +116,23 @@ class Reader(KeepingReader):
             with keeping_calls(self.modules, calls, pausing, telling), self.outputs.switching(off, 1, means):
                 self.model(**inputs)
 
-        self.running(len(sentence.ids), pausing, run)
+        try:
+            self.running(len(sentence.ids), pausing, run)
+        except EngineError as error:
+            self._refuse_unknown(sentence, error)
+            raise
         read = inputs.get("decoder_input_ids")
         self._decoder_ids = () if read is None else tuple(read[0].tolist())
         self._sentence, self._calls, self._off = sentence, calls, off
+
+    def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
+        """Say of a sentence that the model failed on which of its tokens there is no embedding of, if any."""
+        for number, text in zip(sentence.ids, sentence.tokens, strict=True):
+            if number >= self.vocabulary:
+                raise EngineError(
+                    f"'{text}' is token {number}, and {self._outline.name} has {self.vocabulary} tokens: its folder "
+                    "holds another model's tokenizer; put its own there"
+                ) from error
 
     def inputs(self, sentence: Sentence) -> dict[str, Any]:
         """Give what the model is called with for a sentence, ids (1, tokens) each.
