@@ -127,6 +127,24 @@ def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longe
     assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
 
 
+MEASURED = ("energy rank, ε 0.01", "energy rank", "")
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (60, "ranks L0  energy rank, ε 0.01  9 of 54  matrix = OV"),
+        (45, "ranks L0  energy rank  9 of 54  matrix = OV"),
+        (40, "ranks L0  9 of 54  matrix = OV"),
+        (22, "ranks L0  9 of 54"),
+        (16, "ranks L0"),
+    ],
+)
+def test_the_words_of_a_measure_give_way_before_a_filter_and_its_count(width: int, seen: str) -> None:
+    title = ViewTitle(Text.assemble(("ranks ", "bold"), "L0"), MEASURED, "9 of 54", "matrix = OV")
+    assert title.within(width).plain == seen
+
+
 @pytest.mark.parametrize("width", range(12, 60))
 def test_of_the_largest_weights_the_number_is_whole_however_long_its_token_is(width: int) -> None:
     row = np.array([0.25, 0.625, 0.125], np.float32)

@@ -71,7 +71,8 @@ class ViewTitle:
     ----------
     text : the view's name, bold, and behind it the parts of what is shown, the most telling first. The first stays with
         the name, unless two blanks are between them.
-    state : how far the view is, or which of several things it shows, in many words and in fewer.
+    state : how far the view is, or which of several things it shows, in many words and in fewer; at last none, where
+        it can be missed.
     count, words : how many rows a filter leaves, and the filter.
     hints : what is said besides where there is room for all else, in many words and in fewer.
     """
@@ -142,7 +143,8 @@ class ViewTitle:
         while (soonest := max((each.yields for each in parts), default=STAYS)) == FACT:
             yield (parts := _without_the_last(soonest, parts))
         for state in self.state[1:]:
-            yield (parts := [replace(each, text=Text(state)) if each.is_state else each for each in parts])
+            said = (replace(each, text=Text(state)) if each.is_state else each for each in parts)
+            yield (parts := [each for each in said if each.text.plain])
         while soonest := max((each.yields for each in parts), default=STAYS):
             yield (parts := _without_the_last(soonest, parts))
         parts = [replace(each, text=_shorter(each.text, _MEAN, r"mean of \1")) for each in parts]
