@@ -36,8 +36,9 @@ _SHORTER = (
     (re.compile(r"\blayer (\d+)"), r"L\1"),
     (_CELL, r"q \1 \2 k \3 \4"),
     (re.compile(r'\bq (\d+) ".*" k (\d+) ".*"'), r"q \1 k \2"),
+    (re.compile(r"\bnot the (?:mean|rollout): (?=q \d)"), ""),
 )
-"""What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens."""
+"""What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens and alone."""
 
 _MEAN = re.compile(r"^((?:\S+ )?L\d+), mean over heads$")
 
@@ -124,7 +125,7 @@ class ViewTitle:
             said = rest[start : len(rest.plain) if match is None else match.start()]
             said.rstrip()
             if said.plain:
-                stays = not gap.plain or _OFF.match(said.plain) is not None
+                stays = not gap.plain or _OFF.match(said.plain) is not None or _CELL.search(said.plain) is not None
                 parts.append(_Part(said, gap, STAYS if stays else FACT))
             gap, start = (rest[match.start() : match.end()], match.end()) if match is not None else (gap, 0)
         if self.state:
