@@ -90,6 +90,9 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
         assert off(app) == "L1H2"
         await press(pilot, ":", *"off L0", "enter")
         assert off(app) == "L1H2 L0H0 L0H1 L0H2 L0H3"
+        assert foot(app).startswith("5 heads off: L0H0, L0H1, L0H2 …"), "those of now first"
+        await press(pilot, ":", *"on L1H2", "enter", ":", *"off 1.2", "enter")
+        assert foot(app).startswith("5 heads off: L1H2, L0H0, L0H1 …"), "and the one that was switched by itself"
         await press(pilot, ":", *"off L1H9", "enter")
         assert "no head L1H9: the layer has heads 0 to 3" in screen_text(app)
         assert app.prompt.display, "the line stays, to be mended"

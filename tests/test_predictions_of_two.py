@@ -123,6 +123,23 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
             assert list(csv.DictReader(lines)) == rows
 
 
+async def test_what_is_of_the_first_model_alone_says_so_in_its_title(pair: tuple[Path, Path]) -> None:
+    model, other = pair
+    engine = Engine(EngineOptions(other=str(other)))
+    async with explorer(model, text=TEXT, engine=engine, size=(80, 24)) as (app, pilot):
+        for key, view in (("8", "predictions"), ("8", "lens"), ("8", "contributions"), ("9", "ablation")):
+            await press(pilot, key)
+            await settle(pilot)
+            pane = app.views.active
+            assert isinstance(pane, TablePane)
+            assert pane.view == view
+            assert (f"of {model.name}" in shown(pane.title_line)) == (view != "predictions")
+            if view == "predictions":
+                pane.grid.go_to_column("probability_other")
+                await pilot.pause()
+                assert shown(pane.explanation_line) == "of the token in the other model; rows by the larger of both"
+
+
 async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictions_stand_alone_with_the_reason(
     pair: tuple[Path, Path], tiny_model: TinyModel, tmp_path: Path
 ) -> None:

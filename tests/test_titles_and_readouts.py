@@ -83,6 +83,10 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         ("explain", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "explain L0H0 q 12 k 7"),
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
+        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2 q 0 k 0"),
+        ("explain", 'L0H2  with all heads on  not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2  q 0 k 0"),
+        ("explain", 'L0H2 not the rollout: query 12 "<s>", key 10 "<s>"', 22, "explain L0H2 q 12 k 10"),
+        ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 35, "explain L0H2 not the mean: q 0 k 0"),
         ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
         ("explain", "cross L1H2 q 120 k 110", 22, "cross L1H2 q 120 k 110"),
         ("circuits", "L1H2 Δ = 1234, past the context", 20, "circuits L1H2 Δ = …"),
@@ -125,6 +129,37 @@ def test_of_a_title_the_state_stays_with_the_views_name_and_a_filter_stays_longe
     title = ViewTitle(text, SWEPT, "20 of 48 so far", "change > 0", hints)
     assert title.within(width).plain == seen
     assert title.within(110).plain == f"{title.within(0).plain}  → 2 more"
+
+
+MEASURED = ("energy rank, ε 0.01", "energy rank", "")
+
+
+@pytest.mark.parametrize(
+    ("width", "seen"),
+    [
+        (60, "ranks L0  energy rank, ε 0.01  9 of 54  matrix = OV"),
+        (45, "ranks L0  energy rank  9 of 54  matrix = OV"),
+        (40, "ranks L0  9 of 54  matrix = OV"),
+        (22, "ranks L0  9 of 54"),
+        (16, "ranks L0"),
+    ],
+)
+def test_the_words_of_a_measure_give_way_before_a_filter_and_its_count(width: int, seen: str) -> None:
+    title = ViewTitle(Text.assemble(("ranks ", "bold"), "L0"), MEASURED, "9 of 54", "matrix = OV")
+    assert title.within(width).plain == seen
+
+
+async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_the_place_of_rows(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0") as (app, pilot):
+        await pilot.press("5", "slash", *"kind = K", "enter")
+        await settle(pilot)
+        assert " of " in shown(app.views.active.title_line)
+        await pilot.press(*":L0H0", "enter")
+        await settle(pilot)
+        assert "no earlier layer feeds this one" in screen_text(app)
+        assert shown(app.views.active.title_line) == "composition L0H0  kind = K"
 
 
 @pytest.mark.parametrize("width", range(12, 60))

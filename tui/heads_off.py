@@ -43,7 +43,7 @@ class HeadsOff:
         return ""
 
     def put(self, heads: Sequence[Head], *, is_off: bool) -> str:
-        """Have heads off, or on, whatever they were, and say what is off then."""
+        """Have heads off, or on, whatever they were, and say what is off then, what is switched off just now first."""
         meant = set(heads)
         others = tuple(each for each in self.now.heads if each not in meant)
         wanted = (*others, *heads) if is_off else others
@@ -53,12 +53,16 @@ class HeadsOff:
             named = f"{heads[0]} is" if len(heads) == 1 else "these heads are"
             return f"{named} {'off' if is_off else 'on'} already"
         self._change(replace(self.now, heads=wanted))
-        return self.said
+        return self._said(replace(self.now, heads=(*heads, *others)) if is_off else self.now)
 
     @property
     def said(self) -> str:
         """What is off now."""
-        return f"{self.now}; {self._all_on()} switches all on" if self.now.heads else "all heads are on"
+        return self._said(self.now)
+
+    def _said(self, off: Off) -> str:
+        """Say what is off, in an order of its own."""
+        return f"{off}; {self._all_on()} switches all on" if off.heads else "all heads are on"
 
     def switch_on(self) -> str:
         """Switch all heads on again; say in a line where they are."""

@@ -112,7 +112,7 @@ class OffByName:
             found, by = pane.heads_left(), "the filter"
         else:
             key = key_of(self._app, "app.search")
-            raise EngineError(f"nothing is filtered or searched; {key} does that in a table, or in the tree")
+            raise EngineError(f"nothing is filtered or searched; {key} does both")
         if not found and pane is not None and self._is_to_grow(FOUND):
             left, rows = pane.counts
             so_far = f"{by} leaves no single head so far: {left} of {counted(rows, 'row')}"

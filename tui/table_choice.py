@@ -8,6 +8,8 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.view import Query, Scope, View
+from tui.drawing.text import harmless
+from tui.facts import short_name
 from tui.panes.attention import AttentionPane
 
 WORDS = 4
@@ -41,13 +43,15 @@ class TableChoice:
     off: Off = NOTHING_OFF
     asked: Query = field(default_factory=Query)
 
-    def title(self, view: View, outline: ModelOutline, attention: AttentionPane) -> str:
-        """Say what a table is of; what there is besides stands behind two blanks."""
+    def title(self, view: View, outline: ModelOutline, attention: AttentionPane, *, is_beside: bool) -> str:
+        """Say what a table is of, of which of two models too; what there is besides stands behind two blanks."""
         name = self.selected
         at = self.asked.position if "position" in view.options and "position" not in dict(view.said) else None
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
         if self.off.heads and "text" in view.options:
             where += f"  with {self.off}" if "off" in view.options else "  with all heads on"
+        if is_beside and view.scope is Scope.MODEL and "text" in view.needs and not view.beside:
+            where += f"  of {harmless(short_name(outline))}"
         if "energy" in view.options:
             where += f"  ε {self.epsilon:g}"
         if self.folds and "fold_norm" in view.options:

@@ -159,7 +159,7 @@ class Tables(ChosenTables):
         if pane is None:
             return
         chosen, view, attention = self._chosen, VIEWS[pane.view], self._views.attention
-        title = chosen.title(view, self._outline, attention)
+        title = chosen.title(view, self._outline, attention, is_beside=self._engine.is_comparing)
         title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not chosen.text:
             message, is_waiting = no_sentence(pane.app, self._outline)

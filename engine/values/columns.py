@@ -89,7 +89,7 @@ COLUMNS = {
     "rank_other": "rank of the token in the other model",
     "logit_other": "of the token in the other model, before the softmax",
     "logit_other_chance": "chance, a token drawn at random: the mean of the other model's logits",
-    "probability_other": "of the token in the other model",
+    "probability_other": "of the token in the other model; rows by the larger of both",
     "probability_other_chance": "chance, a token drawn at random: 1/vocabulary of the other model",
     "predictions.difference": "probability in the other model, less that in this",
     "logit_chance": "chance, a token drawn at random: the mean over the vocabulary",

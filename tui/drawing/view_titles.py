@@ -36,8 +36,9 @@ _SHORTER = (
     (re.compile(r"\blayer (\d+)"), r"L\1"),
     (_CELL, r"q \1 \2 k \3 \4"),
     (re.compile(r'\bq (\d+) ".*" k (\d+) ".*"'), r"q \1 k \2"),
+    (re.compile(r"\bnot the (?:mean|rollout): (?=q \d)"), ""),
 )
-"""What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens."""
+"""What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens and alone."""
 
 _MEAN = re.compile(r"^((?:\S+ )?L\d+), mean over heads$")
 
@@ -71,7 +72,8 @@ class ViewTitle:
     ----------
     text : the view's name, bold, and behind it the parts of what is shown, the most telling first. The first stays with
         the name, unless two blanks are between them.
-    state : how far the view is, or which of several things it shows, in many words and in fewer.
+    state : how far the view is, or which of several things it shows, in many words and in fewer; at last none, where
+        it can be missed.
     count, words : how many rows a filter leaves, and the filter.
     hints : what is said besides where there is room for all else, in many words and in fewer.
     """
@@ -123,7 +125,7 @@ class ViewTitle:
             said = rest[start : len(rest.plain) if match is None else match.start()]
             said.rstrip()
             if said.plain:
-                stays = not gap.plain or _OFF.match(said.plain) is not None
+                stays = not gap.plain or _OFF.match(said.plain) is not None or _CELL.search(said.plain) is not None
                 parts.append(_Part(said, gap, STAYS if stays else FACT))
             gap, start = (rest[match.start() : match.end()], match.end()) if match is not None else (gap, 0)
         if self.state:
@@ -142,7 +144,8 @@ class ViewTitle:
         while (soonest := max((each.yields for each in parts), default=STAYS)) == FACT:
             yield (parts := _without_the_last(soonest, parts))
         for state in self.state[1:]:
-            yield (parts := [replace(each, text=Text(state)) if each.is_state else each for each in parts])
+            said = (replace(each, text=Text(state)) if each.is_state else each for each in parts)
+            yield (parts := [each for each in said if each.text.plain])
         while soonest := max((each.yields for each in parts), default=STAYS):
             yield (parts := _without_the_last(soonest, parts))
         parts = [replace(each, text=_shorter(each.text, _MEAN, r"mean of \1")) for each in parts]

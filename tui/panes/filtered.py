@@ -162,12 +162,12 @@ class FilteredPane(Pane):
         self._title, self._state = title, state
         left, rows = self.counts
         self.rows_widget.say_none(self._why_none if rows and not left else "")
-        has_filter, beyond = self.narrowing is not None and bool(rows), self.columns_beyond
+        has_filter, beyond = self.narrowing is not None, self.columns_beyond
         self.title_line.show_title(
             ViewTitle(
                 title,
                 state,
-                f"{left} of {rows}{self._so_far}" if has_filter else "",
+                f"{left} of {rows}{self._so_far}" if has_filter and rows else "",
                 harmless(self._filter.text.strip()) if has_filter else "",
                 (f"→ {counted(beyond, 'more column')}", f"→ {beyond} more") if beyond else (),
             )

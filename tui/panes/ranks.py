@@ -119,7 +119,7 @@ class RanksPane(FilteredPane):
         self.narrow()
         self.strike(self.struck)
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
-        self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title))
+        self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
         missing = NONE if has_none or selected in troubles else "…"
         said = [rough(chance[matrix]) if matrix in chance else missing for matrix in MATRICES]
