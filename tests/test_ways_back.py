@@ -134,6 +134,16 @@ async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypat
         assert table.scroll_offset.y == 1
 
 
+async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it_is_shown_again() -> None:
+    async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
+        canvas = app.views.overview.map
+        for layer, top in (("1", 0), ("2", 0), ("3", 1)):
+            await press(pilot, "1", "g", *f"L{layer}H3", "enter")
+            assert not canvas.size
+            await press(pilot, "w")
+            assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
+
+
 async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_gone_meanwhile(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
