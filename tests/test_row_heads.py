@@ -215,3 +215,18 @@ async def test_where_the_model_as_a_whole_is_selected_the_first_row_is_nobodys_c
         assert app.conductor.selected is None
         await press(pilot, "j", "e")
         assert "matrices of L0H1" in screen_text(app)
+
+
+async def test_to_switch_a_rows_head_is_offered_where_rows_are_of_heads(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama", with_head=True), head="L0H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "9")
+        assert "space Off" in foot(app)
+        await press(pilot, "space", "j", "k")
+        await settle(pilot)
+        assert "token" in table(app).grid.columns
+        assert "space Off" not in foot(app)
+        await press(pilot, "space")
+        assert foot(app) == "this row is of no head"
+        await press(pilot, "O", "j")
+        await settle(pilot)
+        assert "space Off" in foot(app)

@@ -16,6 +16,7 @@ from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.test_finding_ways import press, there
+from tui.panes.filtered import FilteredPane
 from tui.panes.table import TablePane
 
 
@@ -102,6 +103,45 @@ async def test_going_back_gives_the_keys_to_the_view_that_had_them(
         await press(pilot, "t", "4", "H")
         assert there(app)[1] == "overview"
         assert app.focused is app.tree_widget
+
+
+@pytest.mark.parametrize("keys", [("8", "j"), ("9", "j", "space"), ("8", "ctrl+d", "ctrl+d", "k", "k")])
+async def test_a_table_that_is_shown_again_has_the_rows_and_columns_in_view_that_it_had(
+    monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("tui.visited.REST", 0.0)
+    async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
+        for key in keys:
+            await press(pilot, key)
+        pane = app.views.active
+        assert isinstance(pane, FilteredPane)
+        table, seen = pane.rows_widget, screen_text(app).splitlines()[2:-3]
+        await press(pilot, "3")
+        assert not table.size, "it is not laid out"
+        await press(pilot, "H")
+        assert screen_text(app).splitlines()[2:-3] == seen
+
+
+async def test_a_table_that_is_shown_again_brings_its_cursor_into_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.visited.REST", 0.0)
+    async with explorer("demo", text="the cat sat", head="L0H0") as (app, pilot):
+        for key in ("8", "G", "3"):
+            await press(pilot, key)
+        table = next(pane.grid for pane in app.views.panes if isinstance(pane, TablePane))
+        table.go_to(1)
+        assert table.scroll_offset.y > 1, "nobody sees it"
+        await press(pilot, "8")
+        assert table.scroll_offset.y == 1
+
+
+async def test_the_map_of_all_heads_is_scrolled_no_more_than_it_must_be_where_it_is_shown_again() -> None:
+    async with explorer("demo", head="L0H0", size=(80, 11)) as (app, pilot):
+        canvas = app.views.overview.map
+        for layer, top in (("1", 0), ("2", 0), ("3", 1)):
+            await press(pilot, "1", "g", *f"L{layer}H3", "enter")
+            assert not canvas.size
+            await press(pilot, "w")
+            assert (canvas.size.height, canvas.scroll_offset.y) == (4, top)
 
 
 async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_gone_meanwhile(

@@ -239,7 +239,9 @@ class Actions(
         """Say of a binding, by its id, whether it could now only say why it does nothing."""
         if not self.is_ready:
             return False
-        distance, ways = self.conductor.distance, self.conductor.ways
+        distance, ways, table = self.conductor.distance, self.conductor.ways, self.views.table
+        if name == "table.switch":
+            return table is not None and table.is_on_row_of_no_head
         refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)
         if name == "table.fold" and self.conductor.weights is not None:
             is_known = self.conductor.weights.knowledge.outline.has_known_norms

@@ -59,6 +59,11 @@ class LeadingPane(FilteredPane):
         return None if self.shown is None or row is None else self._heads.of(row)
 
     @property
+    def is_on_row_of_no_head(self) -> bool:
+        """Whether there is a row under the cursor, and it is of no head."""
+        return self.grid.row is not None and self.head_here is None
+
+    @property
     def is_on_chosen_row(self) -> bool:
         """Whether a person has moved to the row, or filtered; heads that feed another are not what a table is about."""
         return not self._heads.are_feeding and (self.grid.is_moved or self.narrowing is not None)

@@ -69,7 +69,7 @@ class TablePane(LeadingPane):
         """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
         has_grown, grows_on = self.is_growing and not is_growing, self.is_growing and self.shown is not None
         self.is_waiting, self.is_growing = False, is_growing
-        is_new = table is not self.shown
+        is_new, had_no_head = table is not self.shown, self.is_on_row_of_no_head
         if is_new:
             self.take_columns(table.columns)
             self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
@@ -111,6 +111,8 @@ class TablePane(LeadingPane):
         self.read_out()
         if has_grown:
             self.say_counts()
+        if self.is_on_row_of_no_head is not had_no_head:
+            self.refresh_bindings()  # a key that is about a row's head is offered only where there is one
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no table, or none yet."""

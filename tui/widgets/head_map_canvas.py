@@ -150,9 +150,9 @@ class HeadMapCanvas(Scrolled, can_focus=False):
         self._reveal()
 
     def _reveal(self) -> None:
-        """Scroll as little as brings the cursor into view."""
+        """Scroll as little as brings the cursor into view, once there is one: a map that is not seen has no room."""
         grid = self.grid
-        if grid is None:
+        if grid is None or not self.size:
             return
         width, height = self.scrollable_content_region.size
         top, left = self.scroll_offset.y, self.scroll_offset.x

@@ -57,6 +57,7 @@ class TableCanvas(TableRows, can_focus=False):
         self.why_none = ""
         self._drawn: tuple[str, ...] = ()
         self._compared: tuple[str, ...] = ()
+        self._is_to_reveal = False
 
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
@@ -100,7 +101,7 @@ class TableCanvas(TableRows, can_focus=False):
         """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
         before = self._columns.starts
         self._lay_out()
-        if self._columns.starts != before:
+        if self._columns.starts != before or self._is_to_reveal:
             self._reveal()
 
     def watch_show_vertical_scrollbar(self) -> None:
@@ -194,8 +195,9 @@ class TableCanvas(TableRows, can_focus=False):
         return max(1, self.scrollable_content_region.height - self.head)
 
     def _reveal(self) -> None:
-        """Scroll as little as brings the cursor into view."""
-        if not self.order:
+        """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
+        self._is_to_reveal = not self.size
+        if not self.order or self._is_to_reveal:
             return
         row, column = self.cursor
         top, left = self.scroll_offset.y, self.scroll_offset.x
