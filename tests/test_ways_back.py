@@ -224,3 +224,16 @@ async def test_the_way_back_is_offered_where_there_is_one() -> None:
         await pilot.press("H", "H", "H")
         await settle(pilot)
         assert not offers()
+
+
+async def test_the_row_of_the_cursor_stays_in_view_as_the_terminal_becomes_lower() -> None:
+    async with explorer("demo", size=(80, 30)) as (app, pilot):
+        await type_keys(pilot, *"wwG")
+        await settle(pilot)
+        assert isinstance(app.views.active, TablePane)
+        grid = app.views.active.grid
+        for height in (20, 12):
+            await pilot.resize_terminal(80, height)
+            await settle(pilot)
+            assert grid.cursor[0] == 31
+            assert 0 <= grid.cursor[0] - grid.scroll_offset.y < grid.rows_in_view

@@ -57,7 +57,6 @@ class TableCanvas(TableRows, can_focus=False):
         self.why_none = ""
         self._drawn: tuple[str, ...] = ()
         self._compared: tuple[str, ...] = ()
-        self._is_to_reveal = False
 
     def show_message(self, message: str) -> None:
         """Say why there are no rows."""
@@ -99,10 +98,8 @@ class TableCanvas(TableRows, can_focus=False):
 
     def on_resize(self) -> None:
         """Give the columns the room that there is now; the cursor's stays in view, and none is seen from its middle."""
-        before = self._columns.starts
         self._lay_out()
-        if self._columns.starts != before or self._is_to_reveal:
-            self._reveal()
+        self._reveal()
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
@@ -196,8 +193,7 @@ class TableCanvas(TableRows, can_focus=False):
 
     def _reveal(self) -> None:
         """Scroll as little as brings the cursor into view, once there is one: a table that is not seen has no room."""
-        self._is_to_reveal = not self.size
-        if not self.order or self._is_to_reveal:
+        if not self.order or not self.size:
             return
         row, column = self.cursor
         top, left = self.scroll_offset.y, self.scroll_offset.x
