@@ -45,12 +45,13 @@ def _is_at_work() -> bool:
     running = active_app.get(None)
     if ready._ready or running is None or not running.screen_stack:
         return bool(ready._ready)
-    return any(map(_is_to_draw, (running.screen, *running._background_screens)))
+    # A screen behind a menu says of itself that it is to be painted anew as soon as it has been, and stays so.
+    return running.screen._repaint_required or any(map(_is_to_draw, (running.screen, *running._background_screens)))
 
 
 def _is_to_draw(screen: Screen[Any]) -> bool:
-    """Say whether a screen has anything to draw, or to do once it has."""
-    is_required = screen._layout_required or screen._scroll_required or screen._repaint_required
+    """Say whether a screen has anything to lay out or to draw, or to do once it has."""
+    is_required = screen._layout_required or screen._scroll_required
     return is_required or bool(screen._dirty_widgets or screen._callbacks)
 
 
