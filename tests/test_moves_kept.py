@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
+from engine.service.heads_table import HeadsTable, Part
 from engine.service.thread import Urgency
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, until
+from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.panes.table import TablePane
 
@@ -103,6 +105,38 @@ async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_mo
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
         await typed_while_waiting(app, pilot, ["7"], ["enter"], is_blank=False)
         assert str(app.conductor.selected) == "L0H1"
+
+
+@pytest.mark.parametrize(
+    ("words", "sort", "cursor"),
+    [("ov.stable_rank > 0", ("label", True), 2), ("ov.stable_rank > 1e9", None, 0)],
+)
+async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, words: str, sort: tuple[str, bool] | None, cursor: int
+) -> None:
+    free, make = threading.Event(), HeadsTable._make
+
+    def late(table: HeadsTable, part: str, *rest: Any) -> Part:
+        free.wait(60)
+        return make(table, part, *rest)
+
+    monkeypatch.setattr(HeadsTable, "_make", late)
+    async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
+        await type_keys(pilot, *"ww")
+        await until(pilot, lambda: "L0" in screen_text(app) and "computing …" in screen_text(app))
+        await type_keys(pilot, "slash", *words, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        await type_keys(pilot, *"llojj")
+        assert "there are no rows" not in screen_text(app)
+        free.set()
+        await settle(pilot)
+        pane = app.views.active
+        assert isinstance(pane, TablePane)
+        assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor)
+        await type_keys(pilot, "escape")
+        await settle(pilot)
+        assert len(pane.grid.order) == 8
+        assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor), "nothing is done later"
 
 
 @pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])

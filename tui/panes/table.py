@@ -69,6 +69,7 @@ class TablePane(LeadingPane):
         """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
         has_grown, grows_on = self.is_growing and not is_growing, self.is_growing and self.shown is not None
         self.is_waiting, self.is_growing = False, is_growing
+        self.grid.is_growing = is_growing
         is_new, had_no_head = table is not self.shown, self.is_on_row_of_no_head
         if is_new:
             self.take_columns(table.columns)

@@ -24,6 +24,7 @@ class TableGrid(TableCanvas, can_focus=True):
     Attributes
     ----------
     is_moved : whether a person has moved the cursor since it was put where it was to begin with.
+    is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,6 +49,7 @@ class TableGrid(TableCanvas, can_focus=True):
         super().__init__(ascii_only=ascii_only, name=name)
         self._kept = KeptMoves()
         self.is_moved = False
+        self.is_growing = False
         self._late: list[Move] = []
 
     class Chosen(Message):
@@ -114,8 +116,10 @@ class TableGrid(TableCanvas, can_focus=True):
         """
         moves = self._kept.take()
         if is_placed or self._kept.has_been_empty:
-            self._late = moves
+            self._late += moves
             self._make_late_moves()
+        if self.is_arranged and not self.is_growing:
+            self._late = []  # no row has come that they could be made on
 
     def show_message(self, message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no rows, or none yet."""
@@ -149,12 +153,27 @@ class TableGrid(TableCanvas, can_focus=True):
     def on_blur(self) -> None:
         """Leave the rows that come alone once something else is looked at."""
         self._kept.forget()
+        self._late = []
 
     def _move(self, move: Move) -> None:
-        """Move, and again on the rows that are expected."""
+        """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
         self._kept.add(move)
         self.is_moved = True
-        move()
+        if self._is_to_come:
+            self._await(move)
+        else:
+            move()
+
+    @property
+    def _is_to_come(self) -> bool:
+        """Whether there is no row yet, and none that was asked for as a whole, but one may come."""
+        return self.is_growing and not self.order and not self._kept.is_expecting
+
+    def _await(self, move: Move) -> None:
+        """Move from here as soon as there is a row."""
+        if not self._late:
+            self._kept.begun = (self.cursor[1], self.columns)
+        self._late.append(move)
 
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
@@ -201,6 +220,8 @@ class TableGrid(TableCanvas, can_focus=True):
             self.sort_by(self.column)
         elif self._kept.is_expecting:
             self._kept.add(self.action_sort)
+        elif self._is_to_come:
+            self._await(self.action_sort)
         else:
             self.post_message(Told("there are no rows to sort"))
 
@@ -208,10 +229,12 @@ class TableGrid(TableCanvas, can_focus=True):
         """Say which row a person wants to go to, or once there are rows."""
         if self.row is not None:
             self.post_message(self.Chosen())
+        elif self._is_to_come:
+            self._await(partial(self.action_choose, what))
         else:
             self._kept.add(partial(self.action_choose, what))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything."""
-        has_rows = self.row is not None or self._kept.is_expecting
+        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come
         return action != "choose" or (has_rows and parameters == (self.leads(),))
