@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,40 @@ def test_where_the_file_comes_meanwhile_the_model_is_whole_when_it_is_opened_aga
     source = open_folder(folder)[0]
     assert source.identity != before
     assert not source.anatomy.outline.notes
+
+
+LAYOUT = """
+heads = 4
+query = "layers.{layer}.self_attn.q_proj.weight"
+key = "layers.{layer}.self_attn.k_proj.weight"
+value = "layers.{layer}.self_attn.v_proj.weight"
+output = "layers.{layer}.self_attn.o_proj.weight"
+"""
+
+
+def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
+    incomplete: tuple[Path, str], tiny_model: TinyModel, tmp_path: Path
+) -> None:
+    folder, said = incomplete
+    described = tmp_path / "layout.toml"
+    described.write_text(LAYOUT)
+    options = replace(OPTIONS, layout=described)
+    (folder / "config.json").unlink()
+    session = Session.open(str(folder), options, lambda progress: None)
+    (note,) = session.outline.notes
+    assert note.startswith(said)
+    assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
+    whole = Session.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    found, expected = (each.spectra(THIRD, False, no_hurry).spectra for each in (session, whole))
+    assert found.keys() == expected.keys()
+    for head, matrices in expected.items():
+        np.testing.assert_array_equal(found[head]["QK"].singular_values, matrices["QK"].singular_values)
+    with pytest.raises(EngineError) as caught:
+        session.spectra(SECOND, False, no_hurry)
+    assert one_line(caught.value).startswith(said)
+    described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
+    with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
+        Session.open(str(folder), options, lambda progress: None)
 
 
 def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:

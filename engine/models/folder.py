@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from engine.models.checkpoint import Checkpoint, Tensors
 from engine.models.configuration import read_config
 from engine.models.importing import IMPORTING
 from engine.models.locate import Location
+from engine.models.lost import noting_lost
 from engine.models.memory import sentence_need
 from engine.models.outline import Anatomy, read_anatomy
 from engine.models.quantised import readable
@@ -19,7 +19,6 @@ from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
-from engine.values.plural import counted
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,13 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
 """Said of a model whose heads are counted by settings that are not written down."""
-
-
-def _layers_without(anatomy: Anatomy, lost: Collection[str]) -> str:
-    """Say of how many attention layers some tensor is lost; nothing where all are there."""
-    modules = anatomy.modules.values()
-    count = sum(any(name in lost for name in (*each.weights.values(), *each.biases.values())) for each in modules)
-    return f"{count} of {counted(len(modules), 'layer')} cannot be shown, and " if count else ""
 
 
 class FolderSource:
@@ -52,18 +44,12 @@ class FolderSource:
     def _take_what_is_there_apart(self) -> Anatomy:
         """Find the heads, also of a model of which some files are missing, and say so."""
         lost = self._checkpoint.lost
-        if not lost:
-            return self._take_apart(self._config)
-        why = next(iter(lost.values()))
         try:
-            anatomy = self._take_apart(self._config)
-        except EngineError as error:  # too little is there to know the rest by
-            raise EngineError(why) from error
-        files = len(set(lost.values()))
-        more = f" ({files} files are missing or damaged)" if files > 1 else ""
-        note = f"{why}{more}; until then {_layers_without(anatomy, lost)}no sentence can be read"
-        notes, unreadable = (*anatomy.outline.notes, note), f"{why}; a sentence is read by the whole model"
-        return replace(anatomy, outline=replace(anatomy.outline, notes=notes, unreadable=unreadable))
+            return noting_lost(self._take_apart(self._config), lost)
+        except EngineError as error:
+            if not lost:
+                raise
+            raise EngineError(next(iter(lost.values()))) from error  # too little is there to know the rest by
 
     def _take_apart(self, config: Mapping[str, Any]) -> Anatomy:
         """Find the heads by the names in the files, or else by those that transformers gives the tensors."""

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
+from engine.models.checkpoint import UNKNOWN, Checkpoint, Tensors
 from engine.models.counts import count_heads
+from engine.models.lost import noting_lost
 from engine.models.outline import Anatomy, AttentionModule, anatomy_of
 from engine.models.parameters import stored_parameters
 from engine.models.rules import Layout, Rule
@@ -128,18 +129,17 @@ class LayoutSource:
     def __init__(self, name: str, place: Path, file: Path) -> None:
         descriptions = read_layout(file)
         checkpoint = Checkpoint(place)
-        if checkpoint.lost:
-            raise EngineError(min(checkpoint.lost.values()))
         self.tensors: Tensors = checkpoint
         modules: dict[Head, AttentionModule] = {}
         for each in descriptions:
-            layers = _layers(each, self.tensors.entries, file)
+            layers = _layers(each, checkpoint, file)
             if twice := modules.keys() & layers.keys():
                 raise EngineError(
                     f"{file}: two tables are of the stack {min(twice).stack}; give each a stack of its own"
                 )
             modules |= layers
-        self.anatomy: Anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
+        anatomy = anatomy_of(name, str(place), "state dict", modules, self.tensors.entries, None, ())
+        self.anatomy: Anatomy = noting_lost(anatomy, checkpoint.lost, is_read=False)
         self.files = checkpoint.files
         self.identity: str | None = stamps((*self.files, file))
 
@@ -169,18 +169,20 @@ class LayoutSource:
         return TokenNumbers()
 
 
-def _layers(described: Description, entries: Mapping[str, TensorEntry], file: Path) -> dict[Head, AttentionModule]:
+def _layers(described: Description, checkpoint: Checkpoint, file: Path) -> dict[Head, AttentionModule]:
     """Find a stack's layers by the numbers for which its queries are there."""
+    entries = checkpoint.entries
     pattern = re.escape(described.names["Q"]).replace(re.escape(PLACE), r"(\d+)", 1).replace(re.escape(PLACE), r"\1")
     numbers = sorted(int(found[1]) for name in entries if (found := re.fullmatch(pattern, name)))
     if not numbers:
         close = next(iter(sorted(entries)), "nothing")
         raise EngineError(f"{file}: no tensor is called {described.names['Q']}; there is, for one, {close}")
-    return {Head(described.stack, number): _layer(described, entries, number, file) for number in numbers}
+    return {Head(described.stack, number): _layer(described, checkpoint, number, file) for number in numbers}
 
 
-def _layer(described: Description, entries: Mapping[str, TensorEntry], number: int, file: Path) -> AttentionModule:
+def _layer(described: Description, checkpoint: Checkpoint, number: int, file: Path) -> AttentionModule:
     """Describe one layer as the rules would."""
+    entries, lost = checkpoint.entries, checkpoint.lost
     names, biases = (
         {matrix: pattern.replace(PLACE, str(number)) for matrix, pattern in patterns.items()}
         for patterns in (described.names, described.biases)
@@ -188,6 +190,8 @@ def _layer(described: Description, entries: Mapping[str, TensorEntry], number: i
     for name in (*names.values(), *biases.values()):
         if name not in entries:
             raise EngineError(f"{file}: there is no tensor {name}")
+        if name in lost and entries[name] == UNKNOWN:
+            raise EngineError(lost[name])  # no other layer has what would tell its shape
     shapes = {matrix: entries[name].shape for matrix, name in names.items()}
     for matrix, shape in shapes.items():
         if len(shape) != 2:
