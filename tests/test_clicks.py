@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.events import MouseDown, MouseUp
+from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, MouseUp
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
@@ -118,6 +118,25 @@ async def test_no_click_begins_a_download(hub: FakeHub, monkeypatch: pytest.Monk
         assert begun == []
         await type_keys(pilot, "enter")
         assert begun == ["no/where"]
+
+
+@pytest.mark.parametrize("kind", [MouseMove, MouseDown, MouseUp, MouseScrollDown])
+async def test_the_mouse_over_what_has_been_taken_away_ends_nothing(
+    kind: type[MouseEvent], tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with explorer(tiny_model("llama"), text="the cat sat") as (app, pilot):
+        await type_keys(pilot, "3")
+        await settle(pilot)
+        heatmap = app.views.attention.heatmap
+        at = (heatmap.region.x + 2, heatmap.region.y + 2)
+        under = app.screen.get_widget_at(*at)[0]
+        assert heatmap in under.ancestors_with_self
+        monkeypatch.setattr(MainScreen, "_refresh_layout", lambda *given, **named: None)
+        await heatmap.remove()
+        assert app.screen.get_widget_at(*at)[0] is under, "which a model that takes its place may leave so"
+        app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at, None))
+        await pilot.pause()
+        assert app.unforeseen is None
 
 
 async def test_a_click_on_what_is_laid_out_and_not_painted_yet_ends_nothing(
