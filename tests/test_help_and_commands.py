@@ -20,6 +20,7 @@ from tui.app import Explorer
 from tui.export_screen import ExportScreen
 from tui.help_screen import HelpScreen, LaidOutOnce, describe_keys
 from tui.palette_screen import Palette
+from tui.panes.table import TablePane
 
 
 def own_keys(widget: Widget) -> list[tuple[str, str]]:
@@ -163,6 +164,39 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         await pilot.press(*"0.1", "enter")  # without waiting for what is found
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "first"),
+    [
+        ("llama", "patterns", "patterns · What heads do in a sentence  (7)"),
+        ("llama", "lens", "Lens view"),
+        ("llama", "dark", "theme dark"),
+        ("llama", "Theme light", "theme light"),
+        ("llama", "next-layer", "Next layer  (})"),
+        ("llama", "help", "help · Keys that work here  (?)"),
+        ("llama", "nxt lay", "Next layer  (})"),
+        ("t5", "cross", "cross L0"),
+    ],
+)
+async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
+    tiny_model: TinyModel, kind: str, typed: str, first: str
+) -> None:
+    async with explorer(tiny_model(kind)) as (app, pilot):
+        found = await search(app, pilot, typed)
+        assert found[0] == first
+        assert not any(each.startswith("Export") for each in found), "which writes a file at once"
+
+
+async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
+        await type_keys(pilot, "4", "t")
+        await settle(pilot)
+        assert (await search(app, pilot, "sort"))[0] == "Sort by this column: down, up, as it was"
+        await type_keys(pilot, "enter")
+        await settle(pilot)
+        assert isinstance(app.views.active, TablePane)
+        assert app.views.active.grid._shown.wanted.sort is not None
 
 
 async def test_the_palette_knows_a_layers_heads_and_the_line_that_goes_anywhere(tiny_model: TinyModel) -> None:

@@ -65,14 +65,14 @@ def doables(app: Parts, screen: Screen[Any]) -> Iterator[Doable]:
         yield Doable(name, bindings[0].description, tuple(keys), partial(app.run_action, action, node))
 
 
-def _of_view(app: Parts, name: str) -> Callable[[], object] | None:
-    """Find what a name does in the active view, where the focus is not; it goes there first."""
+def in_view(app: Parts) -> Iterator[Doable]:
+    """Give what keys do in the active view, where the focus is not; it goes there first."""
     pane = app.views.active
     for node in (*(each for each in pane.query("*").results(Widget) if not isinstance(each, Input)), pane):
         for _, binding in node._bindings:
-            if _name(binding) == name:
-                return partial(_do_in_view, app, binding.action, node)
-    return None
+            if binding.id is not None and binding.action not in OWN:
+                do = partial(_do_in_view, app, binding.action, node)
+                yield Doable(_name(binding), binding.description, (), do)
 
 
 async def _do_in_view(app: Parts, action: str, node: DOMNode) -> None:
@@ -137,7 +137,7 @@ class NamedCommands:
         if behind and (word in self._by_name or _parts_with(word)):
             raise EngineError(f"{word} takes nothing behind it; type it alone")
         found = self._by_name.get(OF_EDITORS.get(text, text))
-        return _of_view(self._app, text) if found is None else found.do
+        return next((each.do for each in in_view(self._app) if each.name == text), None) if found is None else found.do
 
     def begun(self, text: str) -> Callable[[], object]:
         """Find what a key does that is typed as it is written, or a name that begins with what is typed.

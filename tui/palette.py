@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain, islice
 
@@ -12,19 +12,18 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.doable import doables
+from tui.doable import THEME, Doable, doables, in_view
+from tui.fitting import fit_of
 from tui.key_names import key_of
 from tui.matches import is_condition, is_name
 from tui.parts import Parts
 from tui.places import parse_place, split_digits
+from tui.themes import every_theme, find_theme
 from tui.way_actions import WayActions
 from tui.ways import Ways
 
 MOST = 40
 """Heads that are offered at once: more than a screen has room for, and few of the thousands there are."""
-
-Command = tuple[str, Callable[[], object]]
-"""What a command is called, with its keys, and what it does."""
 
 
 class Commands(Provider):
@@ -38,11 +37,11 @@ class Commands(Provider):
 
     async def discover(self) -> Hits:
         """Offer views first, then the other actions in the order of the help."""
-        for name, command in self._actions():
-            yield DiscoveryHit(Text(name), command, name)
+        for each in doables(self._parts, self.screen):
+            yield DiscoveryHit(Text(_shown(each)), each.do, _shown(each))
 
     async def search(self, query: str) -> Hits:
-        """Offer heads, then actions and themes, the best match first; of two as good the line that goes anywhere."""
+        """Offer heads, then actions, views and themes, the best match first; of two as good the one of the help."""
         ways = self._parts.conductor.ways
         if ways is not None:
             heads = _heads(query, ways)
@@ -54,26 +53,42 @@ class Commands(Provider):
                 shown = f"{name} · {label}" if label else name
                 yield Hit(2.0 - place / 1000, Text(shown), partial(ways.jump, head), shown)
         matcher = self.matcher(query)
-        for name, command in (self._jump, *self._actions(), *self._themes()):
-            score = matcher.match(name)
-            if score > 0:
-                yield Hit(score, matcher.highlight(name), command, name)
+        for place, each in enumerate(self._every()):
+            if fit := fit_of(query, each.name, each.description):
+                name = _shown(each, query)
+                yield Hit((fit - place / 1000) / 10, matcher.highlight(name), each.do, name)
+
+    def _every(self) -> Iterator[Doable]:
+        """Give everything that can be done; what the active view has of a name comes after what has the focus now."""
+        own = (self._jump, *doables(self._parts, self.screen))
+        yield from own
+        known = {word for each in own for word in (each.name, each.description)}
+        for each in (*self._views(), *in_view(self._parts)):
+            if known.isdisjoint((each.name, each.description)):
+                known |= {each.name, each.description}
+                yield each
+        for name in every_theme():
+            yield Doable(name, f"{THEME}{name}", (), partial(self._parts.choose_theme, find_theme(name)))
 
     @property
-    def _jump(self) -> Command:
+    def _jump(self) -> Doable:
         """Give the line at the foot, whose key waits for every box to be closed."""
         jump = next(each for each in WayActions.BINDINGS if isinstance(each, Binding) and each.action == "jump")
-        return f"{jump.description}  ({key_of(self.app, str(jump.id))})", partial(self.app.run_action, "app.jump")
+        go_to = partial(self.app.run_action, "app.jump")
+        return Doable("jump", jump.description, (key_of(self.app, str(jump.id)),), go_to)
 
-    def _actions(self) -> Iterator[Command]:
-        """Give what every key does that works now, with the keys."""
-        for each in doables(self._parts, self.screen):
-            yield each.description + (f"  ({' '.join(each.keys)})" if each.keys else ""), each.do
+    def _views(self) -> Iterator[Doable]:
+        """Give the views, of which some share a key."""
+        if (ways := self._parts.conductor.ways) is not None:
+            for view in ways.views:
+                yield Doable(view, f"{view.capitalize()} view", (), partial(ways.go, view))
 
-    def _themes(self) -> Iterator[Command]:
-        """Give the themes."""
-        for name in sorted(self.app.available_themes):
-            yield f"theme {name}", partial(self._parts.choose_theme, name)
+
+def _shown(each: Doable, typed: str = "") -> str:
+    """Write what is done with its keys, behind the word for it where that alone is what was typed."""
+    is_said = each.name.replace("-", " ") in each.description.lower()
+    is_name = not is_said and fit_of(typed, each.name, "") > fit_of(typed, "", each.description)
+    return f"{each.name} · " * is_name + each.description + (f"  ({' '.join(each.keys)})" if each.keys else "")
 
 
 def _heads(query: str, ways: Ways) -> tuple[Head, ...]:
