@@ -64,7 +64,13 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         for width in (7, 8, 9):
             assert len(within(value, width)) <= width
             assert float(within(value, width)) == pytest.approx(value, rel=0.2)
-        assert len(short(value)) <= 9
+        assert len(short(abs(value))) <= 9
+
+
+def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> None:
+    column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
+    assert [short(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
+    assert [short(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == ["9.877e-07", "1.235e+05", "-4.445e-12"]
 
 
 @pytest.mark.parametrize(
