@@ -115,9 +115,16 @@ async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected
         await settle(pilot)
         assert selected(app) == "L1H0"
         assert foot(app).startswith(f"L1H0 stays selected; Enter on a row selects its head, here {feeding}")
+        await press(pilot, "5", "A")
+        await settle(pilot)
+        assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
+        assert "stays selected" not in foot(app), "which is no news"
         await press(pilot, "5", "]")
         await settle(pilot)
         assert selected(app) == "L1H1"
+        await press(pilot, "j", "A")
+        await settle(pilot)
+        assert foot(app).startswith("L1H1 stays selected; ")
 
 
 async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_moved(tiny_model: TinyModel) -> None:
