@@ -102,6 +102,18 @@ async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel)
         assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
+async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        for keys in ("ww", "2"):
+            await press(pilot, *keys, *"/layer > 9", "enter")
+            await settle(pilot)
+            for key in ("space", "enter"):
+                await press(pilot, key)
+                await settle(pilot)
+                assert foot(app).startswith("no row fits; / changes the filter"), f"{key} in {keys}"
+                await press(pilot, "j")
+
+
 async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected_and_that_is_said(
     tiny_model: TinyModel,
 ) -> None:

@@ -231,10 +231,15 @@ class TableGrid(TableCanvas, can_focus=True):
             self.post_message(self.Chosen())
         elif self._is_to_come:
             self._await(partial(self.action_choose, what))
+        elif self.why_none and not self._kept.is_expecting:
+            self.post_message(Told(self.why_none))
         else:
             self._kept.add(partial(self.action_choose, what))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything."""
-        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come
+        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything.
+
+        Where a filter has left none, Enter says so.
+        """
+        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come or bool(self.why_none)
         return action != "choose" or (has_rows and parameters == (self.leads(),))
