@@ -91,7 +91,7 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
         ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2 q 0 k 0"),
-        ("explain", 'L0H2  with all heads on  not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2  q 0 k 0"),
+        ("explain", 'L0H2 · with all heads on · not the mean: query 0 "s", key 0 "s"', 22, "explain L0H2 · q 0 k 0"),
         ("explain", 'L0H2 not the rollout: query 12 "<s>", key 10 "<s>"', 22, "explain L0H2 q 12 k 10"),
         ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 35, "explain L0H2 not the mean: q 0 k 0"),
         ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
