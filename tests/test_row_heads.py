@@ -114,6 +114,21 @@ async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_
                 await press(pilot, "j")
 
 
+async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        for keys in ("oo", "jo", "lo", "l"):
+            await press(pilot, *keys)
+            await settle(pilot)
+            if table(app).head_here != app.conductor.selected:
+                assert str(app.conductor.meant) == "L1H0", keys
+        await press(pilot, "j")
+        row = str(table(app).head_here)
+        await press(pilot, "k", "j", "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith(f"attention {row}")
+
+
 async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected_and_that_is_said(
     tiny_model: TinyModel,
 ) -> None:
