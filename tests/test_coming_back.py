@@ -109,6 +109,20 @@ async def test_pins_come_back_as_far_as_the_model_has_the_heads(tiny_copy: TinyM
         assert not app._notifications
 
 
+async def test_the_layers_that_were_open_in_the_tree_are_open_again(tiny_model: TinyModel) -> None:
+    model = str(tiny_model("gpt2", with_head=True))
+    start, seen = Start(model, is_restoring=True), []
+    for keys in (("gg", "j", "space", "j", "space"), ()):
+        async with explorer(model, start=start) as (app, pilot):
+            await type_keys(pilot, *keys)
+            await settle(pilot)
+            tree = app.tree_widget.region
+            seen.append([line[tree.x : tree.right] for line in screen_text(app).splitlines()[tree.y : tree.bottom]])
+            assert [app.tree_widget.is_open(Head("decoder", layer, 0)) for layer in (0, 1)] == [False, True]
+            await app.action_quit()
+    assert seen[0] == seen[1]
+
+
 def looks(app: Explorer) -> list[str]:
     """Give what stands beside the tree, above the keys."""
     region = app.views.region

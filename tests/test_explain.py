@@ -296,4 +296,4 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         assert shown(pane.title_line).startswith("explain L1H2 not the mean: query 4")
         await pilot.press("t", "o")
         await settle(pilot)
-        assert shown(pane.title_line).startswith("explain L1H2  with all heads on  not the mean: q 4 k 1")
+        assert shown(pane.title_line).startswith("explain L1H2 · with all heads on · not the mean: q 4 k 1")

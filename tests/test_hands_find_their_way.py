@@ -146,7 +146,17 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
         for key, said in (("u", "no head is off; o switches one off, now by its mean"), ("O", "all heads are on")):
             await press(pilot, key)
             assert foot(app) == said
-        await press(pilot, "3")
+        await press(pilot, "1", "t", "gg")
+        await until(pilot, lambda: app.conductor.selected is None)
+        title = shown(app.views.spectra.title_line)
+        for key, said in (
+            ("s", "nothing in view has a scale; "),
+            ("d", "QK at a distance is that of "),
+        ):
+            await press(pilot, key)
+            assert foot(app).startswith(said)
+        assert shown(app.views.spectra.title_line) == title
+        await press(pilot, *"gL1H0", "enter", "3")
         heatmap = app.views.attention.heatmap
         for key in (".", ">", ",", "<", "f", "p"):
             await press(pilot, key)

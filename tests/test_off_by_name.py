@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,11 @@ async def test_heads_are_switched_by_their_names_and_what_is_no_head_is_said(tin
         assert "nothing is filtered or searched" in screen_text(app)
         await press(pilot, ":", *"on all", "enter")
         assert off(app) == ""
-        assert foot(app).startswith("all heads are on")
+        assert re.match(r"\d+ heads are on again; all heads are on", foot(app))
+        await press(pilot, ":", *"off L1H3 L1H2", "enter", ":", *"on L1H3", "enter")
+        assert foot(app).startswith("L1H3 is on again; L1H2 off; O switches all on")
+        await press(pilot, ":", *"on all", "enter")
+        assert foot(app).startswith("L1H2 is on again; all heads are on")
         await press(pilot, ":", *"on L0", "enter")
         assert foot(app).startswith("all heads are on")
         await press(pilot, ":", *"off", "enter")
@@ -150,7 +155,7 @@ async def test_of_a_table_that_is_being_filled_what_is_found_is_said_to_be_so_fa
         assert foot(app).startswith("found so far: L0H2, L1H2 off; O switches all on")
         pane.is_growing = False
         await press(pilot, ":", *"on found", "enter")
-        assert foot(app).startswith("all heads are on")
+        assert foot(app).startswith("2 heads are on again; all heads are on")
 
 
 async def test_behind_a_refused_answer_letters_are_keys_again_and_others_mend_it(tiny_model: TinyModel) -> None:

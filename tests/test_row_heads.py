@@ -102,6 +102,33 @@ async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel)
         assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
+async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        for keys in ("ww", "2"):
+            await press(pilot, *keys, *"/layer > 9", "enter")
+            await settle(pilot)
+            for key in ("space", "enter"):
+                await press(pilot, key)
+                await settle(pilot)
+                assert foot(app).startswith("no row fits; / changes the filter"), f"{key} in {keys}"
+                await press(pilot, "j")
+
+
+async def test_the_first_of_rows_that_have_been_sorted_is_nobodys_choice(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L1H0", text=TEXT) as (app, pilot):
+        await go_to_rows(pilot, "w", "w")
+        for keys in ("oo", "jo", "lo", "l"):
+            await press(pilot, *keys)
+            await settle(pilot)
+            if table(app).head_here != app.conductor.selected:
+                assert str(app.conductor.meant) == "L1H0", keys
+        await press(pilot, "j")
+        row = str(table(app).head_here)
+        await press(pilot, "k", "j", "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith(f"attention {row}")
+
+
 async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected_and_that_is_said(
     tiny_model: TinyModel,
 ) -> None:
@@ -115,9 +142,16 @@ async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected
         await settle(pilot)
         assert selected(app) == "L1H0"
         assert foot(app).startswith(f"L1H0 stays selected; Enter on a row selects its head, here {feeding}")
+        await press(pilot, "5", "A")
+        await settle(pilot)
+        assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
+        assert "stays selected" not in foot(app), "which is no news"
         await press(pilot, "5", "]")
         await settle(pilot)
         assert selected(app) == "L1H1"
+        await press(pilot, "j", "A")
+        await settle(pilot)
+        assert foot(app).startswith("L1H1 stays selected; ")
 
 
 async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_moved(tiny_model: TinyModel) -> None:

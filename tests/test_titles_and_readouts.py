@@ -22,6 +22,7 @@ from tests.test_adapters import low_rank, write_adapter
 from tui.drawing.curves import Curve, Line, read_value
 from tui.drawing.largest import largest_weights
 from tui.drawing.readout import of_measure, of_number, of_weight
+from tui.drawing.text import fit
 from tui.drawing.view_titles import ViewTitle
 from tui.numbers import short, within
 from tui.panes.compare import ComparePane
@@ -64,7 +65,13 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         for width in (7, 8, 9):
             assert len(within(value, width)) <= width
             assert float(within(value, width)) == pytest.approx(value, rel=0.2)
-        assert len(short(value)) <= 9
+        assert len(short(abs(value))) <= 9
+
+
+def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> None:
+    column = (0.001041, 0.00097234, 0.0123449, 0.00041186, -0.00031256)
+    assert [short(value) for value in column] == ["0.001041", "0.0009723", "0.01234", "0.0004119", "-0.0003126"]
+    assert [short(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == ["9.877e-07", "1.235e+05", "-4.445e-12"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_numbers_in_few_cells_keep_their_power_of_ten() -> None:
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 42, "explain cross L1H2 q 0 k 0"),
         ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2 q 0 k 0"),
-        ("explain", 'L0H2  with all heads on  not the mean: query 0 "<s>", key 0 "<s>"', 22, "explain L0H2  q 0 k 0"),
+        ("explain", 'L0H2 · with all heads on · not the mean: query 0 "s", key 0 "s"', 22, "explain L0H2 · q 0 k 0"),
         ("explain", 'L0H2 not the rollout: query 12 "<s>", key 10 "<s>"', 22, "explain L0H2 q 12 k 10"),
         ("explain", 'L0H2 not the mean: query 0 "<s>", key 0 "<s>"', 35, "explain L0H2 not the mean: q 0 k 0"),
         ("explain", "cross L1H2 q 120 k 110", 23, "cross L1H2 q 120 k 110"),
@@ -117,7 +124,8 @@ SWEPT = ("3 of 12 layers, stopped, 9 goes on", "stopped, 9 goes on", "stopped")
         (56, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
         (54, "ablation L1H2 off  stopped  20 of 48 so far  change > 0"),
         (44, "ablation L1H2 off  stopped  20 of 48 so far"),
-        (36, "ablation L1H2 off  stopped"),
+        (36, "ablation L1H2 off  stopped  20/48"),
+        (32, "ablation L1H2 off  stopped"),
         (23, "ablation 1 off  stopped"),
     ],
 )
@@ -139,14 +147,29 @@ MEASURED = ("energy rank, ε 0.01", "energy rank", "")
     [
         (60, "ranks L0  energy rank, ε 0.01  9 of 54  matrix = OV"),
         (45, "ranks L0  energy rank  9 of 54  matrix = OV"),
-        (40, "ranks L0  9 of 54  matrix = OV"),
-        (22, "ranks L0  9 of 54"),
-        (16, "ranks L0"),
+        (40, "ranks L0  energy rank  9 of 54  matrix …"),
+        (39, "ranks L0  energy rank  9 of 54"),
+        (24, "L0  energy rank  9/54"),
+        (20, "L0  9/54  energy ra…"),
+        (13, "L0  9/54"),
     ],
 )
-def test_the_words_of_a_measure_give_way_before_a_filter_and_its_count(width: int, seen: str) -> None:
+def test_a_filter_is_cut_and_the_words_of_a_measure_go_before_how_many_rows_it_leaves(width: int, seen: str) -> None:
     title = ViewTitle(Text.assemble(("ranks ", "bold"), "L0"), MEASURED, "9 of 54", "matrix = OV")
-    assert title.within(width).plain == seen
+    assert fit(title.within(width).plain, width).rstrip() == seen
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "seen"),
+    [
+        ("24 of 96", 40, "composition L1H0  24 of 96  from_layer …"),
+        ("24 of 96", 24, "composition L1H0  24/96"),
+        ("", 26, "composition L1H0  from_la…"),
+    ],
+)
+def test_in_little_room_a_title_says_that_a_filter_holds(count: str, width: int, seen: str) -> None:
+    title = ViewTitle(Text.assemble(("composition ", "bold"), "L1H0"), (), count, "from_layer > 0 and from_layer < 5")
+    assert fit(title.within(width).plain, width).rstrip() == seen
 
 
 async def test_a_filter_in_force_is_in_the_title_also_where_a_message_stands_in_the_place_of_rows(

@@ -216,11 +216,17 @@ class Actions(
         self.conductor.step_layer(step)
 
     def action_scale(self) -> None:
-        """Change the scale of the active view."""
+        """Change the scale of the active view; say where none is in view."""
         if self.conductor.overview.is_active:
             self.key_line.say(self.conductor.overview.toggle_scale())
-        else:
-            self.views.toggle_scale()
+        elif self.shows_the_model or not self.views.toggle_scale():
+            self.key_line.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
+
+    @property
+    def shows_the_model(self) -> bool:
+        """Whether the model as a whole is shown where a head's spectra and ranks are."""
+        is_of_weights = self.views.active in (self.views.spectra, self.views.ranks)
+        return is_of_weights and self.conductor.is_open and self.conductor.selected is None
 
     def action_baseline(self) -> None:
         """Show or hide the baseline; say where there is none in view."""

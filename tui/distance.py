@@ -46,6 +46,8 @@ class Distance:
         """
         if self.refusal:
             self._app.notify(self.refusal, severity="warning", markup=False)
+        elif self._app.conductor.selected is None:
+            self._app.key_line.say("QK at a distance is that of a head or a layer; choose one")
         elif said := self._comparing.why_not_turned:
             self._app.key_line.say(said)
         elif self._wanted is not None or self._weights.is_turning:

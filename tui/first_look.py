@@ -86,6 +86,7 @@ class FirstLook:
             app.notify(note, severity="warning", markup=False)
         model.learning.compare()
         app.tree_widget.fill(outline)
+        restoring.open_layers()
         app.tree_widget.go_to(begin)
         app.call_after_refresh(app.do_kept_keys)
         if self._engine.is_kept:

@@ -43,7 +43,7 @@ class HeadsOff:
         return ""
 
     def put(self, heads: Sequence[Head], *, is_off: bool) -> str:
-        """Have heads off, or on, whatever they were, and say what is off then, what is switched off just now first."""
+        """Have heads off, or on, whatever they were, and say what is off then, what is switched just now first."""
         meant = set(heads)
         others = tuple(each for each in self.now.heads if each not in meant)
         wanted = (*others, *heads) if is_off else others
@@ -52,8 +52,11 @@ class HeadsOff:
         if set(wanted) == set(self.now.heads):
             named = f"{heads[0]} is" if len(heads) == 1 else "these heads are"
             return f"{named} {'off' if is_off else 'on'} already"
+        again = [str(each) for each in self.now.heads if each in meant]
         self._change(replace(self.now, heads=wanted))
-        return self._said(replace(self.now, heads=(*heads, *others)) if is_off else self.now)
+        if is_off:
+            return self._said(replace(self.now, heads=(*heads, *others)))
+        return f"{f'{again[0]} is' if len(again) == 1 else f'{len(again)} heads are'} on again; {self.said}"
 
     @property
     def said(self) -> str:

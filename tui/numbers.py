@@ -5,14 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+LONGEST = 9
+"""Characters that a number takes which is not whole, besides its sign."""
+
 
 def short(value: float) -> str:
-    """Write a number in at most nine characters: counts whole, others with four digits, very small ones with two.
+    """Write a number in at most nine characters and its sign: counts whole, others with four digits.
+
+    Numbers beside each other in a column are mostly of a few magnitudes, and so stand in one form; those that are far
+    from them have a power of ten, and as many digits.
 
     Examples
     --------
     >>> [short(x) for x in (61, 3.14159, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
-    ['61', '3.142', '1.2e-04', '-0.001235', '42751', '1.2e+05', '∞']
+    ['61', '3.142', '0.0001235', '-0.001235', '42751', '1.235e+05', '∞']
+    >>> short(0.0000123456), short(1e-300)
+    ('1.235e-05', '1.00e-300')
     """
     if isinstance(value, int):
         return str(value)
@@ -20,8 +28,8 @@ def short(value: float) -> str:
         return "∞"
     if math.isnan(value):
         return "–"
-    if value != 0 and not 1e-3 <= abs(value) < 1e5:
-        return f"{value:.1e}"
+    if value != 0 and not 1e-4 <= abs(value) < 1e5:
+        return f"{value:.3e}" if 1e-99 <= abs(value) < 1e99 else f"{value:.2e}"
     return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
 
 

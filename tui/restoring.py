@@ -107,6 +107,7 @@ class Restoring:
         """What looks as it was left, by names: the views that have been made by now, and what they share."""
         views = self._app.views
         shared: dict[str, Keeps] = {"views": views, "measures": self._app.conductor.overview.scales}
+        shared["tree"] = self._app.tree_widget
         return {**{pane.view: pane for pane in views.panes}, **shared, **(self._model.kept if self._model else {})}
 
     @property
@@ -138,8 +139,12 @@ class Restoring:
         self._app.conductor.overview.begin_with(self._last.overview, self._last.measure)
         self._app.views.looks = looks
         for name, part in self._parts.items():
-            if part is not model.distance:
+            if part not in (model.distance, self._app.tree_widget):
                 begin_with(part, looks.get(name, {}))
+
+    def open_layers(self) -> None:
+        """Open the layers that were open, once the tree is of the model."""
+        begin_with(self._app.tree_widget, self._looks.get("tree", {}))
 
     def arrange(self) -> None:
         """Pin the heads that were, and show the view to begin with, before anything is drawn in it.

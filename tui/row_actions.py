@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from textual.actions import ActionParseResult, parse
 from textual.dom import DOMNode
 
+from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import VIEWS
 from tui.key_names import key_of
@@ -21,6 +22,9 @@ TO_A_VIEW = ("maps", "compare", "difference", "text", "overview")
 
 class RowActions(Parts):
     """An application in which keys about a head are about a row's, where the cursor has been moved to that."""
+
+    _stayed: tuple[str, Head] | None = None
+    """The view of which it was said last that its rows lead to no head, and the head that stayed selected."""
 
     async def run_action(
         self,
@@ -39,7 +43,7 @@ class RowActions(Parts):
         """Select the head of the row under the cursor, before a view of it is gone to or another head.
 
         Where the table is about the selected head, or the cursor has not been moved from where the table began, that
-        one stays; so it is said, but for the model as a whole, of which such a table is.
+        one stays; so it is said once of both, but not of the model as a whole, of which such a table is.
 
         Parameters
         ----------
@@ -56,7 +60,8 @@ class RowActions(Parts):
                 self.conductor.go_to(row)
             else:
                 self.conductor.ways.jump(row)
-        elif not is_step and selected is not None:
+        elif not is_step and selected is not None and self._stayed != (pane.view, selected):
+            self._stayed = (pane.view, selected)
             enter = key_of(self, "table.choose")
             self.key_line.say(f"{selected} stays selected; {enter} on a row selects its head, here {row}")
 

@@ -44,12 +44,16 @@ class TableChoice:
     asked: Query = field(default_factory=Query)
 
     def title(self, view: View, outline: ModelOutline, attention: AttentionPane, *, is_beside: bool) -> str:
-        """Say what a table is of, of which of two models too; what there is besides stands behind two blanks."""
+        """Say what a table is of, of which of two models too; what there is besides stands behind two blanks.
+
+        What heads are off, and a cell behind that, stand behind a dot and a head's name, as over a map.
+        """
         name = self.selected
         at = self.asked.position if "position" in view.options and "position" not in dict(view.said) else None
         where = f"  position {at}" if at is not None and view.scope is Scope.MODEL else ""
         if self.off.heads and "text" in view.options:
-            where += f"  with {self.off}" if "off" in view.options else "  with all heads on"
+            where += "  with " if view.scope is Scope.MODEL else " · with "
+            where += f"{self.off}" if "off" in view.options else "all heads on"
         if is_beside and view.scope is Scope.MODEL and "text" in view.needs and not view.beside:
             where += f"  of {harmless(short_name(outline))}"
         if "energy" in view.options:
@@ -63,7 +67,7 @@ class TableChoice:
         stack = name.stack if len(outline.stacks) > 1 else ""
         named = " ".join(filter(None, (stack, str(name)))) + where
         cell = _cell(attention) if view.scope is Scope.CELL else ""  # the longest, so that it comes last
-        return ("  " if where else " ").join(filter(None, (named, cell)))
+        return (" · " if where else " ").join(filter(None, (named, cell)))
 
     def query(self, view: View, cell: tuple[int, int] | None) -> Query | None:
         """Say what to ask for, or None where nothing is selected that the table could be of.

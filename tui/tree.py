@@ -78,6 +78,21 @@ class HeadTree(Tree["Head | None"], inherit_bindings=False):
         self._outlines = {layer.name: layer for layer in outline.layers}
         self.root.expand()
 
+    @property
+    def left(self) -> dict[str, str]:
+        """Which layers are open."""
+        layers = ",".join(f"{name.stack}.{name}" for name, node in self._layers.items() if node.is_expanded)
+        return {"open": layers} if layers else {}
+
+    def take_up(self, what: str, said: str) -> None:
+        """Open the layers that were, as far as the model has them."""
+        if what == "open":
+            names = frozenset(said.split(","))
+            for name, node in self._layers.items():
+                if f"{name.stack}.{name}" in names:
+                    self._add_heads(node)
+                    node.expand()
+
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Head | None]) -> None:
         """Make a layer's heads when it is opened."""
         self._add_heads(event.node)

@@ -81,10 +81,14 @@ class ViewLooks(Container):
             if pane.scale != scale:
                 pane.toggle_scale()
 
-    def toggle_scale(self) -> None:
-        """Change the scale of the active view; the ranks have none, so with them it is the spectra's."""
+    def toggle_scale(self) -> bool:
+        """Change the scale of the active view; the ranks have none, so with them it is the spectra's, if in view."""
         is_of_map = self.active.view == "text"
-        (self.active if self.active.has_scale else self.attention if is_of_map else self.spectra).toggle_scale()
+        pane = self.active if self.active.has_scale else self.attention if is_of_map else self.spectra
+        is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
+        if is_seen:
+            pane.toggle_scale()
+        return is_seen
 
     def toggle_baseline(self) -> bool:
         """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""

@@ -88,8 +88,9 @@ class ViewTitle:
         """Write as much as there is room for; of a width of 0 nothing is known.
 
         Hints give way first, then words of which there are fewer, parts from the last one on, words of the state, and
-        the filter. The view's name, its state and the name of the head are left at last; of these the view's gives way,
-        where the others would not be seen. No part of a number is left that could be taken for the number.
+        all of the filter but its first words, or how many rows it leaves, before which the state goes if it can. The
+        view's name, its state and the name of the head are left at last; of these the view's gives way, where the
+        others would not be seen. No part of a number is left that could be taken for the number.
 
         Examples
         --------
@@ -106,10 +107,11 @@ class ViewTitle:
             if width and (line := Text.assemble(whole, f"  {hint}")).cell_len <= width:
                 return line
         before, line = parts, whole
-        for fewer in self._steps(parts):
-            line = _joined(name, fewer)
+        for fewer, is_named in self._steps(parts):
+            begin = name if is_named else Text()
+            line = _joined(begin, fewer)
             if not width or line.cell_len <= width:
-                longer = _joined(name, before)
+                longer = _joined(begin, before)
                 return longer if before[:-1] == fewer and _is_worth_seeing(line, longer, width) else line
             before = fewer
         return _last(name, line, width)
@@ -135,21 +137,37 @@ class ViewTitle:
         parts += (_Part(Text(each), Text("  "), yields) for each, yields in behind if each)
         return name, parts
 
-    def _steps(self, parts: list[_Part]) -> Iterator[list[_Part]]:
-        """Yield the parts, each time with one thing less."""
-        yield parts
+    def _steps(self, parts: list[_Part]) -> Iterator[tuple[list[_Part], bool]]:
+        """Yield the parts, each time with one thing less, and whether the view's name is before them."""
+        yield parts, True
         for pattern, words in _SHORTER:
-            yield (parts := [replace(each, text=_shorter(each.text, pattern, words)) for each in parts])
-        yield (parts := [_off_in_few_words(each) for each in parts])
-        while (soonest := max((each.yields for each in parts), default=STAYS)) == FACT:
-            yield (parts := _without_the_last(soonest, parts))
-        for state in self.state[1:]:
-            said = (replace(each, text=Text(state)) if each.is_state else each for each in parts)
-            yield (parts := [each for each in said if each.text.plain])
-        while soonest := max((each.yields for each in parts), default=STAYS):
-            yield (parts := _without_the_last(soonest, parts))
+            yield (parts := [replace(each, text=_shorter(each.text, pattern, words)) for each in parts]), True
+        yield (parts := [_off_in_few_words(each) for each in parts]), True
+        while (soonest := _soonest(parts)) == FACT:
+            yield (parts := _without_the_last(soonest, parts)), True
+        for state in filter(None, self.state[1:]):
+            yield (parts := _with_state(parts, state)), True
+        if self.words:
+            yield from self._with_a_filter(parts)
+        if self.state and not self.state[-1]:
+            yield (parts := _with_state(parts, "")), True
+        parts = [_in_few_words(each) for each in parts]
+        while soonest := _soonest(parts):
+            yield (parts := _without_the_last(soonest, parts)), True
         parts = [replace(each, text=_shorter(each.text, _MEAN, r"mean of \1")) for each in parts]
-        yield [_off_counted(each) for each in parts]
+        yield [_off_counted(each) for each in parts], True
+
+    def _with_a_filter(self, parts: list[_Part]) -> Iterator[tuple[list[_Part], bool]]:
+        """Yield parts that say that a filter holds: its first words, or how many rows it leaves, in the end no view."""
+        yield _without_the_last(FILTER, parts), True
+        parts = [_in_few_words(each) for each in parts]
+        is_of_head = not parts[0].gap and _NAME.search(parts[0].text.plain) is not None
+        for is_named in (True, False)[: 1 + is_of_head]:
+            yield parts, is_named
+            yield (counted := _without_the_last(FILTER, parts)), is_named
+        if is_of_head and self.state and not self.state[-1]:
+            yield sorted(counted, key=lambda part: part.is_state), False
+            yield _with_state(counted, ""), False
 
 
 def _joined(name: Text, parts: Sequence[_Part]) -> Text:
@@ -165,6 +183,23 @@ def _joined(name: Text, parts: Sequence[_Part]) -> Text:
         spans[-1:] = [Span(spans[-1].start, span.end, span.style)] if is_on else [*spans[-1:], span]
     line.spans = spans
     return line
+
+
+def _soonest(parts: Sequence[_Part]) -> int:
+    """Say how soon those of the parts give way that do before all others."""
+    return max((each.yields for each in parts), default=STAYS)
+
+
+def _with_state(parts: Sequence[_Part], state: str) -> list[_Part]:
+    """Say the view's state in other words, or not at all."""
+    said = (replace(each, text=Text(state)) if each.is_state else each for each in parts)
+    return [each for each in said if each.text.plain]
+
+
+def _in_few_words(part: _Part) -> _Part:
+    """Say in few words how many rows a filter leaves."""
+    match = re.match(r"(\d+) of (\d+)", part.text.plain) if part.yields == COUNT else None
+    return part if match is None else replace(part, text=Text(f"{match[1]}/{match[2]}"))
 
 
 def _without_the_last(soonest: int, parts: list[_Part]) -> list[_Part]:

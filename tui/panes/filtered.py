@@ -115,8 +115,10 @@ class FilteredPane(Pane):
 
     def action_switch(self) -> None:
         """Have the head of the row under the cursor switched off, or on again."""
-        head, (left, _) = self.head_here, self.counts
-        if left:  # else there is no row yet
+        head, (left, rows) = self.head_here, self.counts
+        if not left:
+            self.post_message(Told(self._why_none if rows else "there is no row yet whose head could be switched"))
+        else:
             self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
 
     def narrow(self) -> None:

@@ -237,7 +237,9 @@ class RanksPane(FilteredPane):
     def _leads(self) -> str:
         """Lead to the line under the cursor where it is not selected: moving does that, a filter leaves it to Enter."""
         place = self.table.place
-        return "head" if place is not None and self._names[place] != self._selected else ""
+        if place is None:
+            return "head" if self.table.why_none else ""
+        return "head" if self._names[place] != self._selected else ""
 
     @on(TableGrid.Moved)
     def _moved(self) -> None:

@@ -14,6 +14,7 @@ from engine.values.columns import CHANCE
 from engine.values.tables import Cell
 from tui.drawing.text import fit, fit_end, in_ascii
 from tui.drawing.titles import Title, titles
+from tui.numbers import LONGEST
 
 WIDEST = 32
 """Cells that a text takes at most; the line below the table shows all of it."""
@@ -26,9 +27,6 @@ MEASURED = 300
 
 LEAST = 5
 """Cells from which on a column of numbers is worth its place where it is cut."""
-
-LONGEST_NUMBER = 9
-"""Cells that a number takes which is not whole."""
 
 
 @dataclass(frozen=True)
@@ -252,5 +250,6 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     texts = [cell for cell in cells if isinstance(cell, str)] if str in kinds else []
     whole = [cell for cell in cells if isinstance(cell, int)] if int in kinds else []
     extremes: list[Cell] = [max(texts, key=len, default=""), *([min(whole), max(whole)] if whole else [])]
-    least = LONGEST_NUMBER if float in kinds else 0
+    has_sign = any(not isinstance(cell, str) and cell < 0 for cell in cells)
+    least = LONGEST + has_sign if float in kinds else 0
     return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))

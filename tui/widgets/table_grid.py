@@ -23,7 +23,8 @@ class TableGrid(TableCanvas, can_focus=True):
 
     Attributes
     ----------
-    is_moved : whether a person has moved the cursor since it was put where it was to begin with.
+    is_moved : whether a person has moved the cursor to its row since it was put where it was to begin with, or on the
+        first of rows that have been sorted, which nobody has chosen.
     is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
     """
 
@@ -146,7 +147,6 @@ class TableGrid(TableCanvas, can_focus=True):
             column, columns = self._kept.begun
             if columns == self.columns:
                 self.put(self.cursor[0], column)
-            self.is_moved = self.is_moved or bool(moves)
             for move in moves:
                 move()
 
@@ -158,11 +158,15 @@ class TableGrid(TableCanvas, can_focus=True):
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
         self._kept.add(move)
-        self.is_moved = True
         if self._is_to_come:
             self._await(move)
         else:
             move()
+
+    def _move_by(self, rows: int, columns: int) -> None:
+        """Move by rows, to one that is chosen so, and by columns."""
+        self.is_moved = self.is_moved or bool(rows)
+        self.put(self.cursor[0] + rows, self.cursor[1] + columns)
 
     @property
     def _is_to_come(self) -> bool:
@@ -177,15 +181,20 @@ class TableGrid(TableCanvas, can_focus=True):
 
     def action_step(self, rows: int, columns: int) -> None:
         """Move by rows and columns."""
-        self._move(lambda: self.put(self.cursor[0] + rows, self.cursor[1] + columns))
+        self._move(partial(self._move_by, rows, columns))
 
     def action_page(self, pages: float) -> None:
         """Move by as many rows as are in view."""
-        self._move(lambda: self.put(self.cursor[0] + lines_of(pages, self.rows_in_view), self.cursor[1]))
+        self._move(lambda: self._move_by(lines_of(pages, self.rows_in_view), 0))
 
     def action_row_edge(self, last: bool) -> None:
         """Move to the first or the last row."""
-        self._move(lambda: self.put(len(self.order) - 1 if last else 0, self.cursor[1]))
+        self._move(partial(self._move_to_edge, last))
+
+    def _move_to_edge(self, last: bool) -> None:
+        """Move to the first or the last row, which is chosen so."""
+        self.is_moved = True
+        self.put(len(self.order) - 1 if last else 0, self.cursor[1])
 
     def action_column_edge(self, last: bool) -> None:
         """Move to the first column that scrolls, or to the last."""
@@ -203,11 +212,11 @@ class TableGrid(TableCanvas, can_focus=True):
         wanted = self._arranger.wanted
         if column not in wanted.shown:
             return
-        self.is_moved = True
         descending_next = {None: True, (column, True): False, (column, False): None}
         is_descending = descending_next.get(wanted.sort, True)
         self._awaited = self.place if self.selects else None
         if not self.selects:
+            self.is_moved = False
             self.put(0, self.cursor[1])
         self._arranger.want(replace(wanted, sort=None if is_descending is None else (column, is_descending)))
 
@@ -231,10 +240,15 @@ class TableGrid(TableCanvas, can_focus=True):
             self.post_message(self.Chosen())
         elif self._is_to_come:
             self._await(partial(self.action_choose, what))
+        elif self.why_none and not self._kept.is_expecting:
+            self.post_message(Told(self.why_none))
         else:
             self._kept.add(partial(self.action_choose, what))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything."""
-        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come
+        """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything.
+
+        Where a filter has left none, Enter says so.
+        """
+        has_rows = self.row is not None or self._kept.is_expecting or self._is_to_come or bool(self.why_none)
         return action != "choose" or (has_rows and parameters == (self.leads(),))
