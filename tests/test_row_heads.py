@@ -102,6 +102,27 @@ async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel)
         assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
+@pytest.mark.parametrize("way", ["ww", "7", "2"])
+async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_model: TinyModel, way: str) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
+        await press(pilot, *way, *"/head = 0 or head = 3", "enter")
+        await settle(pilot)
+        for key, head in ("]", "L0H1"), ("]", "L0H2"), ("]", "L0H3"), ("[", "L0H2"), ("[", "L0H1"):
+            await press(pilot, key)
+            await settle(pilot)
+            assert selected(app) == head
+        await press(pilot, "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L0H1"), "the one that the titles name"
+        await press(pilot, way[-1])
+        await settle(pilot)
+        await press(pilot, *"/head = 3", "enter")
+        await settle(pilot)
+        await press(pilot, "3")
+        await settle(pilot)
+        assert shown(app.views.active.title_line).startswith("attention L0H3"), "what is found anew is meant again"
+
+
 async def test_where_a_filter_leaves_no_row_keys_that_are_about_one_say_so(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):
         for keys in ("ww", "2"):

@@ -35,6 +35,7 @@ class FilteredPane(Pane):
     Attributes
     ----------
     is_growing : whether rows, or cells of them, are still to come.
+    is_passed : whether a head was gone to that the filter leaves no row of, while the cursor stays on another's.
     struck : heads whose rows are struck out, as they are switched off.
     """
 
@@ -57,6 +58,7 @@ class FilteredPane(Pane):
         self._title = Text()
         self._state: Sequence[str] = ()
         self.is_growing = False
+        self.is_passed = False
         self.struck: frozenset[Head] = frozenset()
 
     def take_columns(self, columns: tuple[str, ...]) -> None:
@@ -191,6 +193,7 @@ class FilteredPane(Pane):
     def _use(self, wanted: Filter) -> None:
         """Show the rows that a filter leaves."""
         self._filter = wanted
+        self.is_passed = False
         self.refresh_bindings()
         self.narrow()
         self.set_title(self._title, self._state)

@@ -66,7 +66,8 @@ class LeadingPane(FilteredPane):
     @property
     def is_on_chosen_row(self) -> bool:
         """Whether a person has moved to the row, or filtered; heads that feed another are not what a table is about."""
-        return not self._heads.are_feeding and (self.grid.is_moved or self.narrowing is not None)
+        is_found = self.narrowing is not None and not self.is_passed
+        return not self._heads.are_feeding and (self.grid.is_moved or is_found)
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the rows on screen are of."""

@@ -114,9 +114,11 @@ class RanksPane(FilteredPane):
             self._picked = self._picked[self._picked.index(selected) + 1 :]
         elif selected != self._selected:
             self._picked = ()
-        self._selected = selected
+        has_moved, self._selected = selected != self._selected, selected
         self.is_waiting = not rows and not troubles
         self.narrow()
+        if has_moved:
+            self.is_passed = selected not in self._names
         self.strike(self.struck)
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))
@@ -161,7 +163,7 @@ class RanksPane(FilteredPane):
     @property
     def is_on_chosen_row(self) -> bool:
         """Whether a filter has left the line under the cursor to be chosen; what a person moves to is selected."""
-        return self.narrowing is not None
+        return self.narrowing is not None and not self.is_passed
 
     def heads_left(self) -> tuple[Head, ...]:
         """List the heads that the lines on screen are of."""

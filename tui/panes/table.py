@@ -101,6 +101,8 @@ class TablePane(LeadingPane):
             place = next((n for n, row in enumerate(table) if tuple(row[:3]) == name), None)
         if place is not None or (is_new and not grows_on):
             self.grid.is_moved = self.awaited_row is not None
+        if has_moved and place is not None:
+            self.is_passed = place not in self.grid.order
         self.grid.go_to(place)
         self.grid.catch_up(is_placed=place is not None)
         if self.awaited_row is not None:
