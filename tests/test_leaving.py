@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
+from textual.worker import Worker
+from textual.worker_manager import WorkerManager
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -47,6 +49,25 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
         begin(app, show, "view")
     assert app.unforeseen is None
     assert app.return_code == 0
+
+
+async def test_work_that_begins_once_all_work_has_been_ended_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_all, begun = WorkerManager.cancel_all, list[Worker[None]]()
+
+    def end_all_and_begin_more(workers: WorkerManager) -> None:
+        end_all(workers)
+        asyncio.get_running_loop().call_soon(lambda: begun.append(begin(workers._app, wait, "late")))
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(WorkerManager, "cancel_all", end_all_and_begin_more)
+    async with explorer("demo"):
+        pass
+    (worker,) = begun
+    assert worker._task is not None
+    await asyncio.wait({worker._task}, timeout=1)
+    assert worker._task.done(), "else the event loop tells of it when it is forgotten"
 
 
 async def test_what_comes_when_the_screens_are_gone_is_no_error() -> None:

@@ -19,6 +19,9 @@ Run = Callable[[Work, str], None]
 def begin(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> Worker[None]:
     """Begin work, which ends with its owner.
 
+    While the program is being left screens still do what was put off until they are drawn. Work that begins by that
+    comes too late to be ended with all other work, and what it waits for may never come.
+
     Parameters
     ----------
     owner : a screen, a widget or the application.
@@ -26,4 +29,7 @@ def begin(owner: DOMNode, work: Work, group: str, *, is_alone: bool = True) -> W
     group : what it is called.
     is_alone : whether it replaces older work of the same group.
     """
-    return owner.run_worker(work, group=group, exclusive=is_alone)
+    worker: Worker[None] = owner.run_worker(work, group=group, exclusive=is_alone)
+    if not owner.app.is_running:
+        worker.cancel()
+    return worker
