@@ -216,7 +216,7 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
         await press(pilot, "3")
         off = attention(app).copy()
         await press(pilot, "D")
-        assert shown(app.views.attention.title_line) == "attention L1H2  with L0H1 off less with all on"
+        assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
         shown_map = app.views.attention.shown
         assert shown_map is not None
         assert shown_map.other is not None
@@ -225,7 +225,7 @@ async def test_with_heads_off_titles_say_what_they_are_of_and_maps_before_and_af
         await press(pilot, "a", "a", "a", "a")
         assert shown(app.views.attention.title_line) == "attention rollout · with all heads on"
         await press(pilot, "D")
-        assert shown(app.views.attention.title_line) == "attention L1H2  with L0H1 off less with all on"
+        assert shown(app.views.attention.title_line) == "attention L1H2 · with L0H1 off less with all on"
         await press(pilot, "O")
         np.testing.assert_array_equal(attention(app), shown_map.weights)
         assert "less with" not in shown(app.views.attention.title_line)

@@ -107,7 +107,7 @@ async def test_d_draws_them_in_the_explorer(pair: tuple[Path, Path]) -> None:
             drawn = pane.heatmap.pooled
             assert drawn is not None
             assert drawn.is_signed is is_signed
-            assert ("other model less this one" in shown(pane.title_line)) is is_signed
+            assert ("other less this" in shown(pane.title_line)) is is_signed, "in few words, beside how much is read"
         assert drawn is not None
         assert drawn.window.block > 1
         np.testing.assert_allclose(

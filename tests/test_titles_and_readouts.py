@@ -83,9 +83,11 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
         ("attention", "L10H11 · with L0H1, L0H2, L0H3 off", 43, "attention L10H11 · L0H1, L0H2, L0H3 off"),
         ("attention", "L1, mean over heads · with L1H2 off", 23, "mean of L1 · 1 off"),
         (
-            "attention", "L1H2  with L2H1 off by its mean less with all on", 56,
-            "attention L1H2  L2H1 off by mean less all on",
+            "attention", "L1H2 · with L2H1 off by its mean less with all on", 56,
+            "attention L1H2 · L2H1 off by mean less all on",
         ),
+        ("attention", "L0H0 · other model less this one", 38, "attention L0H0 · other less this"),
+        ("attention", "L0H0 · other model less this one", 23, "L0H0 · other less this"),
         ("heads", "layer 1 · 3 of 8 heads · with 9 heads off: L0H0, L0H1, L0H2 …", 23, "heads L1 · 9 heads off"),
         ("explain", 'L0H0 query 12 ", key 1 "", key 7 " the"', 24, "explain L0H0 q 12 k 7"),
         ("explain", 'cross L1H2 query 0 "<s>", key 0 "a  b · c"', 43, 'explain cross L1H2 q 0 "<s>" k 0 "a  b · c"'),

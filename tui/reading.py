@@ -19,6 +19,7 @@ from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from tui.awaited import Awaited
 from tui.beside import Run
+from tui.drawing.view_titles import LESS_THIS_MODEL
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
 from tui.status_line import how_far
@@ -211,7 +212,7 @@ class Reading:
         if wanted.is_rollout:
             title += " · with all heads on" if self._off.heads else ""
         elif self._is_difference and not is_change:
-            title += f"  with {self._off} less with all on" if self._off.heads else "  other model less this one"
+            title += f" · with {self._off} less with all on" if self._off.heads else f" · {LESS_THIS_MODEL}"
         elif self._off.heads:
             title += f" · with {self._off}"
         if self._text is None:

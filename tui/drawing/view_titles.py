@@ -12,6 +12,9 @@ from rich.text import Span, Text
 COMPUTING = "computing …"
 """How far a view is of which nothing more is known."""
 
+LESS_THIS_MODEL = "other model less this one"
+"""What is looked at where a map is the difference of two models'."""
+
 WORTH_SEEING = 10
 """Cells of a title's last part, with the blanks before it, below which it is left out."""
 
@@ -37,6 +40,7 @@ _SHORTER = (
     (_CELL, r"q \1 \2 k \3 \4"),
     (re.compile(r'\bq (\d+) ".*" k (\d+) ".*"'), r"q \1 k \2"),
     (re.compile(r"\bnot the (?:mean|rollout): (?=q \d)"), ""),
+    (re.compile(f"^{LESS_THIS_MODEL}$"), "other less this"),
 )
 """What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens and alone."""
 
@@ -127,7 +131,9 @@ class ViewTitle:
             said = rest[start : len(rest.plain) if match is None else match.start()]
             said.rstrip()
             if said.plain:
-                stays = not gap.plain or _OFF.match(said.plain) is not None or _CELL.search(said.plain) is not None
+                stays = (
+                    not gap.plain or said.plain == LESS_THIS_MODEL or _OFF.match(said.plain) or _CELL.search(said.plain)
+                )
                 parts.append(_Part(said, gap, STAYS if stays else FACT))
             gap, start = (rest[match.start() : match.end()], match.end()) if match is not None else (gap, 0)
         if self.state:
