@@ -188,6 +188,15 @@ async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
         assert not any(each.startswith("Export") for each in found), "which writes a file at once"
 
 
+async def test_that_nothing_is_called_so_is_said_at_once() -> None:
+    async with explorer("demo") as (app, pilot):
+        assert await search(app, pilot, "zzz") == ["No matches found"]
+        await type_keys(pilot, "z")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert screen_text(app).count("No matches found") == 1
+
+
 async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
         await type_keys(pilot, "4", "t")

@@ -40,6 +40,8 @@ class Palette(CommandPalette, inherit_bindings=False):
         Binding("ctrl+q", "app.quit", "Quit", show=False, id="palette.quit"),
     ]
 
+    _NO_MATCHES_COUNTDOWN = 1e-6  # type: ignore[misc]  # seconds: by then all that there is has been looked through
+
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")
 
