@@ -6,14 +6,20 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.color import Color, blend_rgb
 from rich.console import COLOR_SYSTEMS, Console
 from rich.segment import Segment, SegmentLines
+from rich.style import Style
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
 from textual._compositor import Compositor
+from textual.color import Color as Ground
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack
+
+from tui.contrast import legible
 
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve"
@@ -39,6 +45,9 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 </svg>
 """
 """The cells alone, without a window around them and without a font from elsewhere."""
+
+DIM = 0.4
+"""How far what is dim is on the way to the colour behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +76,17 @@ class Picture:
         console = self._console(colours)
         return "".join(f"{line.render(console)}\n" for line in self.lines)
 
-    def as_svg(self, title: str) -> str:
-        """Draw the cells as SVG."""
+    def as_svg(self, title: str, *, is_dark: bool = True) -> str:
+        """Draw the cells as SVG.
+
+        Parameters
+        ----------
+        title : what it is a picture of.
+        is_dark : whether the background is, where it is the terminal's own, which nobody knows.
+        """
         console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
-        console.print(SegmentLines([list(line) for line in self.lines], new_lines=True))
+        theme = SVG_EXPORT_THEME if is_dark else DEFAULT_TERMINAL_THEME
+        console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
         return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
 
@@ -82,6 +98,20 @@ class Picture:
         )
         console._color_system = None if colours is None else COLOR_SYSTEMS[colours]
         return console
+
+
+def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
+    """Give a piece in colours that need no terminal, such that its letters stand out."""
+    style = segment.style or Style()
+    ink = (style.color or Color.default()).get_truecolor(theme)
+    ground = (style.bgcolor or Color.default()).get_truecolor(theme, foreground=False)
+    if style.reverse:
+        ink, ground = ground, ink
+    if style.dim:
+        ink = blend_rgb(ink, ground, DIM)
+    own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
+    (drawn,) = legible("truecolor").apply([Segment(segment.text, style + own)], Ground(*ground))
+    return drawn
 
 
 def picture_of(widget: Widget) -> Picture:
