@@ -22,8 +22,8 @@ TEXT = "Tom has the blue book and the red book"
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 """Lines, blocks and dots, of plots, maps and boxes."""
 
-MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾·.:]*")
-"""What is no letter, number or key."""
+MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾]*")
+"""What is no letter, number or key; a dot or a colon by itself may be a key."""
 
 BAR_TOP = re.compile("[▁-▇]+")
 """The uppermost cells of bars, or of the area of chance."""

@@ -40,8 +40,8 @@ THUMBS, TROUGH = ("scrollbar", "scrollbar-hover", "scrollbar-active"), "scrollba
 _IS_DRAWN = re.compile(r"[\s─-▟⠀-⣿]*").fullmatch
 """Whether a text is drawn with alone: lines, blocks and dots, whose colours say something of their own."""
 
-_IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯·.:]*").fullmatch
-"""Whether a text is of marks alone, which are not read letter by letter."""
+_IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯]*").fullmatch
+"""Whether a text is of marks alone, which are not read; a dot or a colon is, which may be a key or a token."""
 
 
 def contrast(ink: Rgb, ground: Rgb) -> float:
