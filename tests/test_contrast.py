@@ -144,6 +144,22 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
     assert not found, "\n".join(sorted(found))
 
 
+async def test_letters_have_the_colour_that_the_terminal_writes_in_where_all_colours_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    for name, value in {"COLORTERM": "", "TERM": "screen"}.items():
+        monkeypatch.setenv(name, value)
+    async with explorer("demo", text=TEXT, head="L0H3") as (app, pilot):
+        assert app.theme == ANSI
+        for key in ("w", "e", "escape", "question_mark"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            letters = [(text, style) for text, style in written(app) if not DRAWN.fullmatch(text)]
+            assert len(letters) > 20
+            assert not [each for each in letters if each[1].color is not None and not each[1].color.is_default], key
+
+
 @pytest.mark.parametrize("theme", ["textual-dark", "nord", "dracula", "solarized-light"])
 def test_greyish_grounds_stay_so_with_256_colours(theme: str) -> None:
     for name in ("background", "surface", "panel"):
