@@ -22,6 +22,9 @@ TEXT = "Tom has the blue book and the red book"
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 """Lines, blocks and dots, of plots, maps and boxes."""
 
+LINES = re.compile(r"[\s\u2500-\u257f]*")
+"""What shows how things hang together, such as the tree's guides."""
+
 MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾]*")
 """What is no letter, number or key; a dot or a colon by itself may be a key."""
 
@@ -114,6 +117,9 @@ def faint(app: Explorer, colours: str) -> Iterator[str]:
     for text, style in written(app):
         if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
             yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
+    for text, style in written(app):
+        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if text == "│" else 2.0):
+            yield f"{app.theme}: {contrast(style, colours):.2f} of a line {text.strip()!r} {style}"
     for text, style in written(app):
         least = 3.0 if MARK.fullmatch(text) else 4.5
         is_of_cursor = style.reverse or not DRAWN.fullmatch(text)
