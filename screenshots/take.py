@@ -14,11 +14,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.segment import Segment, Segments
 
 from engine.service.options import limit_threads
 from tests.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
+from tui.pictures import letters_apart
+
+FORMAT = CONSOLE_SVG_FORMAT.replace("font-size", "font-variant-ligatures: none;\n        font-size", 1)
+"""A window with the cells, each of which shows the character that is in it."""
 
 
 def picture(shot: Shot, lines: list[list[Segment]]) -> str:
@@ -29,7 +34,7 @@ def picture(shot: Shot, lines: list[list[Segment]]) -> str:
         legacy_windows=False, safe_box=False,
     )  # fmt: skip
     console.print(Segments([segment for line in lines for segment in (*line, Segment.line())]), end="", crop=False)
-    return console.export_svg(title="attn-tui demo", unique_id="attn-tui")
+    return letters_apart(console.export_svg(title="attn-tui demo", unique_id="attn-tui", code_format=FORMAT))
 
 
 def main() -> None:

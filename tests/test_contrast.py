@@ -22,8 +22,11 @@ TEXT = "Tom has the blue book and the red book"
 DRAWN = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff]*")
 """Lines, blocks and dots, of plots, maps and boxes."""
 
-MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾·.:]*")
-"""What is no letter, number or key."""
+LINES = re.compile(r"[\s\u2500-\u257f]*")
+"""What shows how things hang together, such as the tree's guides."""
+
+MARK = re.compile(r"[\s\u2500-\u259f\u2800-\u28ff_‾]*")
+"""What is no letter, number or key; a dot or a colon by itself may be a key."""
 
 BAR_TOP = re.compile("[▁-▇]+")
 """The uppermost cells of bars, or of the area of chance."""
@@ -115,6 +118,9 @@ def faint(app: Explorer, colours: str) -> Iterator[str]:
         if BAR_TOP.fullmatch(text) and style.bgcolor in drawn and contrast(style, colours) < 3.0:
             yield f"{app.theme}: {contrast(style, colours):.2f} of a bar before chance {style}"
     for text, style in written(app):
+        if LINES.fullmatch(text) and contrast(style, colours) < (4.5 if text == "│" else 2.0):
+            yield f"{app.theme}: {contrast(style, colours):.2f} of a line {text.strip()!r} {style}"
+    for text, style in written(app):
         least = 3.0 if MARK.fullmatch(text) else 4.5
         is_of_cursor = style.reverse or not DRAWN.fullmatch(text)
         if is_of_cursor and "▀" not in text and contrast(style, colours) < least:
@@ -142,6 +148,22 @@ async def test_letters_and_cursors_stand_out_under_every_theme(
                 assert len(list(written(app))) > 20
                 found.update(faint(app, colours))
     assert not found, "\n".join(sorted(found))
+
+
+async def test_letters_have_the_colour_that_the_terminal_writes_in_where_all_colours_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    for name, value in {"COLORTERM": "", "TERM": "screen"}.items():
+        monkeypatch.setenv(name, value)
+    async with explorer("demo", text=TEXT, head="L0H3") as (app, pilot):
+        assert app.theme == ANSI
+        for key in ("w", "e", "escape", "question_mark"):
+            await type_keys(pilot, key)
+            await settle(pilot)
+            letters = [(text, style) for text, style in written(app) if not DRAWN.fullmatch(text)]
+            assert len(letters) > 20
+            assert not [each for each in letters if each[1].color is not None and not each[1].color.is_default], key
 
 
 @pytest.mark.parametrize("theme", ["textual-dark", "nord", "dracula", "solarized-light"])

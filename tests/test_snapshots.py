@@ -29,7 +29,8 @@ def test_the_pictures_show_what_was_kept() -> None:
         text = (FOLDER / f"{shot.name}.txt").read_text(encoding="utf-8").partition("\n\nstyles, by line")[0]
         if shot.is_shown:
             picture = (PICTURES / f"{shot.name}.svg").read_text(encoding="utf-8")
-            shown = "".join(re.findall(r'<text class="attn-tui-r[^>]*>([^<]*)</text>', picture))
+            pieces = re.findall(r'<text class="attn-tui-r[^>]*>(.*?)</text>', picture, re.DOTALL)
+            shown = re.sub("<[^>]*>", "", "".join(pieces))
             assert "".join(html.unescape(shown).split()) == "".join(text.split()), f"{shot.name}: {RETAKE}"
 
 

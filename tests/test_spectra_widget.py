@@ -9,7 +9,7 @@ import pytest
 
 from tests.painted import good_terminal
 from tests.spectra_plots import MATRICES, SpectraApp, curves, show
-from tui.drawing.curves import Curve
+from tui.drawing.curves import Curve, Line
 from tui.widgets.spectra import SpectraView
 
 
@@ -96,6 +96,20 @@ async def test_a_theme_without_colours_of_its_own_shades_chance() -> None:
             await pilot.pause()
         assert "░" in app.text()
         app.assert_nothing_is_stale()
+
+
+@pytest.mark.parametrize("theme", ["textual-light", "solarized-light", "textual-dark"])
+async def test_behind_a_line_is_what_is_behind_the_plot_or_chance(theme: str) -> None:
+    async with SpectraApp().run_test(size=(80, 24)) as pilot:
+        pilot.app.theme = theme
+        lines = [Line(name, np.geomspace(top, 0.01, 20)) for name, top in (("a", 8.0), ("b", 1.0))]
+        app = await show(pilot, [Curve("QK", lines[0].values, np.full(20, 0.5), "", tuple(lines), has_bars=False)])
+        strips = [segment for strip in app.screen._compositor.render_strips() for segment in strip]
+        drawn = [(text, style) for text, style, _ in strips if style is not None and set(text) & set("_─‾●▲")]
+        (chance,) = {style.color for text, style, _ in strips if style is not None and "█" in text}
+        pane = app.view.background_colors[1].rich_color
+        grounds = {style.bgcolor for _, style in drawn if not style.reverse}
+        assert grounds == {pane, chance}
 
 
 # The readout

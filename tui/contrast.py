@@ -1,4 +1,4 @@
-"""What is written can be read: every letter stands out from what is behind it, under every theme."""
+"""What is written can be read: every letter, mark and line stands out from what is behind it, under every theme."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ LETTERS = 4.5
 MARKS = 3.0
 """The least contrast of a mark, such as a cursor (success criterion 1.4.11)."""
 
+LINES = 2.2
+"""The least contrast of lines that show how things hang together, such as the tree's: they are seen, and not first."""
+
+BETWEEN_WORDS = "│"
+"""What stands between two tokens, which are not told apart where it is not read."""
+
 STEPS = 32
 """Steps on the way from a colour to black or white: so few that hardly more colours are sent than the theme has."""
 
@@ -37,11 +43,17 @@ CURSOR, BARS, TITLE = "success", "primary", "block-cursor-background"
 THUMBS, TROUGH = ("scrollbar", "scrollbar-hover", "scrollbar-active"), "scrollbar-background"
 """The theme's variables for what is moved in a bar that scrolls, and for what is behind it."""
 
+_IS_EDGE = re.compile(r"[\s─_‾¯]*").fullmatch
+"""Whether a text is of a plot's line alone, of which each cell has one of several heights."""
+
+_IS_LINES = re.compile(r"[\s─-╿]*").fullmatch
+"""Whether a text is of lines alone that join things, or go around them."""
+
 _IS_DRAWN = re.compile(r"[\s─-▟⠀-⣿]*").fullmatch
 """Whether a text is drawn with alone: lines, blocks and dots, whose colours say something of their own."""
 
-_IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯·.:]*").fullmatch
-"""Whether a text is of marks alone, which are not read letter by letter."""
+_IS_MARKS = re.compile(r"[\s─-▟⠀-⣿_‾¯]*").fullmatch
+"""Whether a text is of marks alone, which are not read; a dot or a colon is, which may be a key or a token."""
 
 
 def contrast(ink: Rgb, ground: Rgb) -> float:
@@ -147,16 +159,32 @@ class Legible(LineFilter):
         self._color_system = color_system
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Change the colours of letters, and of marks, where they are too much alike."""
+        """Change the colours of letters, of marks and of lines, where they are too much alike."""
         return [self._legible(each) for each in segments]
 
     def _legible(self, segment: Segment) -> Segment:
-        """Give a segment whose letters, or marks, stand out; nearly all do as they are."""
+        """Give a segment whose letters, marks or lines stand out; nearly all do as they are."""
         style = segment.style
-        if style is None or _changed(style, LETTERS, self._color_system) is None or _IS_DRAWN(segment.text):
+        if style is None or _changed(style, LETTERS, self._color_system) is None:
             return segment
-        changed = _changed(style, MARKS if _IS_MARKS(segment.text) else LETTERS, self._color_system)
+        least = _least(segment.text)
+        changed = None if least is None else _changed(style, least, self._color_system)
         return segment if changed is None else Segment(segment.text, changed, segment.control)
+
+
+def _least(text: str) -> float | None:
+    """Give the least contrast that a text is to have; None for what is drawn, whose colours say something."""
+    if text == BETWEEN_WORDS:
+        return LETTERS
+    if text.isspace():
+        return None
+    if _IS_EDGE(text):
+        return MARKS
+    if _IS_LINES(text):
+        return LINES
+    if _IS_DRAWN(text):
+        return None
+    return MARKS if _IS_MARKS(text) else LETTERS
 
 
 @lru_cache(8)

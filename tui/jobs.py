@@ -140,11 +140,11 @@ class Jobs:
         take = picture_in_glyphs if what is What.TEXT else picture_of
         picture = picture_of_screen(self._app.screen_stack[0]) if is_whole else take(self._app.views.active)
         title = f"{self._outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
-        colours = self._app.console.color_system
+        colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
 
         def work(breathe: Breathe, report: Report) -> None:
             with requested_file(path) as partial:
-                partial.write_text(_draw(picture, what, title, colours), encoding="utf-8", newline="")
+                partial.write_text(_draw(picture, what, title, colours, is_dark=is_dark), encoding="utf-8", newline="")
 
         await self._writing.write(path, work)
         columns, rows = picture.size
@@ -156,11 +156,11 @@ def _said(count: int, word: str, left_out: LeftOut | None = None) -> str:
     return " ".join(filter(None, (f"{count:,} {plural(word, count)}", without(left_out or {}))))
 
 
-def _draw(picture: Picture, what: What, title: str, colours: str | None) -> str:
+def _draw(picture: Picture, what: What, title: str, colours: str | None, *, is_dark: bool) -> str:
     """Write a picture as it is chosen."""
     if what is What.TEXT:
         return picture.as_text()
-    return picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title)
+    return picture.as_ansi(colours) if what is What.ANSI else picture.as_svg(title, is_dark=is_dark)
 
 
 def _write_counted(

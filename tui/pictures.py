@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape, unescape
 
+from rich.color import Color, blend_rgb
 from rich.console import COLOR_SYSTEMS, Console
 from rich.segment import Segment, SegmentLines
+from rich.style import Style
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, SVG_EXPORT_THEME, TerminalTheme
 from textual._compositor import Compositor
+from textual.color import Color as Ground
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets._toast import ToastRack
+
+from tui.contrast import legible
 
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve"
@@ -23,6 +31,7 @@ SVG = """\
 .{unique_id}-matrix {{
 font-family: "Fira Code", ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width;
+font-variant-ligatures: none;
 }}
 {styles}
 </style>
@@ -39,6 +48,15 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 </svg>
 """
 """The cells alone, without a window around them and without a font from elsewhere."""
+
+DIM = 0.4
+"""How far what is dim is on the way to the colour behind it."""
+
+_TEXT = re.compile(r"(<text [^>]*>)([^<]*)(?=</text>)")
+"""A piece of text of an SVG, its letters as the second group."""
+
+_JOINED = re.compile(r"(?<=[!-/:-@\[-`{-~])(?=[!-/:-@\[-`{-~])|(?<=0)(?=x)|(?<=w)(?=w)")
+"""Where fonts for programmers make one sign of several characters, such as an arrowhead of ``<|``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +85,19 @@ class Picture:
         console = self._console(colours)
         return "".join(f"{line.render(console)}\n" for line in self.lines)
 
-    def as_svg(self, title: str) -> str:
-        """Draw the cells as SVG."""
+    def as_svg(self, title: str, *, is_dark: bool = True) -> str:
+        """Draw the cells as SVG, every character by itself.
+
+        Parameters
+        ----------
+        title : what it is a picture of.
+        is_dark : whether the background is, where it is the terminal's own, which nobody knows.
+        """
         console = self._console(None)  # with colours it would leave its codes for them in styles that others write with
-        console.print(SegmentLines([list(line) for line in self.lines], new_lines=True))
+        theme = SVG_EXPORT_THEME if is_dark else DEFAULT_TERMINAL_THEME
+        console.print(SegmentLines([[_drawn(each, theme) for each in line] for line in self.lines], new_lines=True))
         escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace("{", "{{").replace("}", "}}")
-        return console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped))
+        return letters_apart(console.export_svg(title=title, code_format=SVG.replace("TITLE", escaped)))
 
     def _console(self, colours: str | None) -> Console:
         """Make what turns cells into text with colours."""
@@ -82,6 +107,31 @@ class Picture:
         )
         console._color_system = None if colours is None else COLOR_SYSTEMS[colours]
         return console
+
+
+def _drawn(segment: Segment, theme: TerminalTheme) -> Segment:
+    """Give a piece in colours that need no terminal, such that its letters stand out."""
+    style = segment.style or Style()
+    ink = (style.color or Color.default()).get_truecolor(theme)
+    ground = (style.bgcolor or Color.default()).get_truecolor(theme, foreground=False)
+    if style.reverse:
+        ink, ground = ground, ink
+    if style.dim:
+        ink = blend_rgb(ink, ground, DIM)
+    own = Style(color=Color.from_triplet(ink), bgcolor=Color.from_triplet(ground), reverse=False, dim=False)
+    (drawn,) = legible("truecolor").apply([Segment(segment.text, style + own)], Ground(*ground))
+    return drawn
+
+
+def letters_apart(svg: str) -> str:
+    """Write an SVG so that no font makes one sign of several characters; not all programs heed the style against it."""
+    return _TEXT.sub(lambda text: text[1] + _apart(unescape(text[2])), svg)
+
+
+def _apart(text: str) -> str:
+    """Write text with an element of its own for each character that a font may join to the one before."""
+    first, *others = _JOINED.split(text)
+    return escape(first) + "".join(f"<tspan>{escape(each)}</tspan>" for each in others)
 
 
 def picture_of(widget: Widget) -> Picture:

@@ -274,7 +274,7 @@ class SpectrumBlock(Widget, can_focus=False):
         styles = dict(mark_styles(bar, chance, edge, style("spectra--cursor"), ground, ascii_only=self._ascii))
         if self._lines is not None:
             for number in range(len(self._glyphs.signs)):
-                line = self.line_style(number)
+                line = self.line_style(number) + Style(bgcolor=ground)
                 styles[LINE + number] = line
                 styles[LINE + number + UNDER_CURSOR] = line + Style(bold=True, reverse=True)
                 styles[LINE + number + OVER_BAR] = line + Style(bgcolor=bar.color if coloured else None)
