@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import ClassVar
 
+from rich.align import Align
+from rich.text import Text
 from textual import on
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.command import CommandInput, CommandList, CommandPalette
 from textual.widgets import Input
+from textual.widgets.option_list import Option
 from textual.worker import WorkerCancelled
 
 from tui.drawing.text import quoted
@@ -40,8 +43,6 @@ class Palette(CommandPalette, inherit_bindings=False):
         Binding("ctrl+q", "app.quit", "Quit", show=False, id="palette.quit"),
     ]
 
-    _NO_MATCHES_COUNTDOWN = 1e-6  # type: ignore[misc]  # seconds: by then all that there is has been looked through
-
     def __init__(self, head: str) -> None:
         super().__init__(placeholder=f"{head}, a label, or what a key does", id="palette")
 
@@ -69,6 +70,13 @@ class Palette(CommandPalette, inherit_bindings=False):
                     await worker.wait()
         if self.is_current and not self._say_none(event.value):
             self._select_or_command(event)
+
+    def _start_no_matches_countdown(self, search_value: str) -> None:
+        """Say at once that nothing is found: all that there is has been looked through by then."""
+        self._list_visible = bool(search_value)
+        if search_value:
+            none = Align.center(Text("No matches found", style="not bold"))
+            self.query_one(CommandList).add_option(Option(none, disabled=True, id=self._NO_MATCHES))
 
     def _say_none(self, typed: str) -> bool:
         """Say that nothing matches what is typed, where that is so; False where there is something to run."""
