@@ -74,6 +74,14 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
     assert [short(value) for value in (9.87654e-7, 123456.7, -4.4449e-12)] == ["9.877e-07", "1.235e+05", "-4.445e-12"]
 
 
+def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
+    title = ViewTitle(Text.assemble(("heads ", "bold")), (), "47 of 144", "ov.stable_rank > 17 and ov_copying < 0.2")
+    whole = "heads 47 of 144  ov.stable_rank > 17 and ov_copying < 0.2"
+    assert title.within(len(whole)).plain == whole
+    assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov.stable_rank > 17 and ov_copying < …"
+    assert title.within(36).plain == "heads 47 of 144  ov.stable_rank > …"
+
+
 @pytest.mark.parametrize(
     ("view", "title", "width", "seen"),
     [

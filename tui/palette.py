@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
@@ -51,16 +52,19 @@ class Commands(Provider):
                 name = f"{head.stack} {head}" if len(ways.outline.stacks) > 1 else str(head)
                 label = ways.labels.get(head, "")
                 shown = f"{name} · {label}" if label else name
-                yield Hit(2.0 - place / 1000, Text(shown), partial(ways.jump, head), shown)
+                yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(ways.jump, head), shown)
         matcher = self.matcher(query)
+        best: dict[str, tuple[float, Doable]] = {}
         for place, each in enumerate(self._every()):
             if fit := fit_of(query, each.name, each.description):
-                name = _shown(each, query)
-                yield Hit((fit - place / 1000) / 10, matcher.highlight(name), each.do, name)
+                best[each.description] = max(best.get(each.description, (0.0, each)), ((fit - place / 1000) / 10, each))
+        for score, each in best.values():
+            yield Hit(score, matcher.highlight(_shown(each, query)), each.do, _shown(each, query))
 
     def _every(self) -> Iterator[Doable]:
         """Give everything that can be done; what the active view has of a name comes after what has the focus now."""
-        own = (self._jump, *doables(self._parts, self.screen))
+        own = [self._jump, *doables(self._parts, self.screen)]
+        own += [replace(each, name=name) for each in own if each.name == "switch" for name in ("off", "on")]
         yield from own
         known = {word for each in own for word in (each.name, each.description)}
         for each in (*self._views(), *in_view(self._parts)):
@@ -89,6 +93,11 @@ def _shown(each: Doable, typed: str = "") -> str:
     is_said = each.name.replace("-", " ") in each.description.lower()
     is_name = not is_said and fit_of(typed, each.name, "") > fit_of(typed, "", each.description)
     return f"{each.name} · " * is_name + each.description + (f"  ({' '.join(each.keys)})" if each.keys else "")
+
+
+def _worth(typed: str, head: Head, label: str) -> float:
+    """Say how well a head that is found fits what is typed: one with a number in it is meant before all else."""
+    return 2.0 if any(map(str.isdigit, typed)) or typed.strip().lower() in head.stack else fit_of(typed, "", label) / 10
 
 
 def _heads(query: str, ways: Ways) -> tuple[Head, ...]:

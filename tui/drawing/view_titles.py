@@ -115,8 +115,12 @@ class ViewTitle:
             begin = name if is_named else Text()
             line = _joined(begin, fewer)
             if not width or line.cell_len <= width:
+                if not before or before[:-1] != fewer:
+                    return line
                 longer = _joined(begin, before)
-                return longer if before[:-1] == fewer and _is_worth_seeing(line, longer, width) else line
+                if before[-1].yields == FILTER:
+                    longer = _before_a_number(longer, width)
+                return longer if _is_worth_seeing(line, longer, width) else line
             before = fewer
         return _last(name, line, width)
 
@@ -247,7 +251,13 @@ def _way(part: _Part) -> str:
 def _is_worth_seeing(line: Text, longer: Text, width: int) -> bool:
     """Say whether enough would be seen of a last part that does not fit, and no part of a number."""
     seen = len(set_cell_size(longer.plain, width - 1))
-    return width - line.cell_len >= WORTH_SEEING and not _divided(longer, seen)
+    return min(width, longer.cell_len) - line.cell_len >= WORTH_SEEING and not _divided(longer, seen)
+
+
+def _before_a_number(line: Text, width: int) -> Text:
+    """Cut a line before the number of which only a part would be seen, if there is one."""
+    divided = _divided(line, len(set_cell_size(line.plain, width - 1)))
+    return line if divided is None else Text.assemble(line[: divided.start()], "…")
 
 
 def _divided(line: Text, seen: int) -> re.Match[str] | None:
