@@ -30,6 +30,9 @@ OF_EDITORS = {"h": "help", "e": "export", "open": "models"} | dict.fromkeys(
 )
 """What hands type that know editors, and which command does that here."""
 
+ALSO_CALLED = {"switch": ("off", "on")}
+"""What hands type for a command whose own name is another word."""
+
 THEME = "theme "
 """Stands before the name of one."""
 

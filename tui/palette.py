@@ -13,7 +13,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.doable import THEME, Doable, doables, in_view
+from tui.doable import ALSO_CALLED, THEME, Doable, doables, in_view
 from tui.fitting import fit_of
 from tui.key_names import key_of
 from tui.matches import is_condition, is_name
@@ -57,14 +57,16 @@ class Commands(Provider):
         best: dict[str, tuple[float, Doable]] = {}
         for place, each in enumerate(self._every()):
             if fit := fit_of(query, each.name, each.description):
-                best[each.description] = max(best.get(each.description, (0.0, each)), ((fit - place / 1000) / 10, each))
+                score = (fit - place / 1000) / 10
+                if score > best.get(each.description, (0.0, each))[0]:
+                    best[each.description] = (score, each)
         for score, each in best.values():
             yield Hit(score, matcher.highlight(_shown(each, query)), each.do, _shown(each, query))
 
     def _every(self) -> Iterator[Doable]:
         """Give everything that can be done; what the active view has of a name comes after what has the focus now."""
         own = [self._jump, *doables(self._parts, self.screen)]
-        own += [replace(each, name=name) for each in own if each.name == "switch" for name in ("off", "on")]
+        own += [replace(each, name=name) for each in own for name in ALSO_CALLED.get(each.name, ())]
         yield from own
         known = {word for each in own for word in (each.name, each.description)}
         for each in (*self._views(), *in_view(self._parts)):
