@@ -149,14 +149,20 @@ async def test_keys_with_nothing_to_do_say_so_in_a_line() -> None:
         await press(pilot, "1", "t", "gg")
         await until(pilot, lambda: app.conductor.selected is None)
         title = shown(app.views.spectra.title_line)
+        assert title == "spectra the model"
+        assert "Scale" not in foot(app)
         for key, said in (
             ("s", "nothing in view has a scale; "),
+            ("b", "only the spectra of a head or a layer have a line of chance"),
             ("d", "QK at a distance is that of "),
         ):
             await press(pilot, key)
             assert foot(app).startswith(said)
         assert shown(app.views.spectra.title_line) == title
-        await press(pilot, *"gL1H0", "enter", "3")
+        await press(pilot, *"gL1H0", "enter", "1")
+        assert "  log  ε 0.01" in shown(app.views.spectra.title_line)
+        assert "s Scale" in foot(app)
+        await press(pilot, "3")
         heatmap = app.views.attention.heatmap
         for key in (".", ">", ",", "<", "f", "p"):
             await press(pilot, key)

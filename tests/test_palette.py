@@ -14,6 +14,7 @@ from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.monkey_hands import leave
 from tui.app import Explorer
+from tui.export_screen import ExportScreen
 from tui.palette_screen import Palette
 from tui.panes.table import TablePane
 
@@ -66,6 +67,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         ("llama", "nxt lay", "Next layer  (})"),
         ("llama", "off", "Switch the head off, or on again  (o)"),
         ("llama", "ON", "Switch the head off, or on again  (o)"),
+        ("llama", "Larger epsilon", "larger epsilon · Larger ε of the energy rank  (+ =)"),
         ("t5", "cross", "cross L0"),
     ],
 )
@@ -77,6 +79,16 @@ async def test_the_palette_puts_what_is_called_so_before_what_has_the_letters(
         assert found[0] == first
         assert len(set(found)) == len(found)
         assert typed == "ON" or not any(each.startswith("Export") for each in found), "which writes a file at once"
+
+
+@pytest.mark.parametrize("typed", ["csv", "NPZ", "parquet", "save"])
+async def test_the_palette_knows_what_can_be_written(typed: str) -> None:
+    async with explorer("demo", head="L0H0") as (app, pilot):
+        found = await search(app, pilot, typed)
+        assert found == [f"{typed.lower()} · Export: take away tables, matrices, pictures  (e)"]
+        await pilot.press("enter")
+        await settle(pilot)
+        assert isinstance(app.screen, ExportScreen)
 
 
 async def test_that_nothing_is_called_so_is_said_at_once() -> None:

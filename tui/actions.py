@@ -219,19 +219,16 @@ class Actions(
         """Change the scale of the active view; say where none is in view."""
         if self.conductor.overview.is_active:
             self.key_line.say(self.conductor.overview.toggle_scale())
-        elif self.shows_the_model or not self.views.toggle_scale():
+        elif not self.views.toggle_scale():
             self.key_line.say("nothing in view has a scale; spectra and maps of a head or a layer have one")
-
-    @property
-    def shows_the_model(self) -> bool:
-        """Whether the model as a whole is shown where a head's spectra and ranks are."""
-        is_of_weights = self.views.active in (self.views.spectra, self.views.ranks)
-        return is_of_weights and self.conductor.is_open and self.conductor.selected is None
 
     def action_baseline(self) -> None:
         """Show or hide the baseline; say where there is none in view."""
         if not self.views.toggle_baseline():
-            self.key_line.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
+            if self.views.active is self.views.spectra:
+                self.key_line.say("only the spectra of a head or a layer have a line of chance")
+            else:
+                self.key_line.say(f"spectra alone have a line of chance: {key_of(self, 'app.spectra')} shows them")
 
     def action_measure(self, step: int) -> None:
         """Show another measure."""
@@ -246,6 +243,8 @@ class Actions(
         if not self.is_ready:
             return False
         distance, ways, table = self.conductor.distance, self.conductor.ways, self.views.table
+        if name == "app.scale":
+            return self.views.scaled is None and not self.conductor.overview.is_active
         if name == "table.switch":
             return table is not None and table.is_on_row_of_no_head
         refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)

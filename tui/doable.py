@@ -30,7 +30,13 @@ OF_EDITORS = {"h": "help", "e": "export", "open": "models"} | dict.fromkeys(
 )
 """What hands type that know editors, and which command does that here."""
 
-ALSO_CALLED = {"switch": ("off", "on")}
+ALSO_CALLED = {
+    "copy-cell": ("yank", "clipboard"),
+    "export": ("save", "csv", "npz", "parquet", "jsonl", "svg"),
+    "less": ("smaller epsilon", "less epsilon"),
+    "more": ("epsilon", "larger epsilon", "more epsilon"),
+    "switch": ("off", "on"),
+}
 """What hands type for a command whose own name is another word."""
 
 THEME = "theme "

@@ -82,13 +82,18 @@ class ViewLooks(Container):
                 pane.toggle_scale()
 
     def toggle_scale(self) -> bool:
-        """Change the scale of the active view; the ranks have none, so with them it is the spectra's, if in view."""
+        """Change the scale of the active view, or of what it is beside; False where none is in view."""
+        if (pane := self.scaled) is not None:
+            pane.toggle_scale()
+        return pane is not None
+
+    @property
+    def scaled(self) -> Pane | None:
+        """What has a scale: the active view; the ranks have none, so with them it is the spectra, if in view."""
         is_of_map = self.active.view == "text"
         pane = self.active if self.active.has_scale else self.attention if is_of_map else self.spectra
         is_seen = pane is not self.spectra or (self.spectra.graph.display and self._shows_spectra)
-        if is_seen:
-            pane.toggle_scale()
-        return is_seen
+        return pane if is_seen else None
 
     def toggle_baseline(self) -> bool:
         """Show or hide the baseline of chance, in the spectra that are in view; False where none are."""
@@ -100,5 +105,5 @@ class ViewLooks(Container):
 
     @property
     def _shows_spectra(self) -> bool:
-        """Whether the selected head's spectra are on screen."""
-        return self.spectra.display and self._left.display
+        """Whether the selected head's spectra are on screen, or soon are."""
+        return self.spectra.display and self._left.display and not self.spectra.is_without_curves

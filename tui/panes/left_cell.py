@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
 
 from tui.widgets.table_arrangement import Row
 from tui.widgets.table_grid import TableGrid
-
-if TYPE_CHECKING:
-    from tui.parts import Parts
 
 
 class LeftCell:
@@ -25,7 +21,7 @@ class LeftCell:
         self._grid = grid
         self._places = places
         self._awaited: dict[str, str] = {}
-        self._keys_before = 0
+        self._moves_before = 0
         self._put: tuple[int, str] | None = None
 
     @property
@@ -43,18 +39,13 @@ class LeftCell:
             int(said.partition(" ")[0])
         if what in ("row", "column"):
             self._awaited[what] = said
-            self._keys_before = self._keys_pressed
+            self._moves_before = self._grid.moves
 
     def wait_for(self, place: int | None) -> None:
         """Go to a row that a filter does not leave yet, as soon as it does, unless one was left that comes first."""
         rows = self._grid.rows
         if place not in (None, self._grid.place) and place < len(rows) and "row" not in self._awaited:
             self.take_up("row", f"{place} {self._name(rows[place])}")
-
-    @property
-    def _keys_pressed(self) -> int:
-        """How many keys have been pressed."""
-        return cast("Parts", self._grid.app).keys_pressed
 
     def forget(self) -> None:
         """Leave the cursor where it is."""
@@ -66,7 +57,7 @@ class LeftCell:
         grid = self._grid
         if not self._awaited or not grid.rows or not grid.is_arranged:
             return
-        if self._keys_pressed != self._keys_before or self._put not in (None, (grid.cursor[0], grid.column)):
+        if grid.moves != self._moves_before or self._put not in (None, (grid.cursor[0], grid.column)):
             self.forget()  # a person has put the cursor elsewhere
             return
         place, column = self._place(), self._awaited.get("column", grid.column)

@@ -43,7 +43,12 @@ class Beside:
 
 
 class SpectraPane(Pane):
-    """Singular values with the baseline of chance, and a readout under the cursor."""
+    """Singular values with the baseline of chance, and a readout under the cursor.
+
+    Attributes
+    ----------
+    is_without_curves : whether it says why there are none, so that nothing is on a scale.
+    """
 
     view = "spectra"
     has_scale = True
@@ -55,6 +60,7 @@ class SpectraPane(Pane):
         self._name_shown = ""
         self._state: Sequence[str] = ()
         self._epsilon: float | None = None
+        self.is_without_curves = False
         self._other: Beside | None = None
         self.left_out_line = LineOfText(classes="pane-left-out")
         self.left_out_line.display = False
@@ -79,7 +85,8 @@ class SpectraPane(Pane):
 
         Where some are left out, ``lacking`` says why.
         """
-        self._other, self._epsilon, self.is_waiting = other, epsilon, False
+        self._other, self._epsilon = other, epsilon
+        self.is_waiting = self.is_without_curves = False
         self._set_title(name)
         self._say_left_out("; ".join(filter(None, (lacking, other.why_not if other is not None else ""))))
         self.graph.show(
@@ -118,7 +125,7 @@ class SpectraPane(Pane):
 
     def show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
-        self._epsilon, self.is_waiting = None, is_waiting
+        self._epsilon, self.is_waiting, self.is_without_curves = None, is_waiting, not is_waiting
         self._set_title(name)
         self._say_left_out("")
         self.graph.show_message(message)
@@ -129,6 +136,9 @@ class SpectraPane(Pane):
         self._name_shown, self._state = name, state
         title, room, scale = Text(), self.room, self.graph.scale
         alone = "".join(_NAME_ALONE.findall(name)) or name
+        if self.is_without_curves:
+            self.title_line.show_title(ViewTitle(Text.assemble(("spectra ", "bold"), name), state))
+            return
         for of, gap, scaled, rank in (
             (name, "  ", f"{scale} scale", "rank ε"),
             (name, "  ", scale, "ε"),

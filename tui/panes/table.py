@@ -93,7 +93,7 @@ class TablePane(LeadingPane):
                 self.grid.show_message(VIEWS[self.view].empty)
         lacking = " ".join(filter(None, (without(table.left_out), *table.lacking)))
         self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
-        has_moved, self._selected = selected != self._selected, selected
+        had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
         place = self.awaited_row
         if place is None and selected is not None and "head" in self._places and "head" in table.columns and follows:
@@ -103,6 +103,8 @@ class TablePane(LeadingPane):
             self.grid.is_moved = self.awaited_row is not None
         if has_moved and place is not None:
             self.is_passed = place not in self.grid.order
+            if had_one:
+                self._cell.forget()
         self.grid.go_to(place)
         self.grid.catch_up(is_placed=place is not None)
         if self.awaited_row is not None:
