@@ -111,6 +111,8 @@ async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_mod
             await press(pilot, key)
             await settle(pilot)
             assert selected(app) == head
+            is_said = f"the filter leaves no row of {head}" in screen_text(app)
+            assert is_said is (head != "L0H3")
         await press(pilot, "3")
         await settle(pilot)
         assert shown(app.views.active.title_line).startswith("attention L0H1"), "the one that the titles name"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len, set_cell_size
@@ -44,7 +44,15 @@ _SHORTER = (
 )
 """What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens and alone."""
 
-_MEAN = re.compile(r"^((?:\S+ )?L\d+), mean over heads$")
+_MEANS = (
+    (re.compile(r"^((?:\S+ )?L\d+), mean over heads$"), r"mean of \1"),
+    (re.compile(r"^((?:\S+ )?H\d+), mean over layers$"), r"mean of \1"),
+    (re.compile(r"^((?:\S+ )?)mean over layers and heads$"), r"\1mean of all"),
+)
+"""Of what a map is the mean, in fewer words, where all else that can be missed is."""
+
+_MINUS = re.compile(r"\b(?:(other) less this|(\d+ off) less all (on))$")
+"""What is looked at where a map is a difference, of which the sign is left at last."""
 
 STAYS, COUNT, FILTER, FACT = range(4)
 """How soon parts give way: those with the highest number first."""
@@ -164,8 +172,12 @@ class ViewTitle:
         parts = [_in_few_words(each) for each in parts]
         while soonest := _soonest(parts):
             yield (parts := _without_the_last(soonest, parts)), True
-        parts = [replace(each, text=_shorter(each.text, _MEAN, r"mean of \1")) for each in parts]
-        yield [_off_counted(each) for each in parts], True
+        for pattern, words in _MEANS:
+            parts = [replace(each, text=_shorter(each.text, pattern, words)) for each in parts]
+        yield (parts := [_off_counted(each) for each in parts]), True
+        if any(_MINUS.search(each.text.plain) for each in parts):
+            yield parts, False
+            yield [replace(each, text=_shorter(each.text, _MINUS, _less)) for each in parts], True
 
     def _with_a_filter(self, parts: list[_Part]) -> Iterator[tuple[list[_Part], bool]]:
         """Yield parts that say that a filter holds: its first words, or how many rows it leaves, in the end no view."""
@@ -218,10 +230,18 @@ def _without_the_last(soonest: int, parts: list[_Part]) -> list[_Part]:
     return parts[:last] + parts[last + 1 :]
 
 
-def _shorter(text: Text, pattern: re.Pattern[str], words: str) -> Text:
+def _shorter(text: Text, pattern: re.Pattern[str], words: str | Callable[[re.Match[str]], str]) -> Text:
     """Put few words in the place of what is said in more."""
     match = pattern.search(text.plain)
-    return text if match is None else Text.assemble(text[: match.start()], match.expand(words), text[match.end() :])
+    if match is None:
+        return text
+    said = match.expand(words) if isinstance(words, str) else words(match)
+    return Text.assemble(text[: match.start()], said, text[match.end() :])
+
+
+def _less(match: re.Match[str]) -> str:
+    """Write a difference with its sign."""
+    return f"{match[1]}−this" if match[1] else f"{match[2]}−{match[3]}"
 
 
 def _off_in_few_words(part: _Part) -> _Part:

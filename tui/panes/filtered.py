@@ -123,6 +123,19 @@ class FilteredPane(Pane):
         else:
             self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
 
+    def pass_by(self, head: Head | None, *, is_left: bool, is_first: bool) -> None:
+        """Take note of a head that has been gone to, and say so where the filter leaves no row of it.
+
+        Parameters
+        ----------
+        head : that has been gone to.
+        is_left : whether the filter leaves its row.
+        is_first : whether there was none before, so that nobody has gone anywhere.
+        """
+        self.is_passed = not is_left
+        if self.is_passed and self.narrowing is not None and not self.is_growing and not is_first:
+            self.post_message(Told(f"the filter leaves no row of {head}"))
+
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
         raise NotImplementedError

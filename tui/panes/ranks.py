@@ -114,11 +114,12 @@ class RanksPane(FilteredPane):
             self._picked = self._picked[self._picked.index(selected) + 1 :]
         elif selected != self._selected:
             self._picked = ()
-        has_moved, self._selected = selected != self._selected, selected
+        before, self._selected = self._selected, selected
         self.is_waiting = not rows and not troubles
         self.narrow()
-        if has_moved:
-            self.is_passed = selected not in self._names
+        if selected != before:
+            is_elsewhere = selected not in names  # which no filter has anything to do with
+            self.pass_by(selected, is_left=selected in self._names, is_first=before is None or is_elsewhere)
         self.strike(self.struck)
         shown = f", ε {epsilon:g}" if measure.name == "energy_rank" else f" (energy ε {epsilon:g})"
         self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))

@@ -102,7 +102,7 @@ class TablePane(LeadingPane):
         if place is not None or (is_new and not grows_on):
             self.grid.is_moved = self.awaited_row is not None
         if has_moved and place is not None:
-            self.is_passed = place not in self.grid.order
+            self.pass_by(selected, is_left=place in self.grid.order, is_first=not had_one)
             if had_one:
                 self._cell.forget()
         self.grid.go_to(place)
