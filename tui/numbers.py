@@ -10,15 +10,15 @@ LONGEST = 9
 
 
 def short(value: float) -> str:
-    """Write a number in at most nine characters and its sign: counts whole, others with four digits.
+    """Write a number in at most nine characters and its sign: counts whole, others with four digits, also noughts.
 
     Numbers beside each other in a column are mostly of a few magnitudes, and so stand in one form; those that are far
     from them have a power of ten, and as many digits.
 
     Examples
     --------
-    >>> [short(x) for x in (61, 3.14159, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
-    ['61', '3.142', '0.0001235', '-0.001235', '42751', '1.235e+05', '∞']
+    >>> [short(x) for x in (61, 3.14159, 0.5, 0.000123456, -0.001234567, 42751.2, 123456.0, math.inf)]
+    ['61', '3.142', '0.5000', '0.0001235', '-0.001235', '42751', '1.235e+05', '∞']
     >>> short(0.0000123456), short(1e-300)
     ('1.235e-05', '1.00e-300')
     """
@@ -30,7 +30,7 @@ def short(value: float) -> str:
         return "–"
     if value != 0 and not 1e-4 <= abs(value) < 1e5:
         return f"{value:.3e}" if 1e-99 <= abs(value) < 1e99 else f"{value:.2e}"
-    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}"
+    return _written(value, 4) if 0 < abs(value) < 9999.5 else f"{value:.0f}"
 
 
 def within(value: float, width: int, *, digits: int = 1) -> str:
@@ -49,7 +49,8 @@ def within(value: float, width: int, *, digits: int = 1) -> str:
     >>> within(0.5, 3, digits=2), within(0.000136, 5, digits=2)
     ('0.5', '…')
     """
-    ways = (short(value), f"{value:.3g}", f"{value:.2g}", f"{value:.1e}", *(f"{value:.0e}",) * (digits < 2))
+    fewer = (_written(value, 3), _written(value, 2), f"{value:.2g}", f"{value:.1e}")
+    ways = (short(value), *fewer, *(f"{value:.0e}",) * (digits < 2))
     return next((each for each in ways if len(each) <= width), "…")
 
 
@@ -71,4 +72,9 @@ def rough(value: float) -> str:
     """Write what chance gives, where fewer digits do."""
     if value == 0:
         return "0"
-    return "∞" if math.isinf(value) else f"{value:.3g}" if 1e-3 <= abs(value) < 1e3 else f"{value:.0e}"
+    return "∞" if math.isinf(value) else _written(value, 3) if 1e-3 <= abs(value) < 1e3 else f"{value:.0e}"
+
+
+def _written(value: float, digits: int) -> str:
+    """Write so many digits of a number, those that are nought too: how exact it is, and as long as its neighbours."""
+    return f"{value:#.{digits}g}".rstrip(".")
