@@ -68,6 +68,10 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
         ("llama", "off", "Switch the head off, or on again  (o)"),
         ("llama", "ON", "Switch the head off, or on again  (o)"),
         ("llama", "Larger epsilon", "larger epsilon · Larger ε of the energy rank  (+ =)"),
+        ("llama", "layer 1", "L1"),
+        ("llama", "head 3", "L0H3"),
+        ("llama", "Layer 1 head 2", "L1H2"),
+        ("llama", "logit lens", "logit lens · Lens view"),
         ("t5", "cross", "cross L0"),
     ],
 )
@@ -93,7 +97,7 @@ async def test_the_palette_knows_what_can_be_written(typed: str) -> None:
 
 async def test_that_nothing_is_called_so_is_said_at_once() -> None:
     async with explorer("demo") as (app, pilot):
-        for text in ("zzz", "zzzz"):
+        for text in ("zzz", "undo", "png"):  # of the last two the letters are scattered over many descriptions
             assert len(await search(app, pilot, text)) == 1
             assert screen_text(app).count("No matches found") == 1
             await pilot.press("escape")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from engine.service.thread import Urgency
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
@@ -44,3 +46,32 @@ async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_
         await type_keys(pilot, "escape")
         await settle(pilot)
         assert app.conductor.sentences.has_changed is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "stays"),
+    [("T", True), ("7", True), ("ww", True), ("8", True), ("A", True), ("4", False), ("1", False), ("2", False)],
+)
+async def test_what_is_of_a_sentence_is_looked_at_further_when_another_is_read(
+    keys: str, stays: bool, tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("gpt2", with_head=True), text="the cat", head="L0H1") as (app, pilot):
+        await type_keys(pilot, *keys)
+        await settle(pilot)
+        view = app.views.active.view
+        await type_keys(pilot, "i", *"a dog sat", "enter")
+        await settle(pilot)
+        assert app.conductor.text == "a dog sat"
+        assert app.views.active.view == (view if stays else "attention")
+        assert app.views.active.has_focus_within
+
+
+@pytest.mark.parametrize(("measure", "view"), [("entropy", "overview"), ("ov.energy_rank", "attention")])
+async def test_the_overview_of_a_measure_in_the_sentence_stays(measure: str, view: str, tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await type_keys(pilot, "w")
+        app.conductor.overview.show_measure(measure)
+        await settle(pilot)
+        await type_keys(pilot, "i", *"a dog sat", "enter")
+        await settle(pilot)
+        assert app.views.active.view == view

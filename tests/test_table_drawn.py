@@ -82,7 +82,7 @@ async def test_a_long_name_takes_two_lines_and_chance_is_called_that_beside_its_
         await pilot.pause()
         assert app.picture.line(0).split() == ["qk_identity_"]
         assert app.picture.line(1).split() == ["head", "distance▾", "chance", "x_chance"]
-        assert app.picture.line(2).split() == ["H1", "0.75", "0.25", "2"]
+        assert app.picture.line(2).split() == ["H1", "0.7500", "0.2500", "2.000"]
         await pilot.click(TableGrid, offset=(app.picture.line(1).index("x_chance"), 3))
         assert (app.grid.row, app.grid.column) == (("H0", 0.5, 0.25, 1.0), "x_chance")
         app.assert_nothing_is_stale()

@@ -185,7 +185,7 @@ async def test_what_a_filter_compares_comes_first_with_its_chance_and_goes_back_
         assert app.grid.columns[:6] == ("row", "m9", "m9_chance", "m20", "m20_chance", "m0")
         assert sorted(app.grid.columns) == sorted(names), "none is lost"
         assert app.picture.line(0).split()[:5] == ["row", "m9", "chance", "m20", "chance"]
-        assert app.picture.line(1).split()[:5] == ["H3", "318", "319", "340", "341"]
+        assert app.picture.line(1).split()[:5] == ["H3", "318.0", "319.0", "340.0", "341.0"]
         assert [row[0] for row in ordered(app)] == ["H3", *(f"H{row}" for row in range(5, 15))]
         assert app.grid.column == "m9", "the cursor is where it is said what decides"
         assert app.grid.row is not None

@@ -146,10 +146,10 @@ class Actions(
         self.screen.set_focus(self.sentence_input)
 
     def _view_of_sentences(self) -> str:
-        """Name the view that is looked at where it is of the sentence, else the attention."""
+        """Name the view that is looked at where it is of the sentence, or can be; else the attention."""
         pane, active = self.views.active, self.views.active.view
-        is_of_sentence = pane.is_of_sentence or (active in TABLES and "text" in TABLES[active].needs)
-        return active if is_of_sentence else "attention"
+        is_of_sentence = pane.is_of_sentence or (active in TABLES and "text" in TABLES[active].options)
+        return active if is_of_sentence or self.conductor.overview.is_of_sentence else "attention"
 
     def action_read_sentence(self) -> None:
         """Leave the sentence for its map at once, and read it."""

@@ -31,13 +31,26 @@ OF_EDITORS = {"h": "help", "e": "export", "open": "models"} | dict.fromkeys(
 """What hands type that know editors, and which command does that here."""
 
 ALSO_CALLED = {
+    "ablation": ("ablate", "knock out", "knockout"),
+    "attention": ("heatmap",),
     "copy-cell": ("yank", "clipboard"),
-    "export": ("save", "csv", "npz", "parquet", "jsonl", "svg"),
+    "copy-view": ("clipboard",),
+    "distance": ("delta", "rotary"),
+    "export": ("save", "csv", "npz", "parquet", "jsonl", "svg", "export csv", "screenshot"),
+    "lens": ("logit lens",),
     "less": ("smaller epsilon", "less epsilon"),
+    "models": ("load model", "switch model"),
     "more": ("epsilon", "larger epsilon", "more epsilon"),
-    "switch": ("off", "on"),
+    "next-theme": ("colours", "colors", "dark mode", "light mode"),
+    "quit": ("exit",),
+    "sentence": ("prompt", "edit sentence"),
+    "sentences": ("history",),
+    "spectra": ("svd", "singular values"),
+    "switch": ("off", "on", "ablate", "knock out", "knockout"),
+    "weights": ("parameters", "norms"),
+    "zoom": ("fullscreen", "full screen", "maximize"),
 }
-"""What hands type for a command whose own name is another word."""
+"""What hands type for a command or a view whose own name is another word."""
 
 THEME = "theme "
 """Stands before the name of one."""

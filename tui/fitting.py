@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
-
-from textual.fuzzy import FuzzySearch
 
 EXACT, BEGINS, WORDS, WITHIN, LETTERS, NOT = 5, 4, 3, 2, 1, 0
 """From what is called just so, over what begins so or has words that do, to what has no more than the letters."""
 
 _WORD = re.compile(r"\w+")
-_SEARCH = FuzzySearch()
 
 
 def fit_of(typed: str, name: str, said: str) -> int:
     """Say how well a command fits what is typed; see `EXACT` and what follows it.
 
-    Letters by themselves are found where they come in few pieces: what has them anywhere is not what is meant.
+    Letters by themselves are found where each piece of them begins a word or goes on in it, and where the pieces are
+    few: what has them anywhere is not what is meant.
 
     Parameters
     ----------
@@ -30,6 +27,8 @@ def fit_of(typed: str, name: str, said: str) -> int:
     --------
     >>> [fit_of(typed, "next-head", "Next head") for typed in ("next head", "next", "head", "ext", "nexthd", "nd")]
     [5, 4, 3, 2, 1, 0]
+    >>> fit_of("nxt lay", "next-layer", "Next layer"), fit_of("parquet", "", "previous"), fit_of("yank", "", "any key")
+    (1, 0, 0)
     >>> fit_of("patterns", "export-again", "Export as last time, at first what is on screen")
     0
     """
@@ -50,11 +49,31 @@ def fit_of(typed: str, name: str, said: str) -> int:
 
 
 def _is_in_few_pieces(wanted: str, text: str) -> bool:
-    """Say whether a text has the letters in their order, two or more to a piece on the whole."""
-    score, places = _SEARCH.match(wanted, text)
-    return score > 0 and 2 * _pieces(places) <= len(wanted) + 1
+    """Say whether a text has the letters in their order, two or more to a word of it on the whole.
+
+    Those of a word begin with its first one.
+    """
+    letters = "".join(wanted.split())
+    words = _WORD.findall(text.replace("-", " "))
+    most = (len(letters) + 1) // 2
+    return any(_is_spread(letters, words[place:], most) for place in range(len(words)))
 
 
-def _pieces(places: Sequence[int]) -> int:
-    """Count runs of places that follow each other."""
-    return 1 + sum(after != before + 1 for before, after in pairwise(places))
+def _is_spread(letters: str, words: Sequence[str], most: int) -> bool:
+    """Say whether letters are spread over words that follow each other, the first of each in each, over so many at most.
+
+    Examples
+    --------
+    >>> [_is_spread(letters, ["next", "head"], 2) for letters in ("nexthd", "nxhe", "nd", "xthd", "nh")]
+    [True, True, False, False, True]
+    """
+    if not letters:
+        return True
+    if not words or most < 1 or letters[0] != words[0][0]:
+        return False
+    taken, at = 1, 1
+    reached = [taken]
+    while taken < len(letters) and (at := words[0].find(letters[taken], at) + 1):
+        taken += 1
+        reached.append(taken)
+    return any(_is_spread(letters[each:], words[1:], most - 1) for each in reversed(reached))

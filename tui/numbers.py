@@ -68,11 +68,19 @@ def ways_to_say(numbers: Sequence[float], label: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(way for way in ways if way and "…" not in way))
 
 
-def rough(value: float) -> str:
-    """Write what chance gives, where fewer digits do."""
+def rough(value: float, *, in_column: bool = False) -> str:
+    """Write what chance gives, where fewer digits do; in a column with noughts, as long as its neighbours.
+
+    Examples
+    --------
+    >>> rough(31.0), rough(31.0, in_column=True), rough(30.94)
+    ('31', '31.0', '30.9')
+    """
     if value == 0:
         return "0"
-    return "∞" if math.isinf(value) else _written(value, 3) if 1e-3 <= abs(value) < 1e3 else f"{value:.0e}"
+    if 1e-3 <= abs(value) < 1e3:
+        return _written(value, 3) if in_column else f"{value:.3g}"
+    return "∞" if math.isinf(value) else f"{value:.0e}"
 
 
 def _written(value: float, digits: int) -> str:

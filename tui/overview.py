@@ -94,6 +94,11 @@ class Overview:
         """Whether the overview is the view that keys are for."""
         return self._views.active is self._pane
 
+    @property
+    def is_of_sentence(self) -> bool:
+        """Whether it is that view, and a measure of heads in a sentence is looked at."""
+        return self.is_active and part_of(self.measure) == "patterns"
+
     def open(self, outline: ModelOutline, weights: Weights) -> None:
         """Show the heads of a model that has just been opened."""
         self._weights = weights

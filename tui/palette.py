@@ -14,7 +14,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import ALSO_CALLED, THEME, Doable, doables, in_view
-from tui.fitting import fit_of
+from tui.fitting import LETTERS, fit_of
 from tui.key_names import key_of
 from tui.matches import is_condition, is_name
 from tui.parts import Parts
@@ -55,8 +55,12 @@ class Commands(Provider):
                 yield Hit(_worth(query, head, label) - place / 1000, Text(shown), partial(ways.jump, head), shown)
         matcher = self.matcher(query)
         best: dict[str, tuple[float, Doable]] = {}
-        for place, each in enumerate(self._every()):
-            if fit := fit_of(query, each.name, each.description):
+        every = list(self._every())
+        every += [replace(each, name=name) for each in every for name in ALSO_CALLED.get(each.name, ())]
+        fits = [fit_of(query, each.name, each.description) for each in every]
+        least = LETTERS + 1 if max(fits) > LETTERS else LETTERS  # letters alone count where there is nothing better
+        for place, (each, fit) in enumerate(zip(every, fits, strict=True)):
+            if fit >= least:
                 score = (fit - place / 1000) / 10
                 if score > best.get(each.description, (0.0, each))[0]:
                     best[each.description] = (score, each)
@@ -66,7 +70,6 @@ class Commands(Provider):
     def _every(self) -> Iterator[Doable]:
         """Give everything that can be done; what the active view has of a name comes after what has the focus now."""
         own = [self._jump, *doables(self._parts, self.screen)]
-        own += [replace(each, name=name) for each in own for name in ALSO_CALLED.get(each.name, ())]
         yield from own
         known = {word for each in own for word in (each.name, each.description)}
         for each in (*self._views(), *in_view(self._parts)):

@@ -20,6 +20,8 @@ _STEP = re.compile(r"[+-]\d+")
 _HEAD_OF_LAYER = re.compile(r"[hH](\d+)")
 _APART = re.compile(r"(\d)[\s,]+(?=[hH]?\d)")
 """The gap of ``5 3`` and of ``L5 H3``."""
+_IN_WORDS = re.compile(r"\b(l)ayer\s*(?=\d)|\b(h)ead\s*(?=\d)", re.IGNORECASE)
+"""What is written as a word in ``layer 5 head 3``."""
 
 
 def example(outline: ModelOutline) -> Head:
@@ -31,7 +33,9 @@ def example(outline: ModelOutline) -> Head:
 def parse_place(
     text: str, outline: ModelOutline, here: Head | None, views: Sequence[str], words: Mapping[str, str] | None = None
 ) -> Head | str:
-    """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name or how it begins.
+    """Read ``L5H3``, ``5.3``, ``5 3``, ``L5``, ``layer 5 head 3``, ``decoder.L2H1``, ``h3``, ``+1``, or a view's name.
+
+    A view's name may be cut short.
 
     Parameters
     ----------
@@ -46,7 +50,7 @@ def parse_place(
     NoPlaceError : when the text is none of these.
     EngineError : when the model has no such head or layer, or the text could mean several views.
     """
-    typed = text.strip()
+    typed = _IN_WORDS.sub(lambda match: (match[1] or match[2]).upper(), text.strip())
     if typed.lower() in views:
         return typed.lower()
     if _STEP.fullmatch(typed):

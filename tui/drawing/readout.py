@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rich.cells import cell_len
 
@@ -161,16 +161,28 @@ def row_name(row: Mapping[str, Cell]) -> str:
     return harmless(named) or (quoted(token) if isinstance(token, str) and token else "")
 
 
-def of_row(row: Mapping[str, Cell], column: str, said: str, width: int) -> str:
+def of_row(row: Mapping[str, Cell], column: str, say: Callable[[int], str], width: int) -> str:
     """Put before what is said of a cell which row it is of, where there is room for both and the cell does not say it.
+
+    Parameters
+    ----------
+    row, column : of the cell.
+    say : says something of the cell in so many characters. Where it cannot name the column either, which stands over
+        the cell, the row comes before digits, but not before what chance gives.
+    width : how many characters there are.
 
     Examples
     --------
-    >>> [of_row({"layer": 1, "head": "0"}, "entropy", "entropy 0.43", width) for width in (18, 17)]
-    ['L1H0  entropy 0.43', 'entropy 0.43']
+    >>> row, say = {"layer": 1, "head": "0"}, lambda width: of_number("entropy", 0.43, 2.0, width)
+    >>> [of_row(row, "entropy", say, width) for width in (34, 33, 22)]
+    ['L1H0  entropy 0.4300  chance 2.000', 'entropy 0.4300  chance 2.000', 'L1H0  0.43 chance 2.00']
     """
-    name = "" if column in _NAMING else row_name(row)
-    return first_fitting(width, *([f"{name}  {said}"] if name else []), said)
+    name, said = "" if column in _NAMING else row_name(row), say(width)
+    beside = f"{name}  " if name else ""
+    if not name or cell_len(beside + said) <= width or column in said:
+        return first_fitting(width, beside + said, said)
+    brief = say(max(width - cell_len(beside), 1))
+    return first_fitting(width, *([beside + brief] if "chance" in brief or "chance" not in said else []), said)
 
 
 def of_measure(name: str, value: float, chance: float | None, place: str, label: str, width: int) -> str:
@@ -185,7 +197,7 @@ def of_measure(name: str, value: float, chance: float | None, place: str, label:
     >>> of_measure("decoder L0H0", 29, 30.0, "3/32", "previous", 23)
     'L0H0 29 chance 30  3/32'
     >>> of_measure("L0H0", 0.4229, 0.02959, "3/32", "", 24)
-    'L0H0 0.423 chance 0.03'
+    'L0H0 0.423 chance 0.030'
     """
     if chance is None:
         return _of_numbers(name, short(value), "", place, label, width)

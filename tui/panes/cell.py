@@ -10,7 +10,7 @@ from engine.values.columns import CHANCE
 from engine.values.tables import Cell
 from tui.drawing.readout import of_number
 from tui.drawing.text import first_fitting, harmless
-from tui.numbers import short
+from tui.numbers import short, within
 from tui.panes.table import TablePane
 
 
@@ -51,12 +51,13 @@ class CellPane(TablePane):
         assert self.shown is not None
         kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
         said = {str(row[kind]): float(row[value]) for row in self.shown}
-        numbers = [short(said[name]) for name in ("total", "model", "unexplained", "weight")]
+        numbers = [said[name] for name in ("total", "model", "unexplained", "weight")]
         width = self.readout_line.size.width
         text = f"{harmless(cell)}  " if isinstance(cell, str) else f"{self._number(column, cell, width)}  "
-        total, model, left, weight = numbers
+        total, model, left, weight = map(short, numbers)
         between = (f" · model {model} · left {left}", f" · left {left}", "")
         ways = [f"sum {total}{words} · weight {weight}" for words in between]
+        ways += [f"sum {within(numbers[0], digits)} · weight {within(numbers[-1], digits)}" for digits in (5, 4)]
         return f"{text}{explanation}", first_fitting(width, *ways, f"sum {total}")
 
     def _number(self, column: str, value: float, width: int) -> str:

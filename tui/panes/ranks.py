@@ -125,7 +125,7 @@ class RanksPane(FilteredPane):
         self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
         missing = NONE if has_none or selected in troubles else "…"
-        said = [rough(chance[matrix]) if matrix in chance else missing for matrix in MATRICES]
+        said = [rough(chance[matrix], in_column=True) if matrix in chance else missing for matrix in MATRICES]
         numbers = "".join(f"{each:>{VALUE_WIDTH}}" for each in said)
         self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
         self.read_out()

@@ -223,14 +223,16 @@ class TablePane(LeadingPane):
         """
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
         width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}", "")
-        if cell == "" and row:
-            said = f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
-        elif isinstance(cell, str):
-            said = f"{column} {harmless(cell)}"
-        else:
-            said = of_number(column, cell, None if isinstance(chance, str) else chance, width)
-        off = [f"{self.head_here} off  {said}"] if self.head_here in self.struck else []
-        return explanation, first_fitting(width, *off, of_row(row, column, said, width))
+
+        def say(width: int) -> str:
+            if cell == "" and row:
+                return f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
+            if isinstance(cell, str):
+                return f"{column} {harmless(cell)}"
+            return of_number(column, cell, None if isinstance(chance, str) else chance, width)
+
+        off = [f"{self.head_here} off  {say(width)}"] if self.head_here in self.struck else []
+        return explanation, first_fitting(width, *off, of_row(row, column, say, width))
 
 
 def _said(cell: Cell) -> str:

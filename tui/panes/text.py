@@ -43,6 +43,7 @@ class TextPane(Pane):
     """
 
     view = "text"
+    is_of_sentence = True
     is_beside_map = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.view('attention')", "Back to the map", show=False, id="text.back"),
