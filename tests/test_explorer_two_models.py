@@ -148,9 +148,9 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
         (file,) = tmp_path.glob("*spectrum.csv")
         with file.open(encoding="utf-8", newline="") as stream:
             written = list(csv.DictReader(stream))
-        assert list(written[0])[-1] == "other_singular_value"
+        assert list(written[0])[-1] == "singular_value_other"
         expected = [value for matrix in theirs.values() for value in matrix.singular_values.tolist()]
-        assert [float(row["other_singular_value"]) for row in written] == expected
+        assert [float(row["singular_value_other"]) for row in written] == expected
         assert exported(model, "spectrum", "--head", "L1H3", "--vs", other) == written
 
 

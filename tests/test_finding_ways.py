@@ -42,7 +42,9 @@ ONE, TWO = outline(("decoder", 12, 16)), outline(("encoder", 3, 4), ("decoder", 
     ("text", "place"),
     [
         ("L5H3", head(5, 3)), ("l5h3", head(5, 3)), ("5.3", head(5, 3)), ("5 3", head(5, 3)), (" 5, 3 ", head(5, 3)),
-        ("L5 H3", head(5, 3)), ("layer 5", head(5)), ("Layer 5, head 3", head(5, 3)), ("head 3", head(4, 3)), ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("h11", head(4, 11)),
+        ("L5 H3", head(5, 3)),
+        ("layer 5", head(5)), ("Layer 5, head 3", head(5, 3)), ("head 3", head(4, 3)),
+        ("L5", head(5)), ("5", head(5)), ("decoder.L2H1", head(2, 1)), ("h11", head(4, 11)),
         ("+1", head(5, 2)), ("-4", head(0, 2)), ("ranks", "ranks"), ("RA", "ranks"), ("sp", "spectra"),
     ],
 )  # fmt: skip

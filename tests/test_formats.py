@@ -182,6 +182,19 @@ def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp
     assert json.loads(facts[b"options"]) == {"head": "L1H0", "energy": 0.1, "where": "matrix = QK"}
 
 
+def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) -> None:
+    for options in (
+        ("heads", "--where", "label = indction"),
+        ("ranks", "--where", "matrix = XY", "-o", tmp_path / "a.csv"),
+    ):
+        result = run("demo", *options)
+        assert result.exit_code == 0
+        assert result.stderr.startswith(f"attn-tui: no row fits {options[2]}; the names of the columns are all")
+        written = (tmp_path / "a.csv").read_text() if "-o" in options else result.stdout
+        assert len(written.splitlines()) == 1
+    assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr
+
+
 def test_formats_that_cannot_be_are_refused_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

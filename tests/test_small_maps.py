@@ -32,7 +32,7 @@ async def test_small_maps_are_those_of_the_engine(
         monkeypatch.setattr("tui.patience.PATIENCE", 60)
         free = threading.Event()
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
-        for key, title in (("4", "circuits "), ("x", "explain "), ("A", "heads ")):
+        for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
             await pilot.press(key)
             await until(pilot, lambda: "computing …" in screen_text(app))
             assert shown(app.views.active.title_line).startswith(title), "a view that was just made is not blank"
@@ -70,7 +70,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert app.conductor.selected == Head("decoder", 0, 1)
         assert app.tree_widget.cursor_node is not None
         assert app.tree_widget.cursor_node.data == Head("decoder", 0, 1)
-        assert "H0*" in screen_text(app).split("heads layer")[1]
+        assert "H0*" in screen_text(app).split("maps layer")[1]
         await press(pilot, "l l h l")
         assert app.conductor.selected == Head("decoder", 0, 3), "keys that come fast all count"
         assert pane.maps.cursor == 3
@@ -78,7 +78,7 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert app.conductor.selected == Head("decoder", 0, 0)
         await press(pilot, "G", "]")
         assert app.conductor.selected == Head("decoder", 1, 0)
-        assert shown(pane.title_line) == "heads layer 1 · 4 heads"
+        assert shown(pane.title_line) == "maps layer 1 · 4 heads"
         weights = app.engine.attention(TEXT, "decoder", 1).result().weights
         await press(pilot, "E")
         rows = written(tmp_path, "*-L1-heads-attention.csv")
@@ -163,11 +163,11 @@ def assert_the_map_under_the_cursor_is_whole_and_every_name_has_its_map(maps: Sm
 async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_map_is_shown() -> None:
     async with explorer("demo", text=TEXT, head="L0H2", size=(40, 12)) as (app, pilot):
         await press(pilot, "A")
-        assert shown(heads_of(app).title_line) == "heads L0 · 3 of 8 heads"
+        assert shown(heads_of(app).title_line) == "maps L0 · 3 of 8 heads"
         maps = heads_of(app).maps
         assert maps._tiles.origin(2)[1] - maps.scroll_offset.y in range(maps.size.height), "it is in view"
         await press(pilot, "l")
-        assert shown(heads_of(app).title_line) == "heads L0 · 4 of 8 heads"
+        assert shown(heads_of(app).title_line) == "maps L0 · 4 of 8 heads"
         for keys in ("g g", "z", "l l l l l l l", "k k k"):
             for key in keys.split():
                 await press(pilot, key)
@@ -175,7 +175,7 @@ async def test_where_not_all_maps_are_in_view_the_title_counts_and_the_cursors_m
         await press(pilot, "z")
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
-        assert shown(heads_of(app).title_line) == "heads layer 0 · 8 heads"
+        assert shown(heads_of(app).title_line) == "maps layer 0 · 8 heads"
 
 
 def test_what_is_no_number_has_its_sign_in_both_halves_of_a_cell() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -211,6 +212,23 @@ def test_what_is_wrong_in_the_config_is_said_when_the_program_is_left(tiny_model
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert "nowhere" in assert_restored(terminal)
+
+
+def test_the_screen_is_drawn_where_what_is_said_besides_goes_to_a_file(tiny_model: TinyModel, tmp_path: Path) -> None:
+    (tmp_path / "attn-tui").mkdir()
+    (tmp_path / "attn-tui" / "config.toml").write_text('[keys]\nnowhere = "x"\n')
+    command = f"{shlex.quote(COMMAND)} {shlex.quote(str(tiny_model('llama')))} 2> {tmp_path / 'said'}"
+    with Terminal("sh", "-c", command, environment={"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
+        terminal.wait_for("place ")
+        terminal.send("2")
+        terminal.wait_for("ranks layer")
+        terminal.send("q")
+        assert terminal.exit_code() == 0
+        assert assert_restored(terminal) == ""
+    said = (tmp_path / "said").read_text(encoding="utf-8")
+    assert said.startswith("attn-tui: ")
+    assert "nowhere" in said
+    assert "\x1b" not in said
 
 
 def test_without_a_model_the_demo_is_offered() -> None:

@@ -16,6 +16,7 @@ from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError, NotFinite
+from engine.values.filters import Row
 from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import LayerOutline, ModelOutline
@@ -79,7 +80,16 @@ class Export:
     def table(self) -> Table:
         """Give the rows that are asked for of the view's table."""
         table, kept = self._table(), self._request.kept()
-        return table if kept is None else Table(table.view, table.columns, kept.rows(table))
+        return table if kept is None else Table(table.view, table.columns, self._kept_rows(kept.rows(table), kept.text))
+
+    def _kept_rows(self, rows: Iterator[Row], text: str) -> Iterator[Row]:
+        """Yield the rows that a filter leaves; where there is none, that is a notice."""
+        has_any = False
+        for row in rows:
+            has_any = True
+            yield row
+        if not has_any:
+            self.notices.append(f"no row fits {text}; the names of the columns are all that was written")
 
     def _table(self) -> Table:
         """Give the table of the request's view."""

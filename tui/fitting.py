@@ -60,7 +60,7 @@ def _is_in_few_pieces(wanted: str, text: str) -> bool:
 
 
 def _is_spread(letters: str, words: Sequence[str], most: int) -> bool:
-    """Say whether letters are spread over words that follow each other, the first of each in each, over so many at most.
+    """Say whether letters are spread over words that follow each other, each word's from its first on, so many at most.
 
     Examples
     --------

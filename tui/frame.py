@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 from rich.console import RenderableType
 from textual import events
@@ -40,7 +40,17 @@ SEEN = 1.5
 
 
 class LeavesPlain(Driver):
-    """A driver of the toolkit's that has the terminal write in no style before it is given back."""
+    """A driver of the toolkit's that has the terminal write in no style before it is given back.
+
+    The toolkit draws on the stream of errors. Where that goes to a file the other one is the terminal's.
+    """
+
+    _file: TextIO
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self._file is sys.__stderr__ and not self._file.isatty() and sys.__stdout__ is not None:
+            self._file = sys.__stdout__
 
     def stop_application_mode(self) -> None:
         """Give the terminal back."""

@@ -101,8 +101,8 @@ def _say(problems: Iterable[str]) -> None:
 
 
 def _has_terminal() -> bool:
-    """Say whether keys can be read and a screen drawn."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()
+    """Say whether keys can be read and a screen drawn; what is said besides may go to a file."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _refuse_without_terminal(model: str | None, options: EngineOptions) -> None:

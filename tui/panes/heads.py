@@ -87,7 +87,7 @@ class HeadsPane(Pane):
         """Say what is shown, and which of the maps the cursor is on where not all are in view."""
         self._title, at = title, self.maps.position
         layer, dot, rest = title.partition(" · ")
-        self.title_line.show(Text.assemble(("heads ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
+        self.title_line.show(Text.assemble(("maps ", "bold"), f"{layer}{dot}{f'{at} of ' * bool(at)}{rest}"))
 
     def _read_out(self) -> None:
         """Explain the levels, and name the largest weight of the map under the cursor."""
