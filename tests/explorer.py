@@ -61,7 +61,7 @@ def rests(app: Explorer) -> bool:
     itself asks for some things only a moment after the last key.
     """
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
-    return bool(app.failure) or (
+    return bool(app.failure) or app.unforeseen is not None or (
         app.is_ready
         and app.conductor.is_idle
         and not app.is_typed_to
