@@ -127,6 +127,9 @@ async def test_tab_completes_paths_and_a_failure_leaves_the_person_on_the_screen
         await pilot.press("tab")
         await until(pilot, lambda: screen.field.value == "./another/")
         await until(pilot, lambda: "the folder ./another/ holds no model" in screen_text(app))
+        (folder.parent / "model.py").write_text("")
+        screen.field.value = "./model.py"
+        await until(pilot, lambda: "./model.py is a file; a model is the folder with its config.json" in words(app))
         screen.field.value = "./"
         await until(pilot, lambda: "./ holds no model; tab completes: another gpt2-copy" in words(app))
         screen.field.value = "./another/"

@@ -57,6 +57,8 @@ def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequ
         is_in = "of the model in its folder" if place.kind == "file" else "how the Hub's cache calls a model"
         return f"{shown} is {is_in}: {enter} opens {harmless(place.model)}"
     completions = _listed(place, tab)
+    if place is not None and place.is_empty and place.kind == "file":
+        return f"{shown} is a file; a model is the folder with its config.json, or a .gguf file"
     if place is not None and place.is_empty:
         return f"the folder {shown} holds no model" + (f"; {completions}" if completions else "")
     if place is not None and place.kind:

@@ -9,7 +9,10 @@ from pathlib import Path
 from engine.models.naming import PARTS, is_model, meant_instead
 from engine.values.found import Place
 
-SUFFIXES = (".safetensors", ".gguf", ".pt")
+WHOLE = ".gguf"
+"""Files that are models by themselves."""
+
+SUFFIXES = (".safetensors", WHOLE, ".pt")
 """Files that may be models."""
 
 LOOKED_AT = 10_000
@@ -29,7 +32,8 @@ def look_up(text: str, *, is_described: bool = False) -> Place:
     try:
         path = Path(text).expanduser()
         kind = "folder" if path.is_dir() else "file" if path.is_file() else ""
-        is_empty = kind == "folder" and not is_model(path)
+        is_weights = is_described or path.suffix == WHOLE
+        is_empty = not is_weights if kind == "file" else kind == "folder" and not is_model(path)
     except (OSError, ValueError, RuntimeError):
         return Place(text, "", ())
     model = meant_instead(text, is_described=is_described)

@@ -54,7 +54,7 @@ class Place:
     kind : ``folder``, ``file``, or empty where there is nothing.
     completions : the paths that it may become, as they would be typed; folders end in a slash.
     model : the folder to open in the place of a file of weights in it; empty where that is not how the file is opened.
-    is_empty : whether it is a folder that holds no model.
+    is_empty : whether it is a folder that holds no model, or a file that is none by itself.
     """
 
     text: str
