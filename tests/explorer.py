@@ -61,12 +61,16 @@ def rests(app: Explorer) -> bool:
     itself asks for some things only a moment after the last key.
     """
     is_laid_out_late = not app._exit and (app._batch_count > 0 or app._resize_timer is not None)
-    return bool(app.failure) or app.unforeseen is not None or (
-        app.is_ready
-        and app.conductor.is_idle
-        and not app.is_typed_to
-        and not is_laid_out_late
-        and (app._exit or not is_about_to_ask(app))
+    return (
+        bool(app.failure)
+        or app.unforeseen is not None
+        or (
+            app.is_ready
+            and app.conductor.is_idle
+            and not app.is_typed_to
+            and not is_laid_out_late
+            and (app._exit or not is_about_to_ask(app))
+        )
     )
 
 

@@ -189,7 +189,7 @@ def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) ->
     ):
         result = run("demo", *options)
         assert result.exit_code == 0
-        assert result.stderr.startswith(f"attn-tui: no row fits {options[2]}; the names of the columns are all")
+        assert result.stderr.startswith(f"attn-tui: no row fits {options[2]}\n")
         written = (tmp_path / "a.csv").read_text() if "-o" in options else result.stdout
         assert len(written.splitlines()) == 1
     assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr

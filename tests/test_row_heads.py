@@ -102,6 +102,19 @@ async def test_what_a_filter_has_found_is_what_is_gone_to(tiny_model: TinyModel)
         assert shown(app.views.active.title_line).startswith("attention L1H2")
 
 
+async def test_a_filter_of_a_view_that_keys_are_not_for_says_nothing(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0", text=TEXT, size=(160, 50)) as (app, pilot):
+        await press(pilot, *"2/head = 0", "enter")
+        await settle(pilot)
+        for key in ("1", "3", "ww"):
+            await press(pilot, *key, "]")
+            await settle(pilot)
+            assert "the filter leaves no row" not in screen_text(app)
+        await press(pilot, "2", "[")
+        await settle(pilot)
+        assert "the filter leaves no row" in screen_text(app)
+
+
 @pytest.mark.parametrize("way", ["ww", "7", "2"])
 async def test_heads_that_a_filter_hides_are_passed_one_after_the_other(tiny_model: TinyModel, way: str) -> None:
     async with explorer(tiny_model("llama"), head="L0H0", text=TEXT) as (app, pilot):

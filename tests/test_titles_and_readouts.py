@@ -99,6 +99,7 @@ def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
         ("attention", "L0, mean over heads · other model less this one", 24, "mean of L0 · other−this"),
         ("attention", "H2, mean over layers · other model less this one", 24, "mean of H2 · other−this"),
         ("attention", "mean over layers and heads · other model less this one", 24, "mean of all · other−this"),
+        ("attention", "mean over layers and heads · other model less this one", 22, "mean · other−this"),
         ("attention", "L1, mean over heads · with L0H3 off less with all on", 24, "mean of L1 · 1 off−on"),
         ("attention", "L1, mean over heads · with L0H3 off less with all on", 30, "mean of L1 · 1 off less all on"),
         ("heads", "layer 1 · 3 of 8 heads · with 9 heads off: L0H0, L0H1, L0H2 …", 23, "heads L1 · 9 heads off"),

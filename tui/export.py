@@ -89,7 +89,7 @@ class Export:
             has_any = True
             yield row
         if not has_any:
-            self.notices.append(f"no row fits {text}; the names of the columns are all that was written")
+            self.notices.append(f"no row fits {text}")
 
     def _table(self) -> Table:
         """Give the table of the request's view."""

@@ -19,7 +19,7 @@ from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from tui.awaited import Awaited
 from tui.beside import Run
-from tui.drawing.view_titles import LESS_THIS_MODEL
+from tui.drawing.title_words import LESS_THIS_MODEL
 from tui.panes.attention import AttentionPane, Averaging
 from tui.patience import patiently
 from tui.status_line import how_far

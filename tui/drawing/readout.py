@@ -39,7 +39,7 @@ def of_weight(
     """Name query, key, weight and chance; the tokens are cut until the line fits, but not to less than four cells.
 
     Where tokens would be cut soon the words become shorter, then chance is left out, and at last the weight stands
-    before bare numbers, with chance where there is room for it.
+    before the bare places, with chance where there is room for it.
     """
     query, key = block.place
     number = MASKED if block.is_masked else write_weight(block.largest)
@@ -49,7 +49,7 @@ def of_weight(
         forms = [*((words, both, _EASY_TOKEN) for words in _WORDS), (_WORDS[-1], both, _SHORTEST_TOKEN), forms[-1]]
         shortest.insert(0, both)
     line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
-    bare = [f"{numbers}  {query} {_arrow(ascii_only)} {key}" for numbers in shortest]
+    bare = [f"{numbers}  q {query} k {key}" for numbers in shortest]
     return next((each for each in (line, *bare) if cell_len(each) <= width), bare[-1])
 
 
@@ -58,7 +58,7 @@ def of_difference(
 ) -> str:
     """Name query, key, the weights of both maps and their difference.
 
-    Where that does not fit, both weights are left out, and at last the difference stands before bare numbers.
+    Where that does not fit, both weights are left out, and at last the difference stands before the bare places.
     """
     assert block.pair is not None
     one, other = (write_weight(each) for each in block.pair)
@@ -68,7 +68,7 @@ def of_difference(
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
     line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
-    return line if cell_len(line) <= width else f"{difference}  {query} {arrow} {key}"
+    return line if cell_len(line) <= width else f"{difference}  q {query} k {key}"
 
 
 def of_block(

@@ -5,15 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Span, Text
 
+from tui.drawing.title_words import (
+    CELL,
+    LESS_THIS_MODEL,
+    MEAN_OF_ALL,
+    MEANS,
+    OFF,
+    SHORTER,
+    is_less,
+    off_counted,
+    off_in_few_words,
+    shorter,
+    with_minus,
+)
+
 COMPUTING = "computing …"
 """How far a view is of which nothing more is known."""
-
-LESS_THIS_MODEL = "other model less this one"
-"""What is looked at where a map is the difference of two models'."""
 
 WORTH_SEEING = 10
 """Cells of a title's last part, with the blanks before it, below which it is left out."""
@@ -24,35 +36,7 @@ _GAP = re.compile(r" {2,}| · |, (?=ε )| (?=\(energy ε )")
 _NAME = re.compile(r"\bL\d+(?:H\d+)?\b|\blayer \d+")
 """The name of a head or a layer in a title."""
 
-_CELL = re.compile(r'\bquery (\d+) (".*"), key (\d+) (".*")')
-"""A cell of the map; its tokens may hold what else stands between parts."""
-
 _NUMBER = re.compile(r"\d[\d.e+-]*")
-
-_OFF = re.compile(r"with (?:(\d+) heads|(.+?)) off\b")
-"""Heads that are switched off: how many, or which."""
-
-_BY_MEAN, _LESS = " by mean", " less all on"
-"""How they are off, and what they are compared with, in few words."""
-
-_SHORTER = (
-    (re.compile(r"\blayer (\d+)"), r"L\1"),
-    (_CELL, r"q \1 \2 k \3 \4"),
-    (re.compile(r'\bq (\d+) ".*" k (\d+) ".*"'), r"q \1 k \2"),
-    (re.compile(r"\bnot the (?:mean|rollout): (?=q \d)"), ""),
-    (re.compile(f"^{LESS_THIS_MODEL}$"), "other less this"),
-)
-"""What is said in fewer words first: a layer's name, and a cell of the map, at last without its tokens and alone."""
-
-_MEANS = (
-    (re.compile(r"^((?:\S+ )?L\d+), mean over heads$"), r"mean of \1"),
-    (re.compile(r"^((?:\S+ )?H\d+), mean over layers$"), r"mean of \1"),
-    (re.compile(r"^((?:\S+ )?)mean over layers and heads$"), r"\1mean of all"),
-)
-"""Of what a map is the mean, in fewer words, where all else that can be missed is."""
-
-_MINUS = re.compile(r"\b(?:(other) less this|(\d+ off) less all (on))$")
-"""What is looked at where a map is a difference, of which the sign is left at last."""
 
 STAYS, COUNT, FILTER, FACT = range(4)
 """How soon parts give way: those with the highest number first."""
@@ -136,7 +120,7 @@ class ViewTitle:
         """Give the view's name, and the parts in the order in which they stand."""
         end = next((span.end for span in self.text.spans if span.start == 0 and span.style == "bold"), 0)
         name, rest = self.text[:end], self.text[end:]
-        cell = _CELL.search(rest.plain)
+        cell = CELL.search(rest.plain)
         inside = range(*cell.span()) if cell is not None else range(0)
         parts, gap, start = list[_Part](), Text(), 0
         for match in (*(each for each in _GAP.finditer(rest.plain) if each.start() not in inside), None):
@@ -144,7 +128,7 @@ class ViewTitle:
             said.rstrip()
             if said.plain:
                 stays = (
-                    not gap.plain or said.plain == LESS_THIS_MODEL or _OFF.match(said.plain) or _CELL.search(said.plain)
+                    not gap.plain or said.plain == LESS_THIS_MODEL or OFF.match(said.plain) or CELL.search(said.plain)
                 )
                 parts.append(_Part(said, gap, STAYS if stays else FACT))
             gap, start = (rest[match.start() : match.end()], match.end()) if match is not None else (gap, 0)
@@ -158,9 +142,9 @@ class ViewTitle:
     def _steps(self, parts: list[_Part]) -> Iterator[tuple[list[_Part], bool]]:
         """Yield the parts, each time with one thing less, and whether the view's name is before them."""
         yield parts, True
-        for pattern, words in _SHORTER:
-            yield (parts := [replace(each, text=_shorter(each.text, pattern, words)) for each in parts]), True
-        yield (parts := [_off_in_few_words(each) for each in parts]), True
+        for pattern, words in SHORTER:
+            yield (parts := _said(parts, partial(shorter, pattern, words))), True
+        yield (parts := _said(parts, off_in_few_words)), True
         while (soonest := _soonest(parts)) == FACT:
             yield (parts := _without_the_last(soonest, parts)), True
         for state in filter(None, self.state[1:]):
@@ -172,12 +156,14 @@ class ViewTitle:
         parts = [_in_few_words(each) for each in parts]
         while soonest := _soonest(parts):
             yield (parts := _without_the_last(soonest, parts)), True
-        for pattern, words in _MEANS:
-            parts = [replace(each, text=_shorter(each.text, pattern, words)) for each in parts]
-        yield (parts := [_off_counted(each) for each in parts]), True
-        if any(_MINUS.search(each.text.plain) for each in parts):
+        for pattern, words in MEANS:
+            parts = _said(parts, partial(shorter, pattern, words))
+        yield (parts := _said(parts, off_counted)), True
+        if any(is_less(each.text) for each in parts):
             yield parts, False
-            yield [replace(each, text=_shorter(each.text, _MINUS, _less)) for each in parts], True
+            yield (parts := _said(parts, with_minus)), True
+            yield parts, False
+            yield _said(parts, partial(shorter, *MEAN_OF_ALL)), False
 
     def _with_a_filter(self, parts: list[_Part]) -> Iterator[tuple[list[_Part], bool]]:
         """Yield parts that say that a filter holds: its first words, or how many rows it leaves, in the end no view."""
@@ -207,6 +193,11 @@ def _joined(name: Text, parts: Sequence[_Part]) -> Text:
     return line
 
 
+def _said(parts: Sequence[_Part], in_words: Callable[[Text], Text]) -> list[_Part]:
+    """Say what parts say in other words."""
+    return [replace(each, text=in_words(each.text)) for each in parts]
+
+
 def _soonest(parts: Sequence[_Part]) -> int:
     """Say how soon those of the parts give way that do before all others."""
     return max((each.yields for each in parts), default=STAYS)
@@ -228,44 +219,6 @@ def _without_the_last(soonest: int, parts: list[_Part]) -> list[_Part]:
     """Leave out the last of the parts that give way so soon."""
     last = max(place for place, each in enumerate(parts) if each.yields == soonest)
     return parts[:last] + parts[last + 1 :]
-
-
-def _shorter(text: Text, pattern: re.Pattern[str], words: str | Callable[[re.Match[str]], str]) -> Text:
-    """Put few words in the place of what is said in more."""
-    match = pattern.search(text.plain)
-    if match is None:
-        return text
-    said = match.expand(words) if isinstance(words, str) else words(match)
-    return Text.assemble(text[: match.start()], said, text[match.end() :])
-
-
-def _less(match: re.Match[str]) -> str:
-    """Write a difference with its sign."""
-    return f"{match[1]}−this" if match[1] else f"{match[2]}−{match[3]}"
-
-
-def _off_in_few_words(part: _Part) -> _Part:
-    """Name the heads that are off, or count them where they are many, without words that could be missed."""
-    match = _OFF.match(part.text.plain)
-    if match is None:
-        return part
-    return replace(part, text=Text((f"{match[1]} heads off" if match[1] else f"{match[2]} off") + _way(part)))
-
-
-def _off_counted(part: _Part) -> _Part:
-    """Count the heads that are off."""
-    said = part.text.plain
-    match = re.match(r"((?:\S+\.)?L\d+H\d+(?:, \S+)*|\d+ heads) off\b", said)
-    if match is None:
-        return part
-    number = match[1].count(",") + 1 if match[1][0] == "L" else match[1].split()[0]
-    return replace(part, text=Text(f"{number} off{_LESS * (_LESS in said)}"))
-
-
-def _way(part: _Part) -> str:
-    """Say in few words how heads are off."""
-    said = part.text.plain
-    return _BY_MEAN * bool(re.search(r"off by (its|their) mean", said)) + _LESS * ("less with all on" in said)
 
 
 def _is_worth_seeing(line: Text, longer: Text, width: int) -> bool:

@@ -124,7 +124,7 @@ class FilteredPane(Pane):
             self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
 
     def pass_by(self, head: Head | None, *, is_left: bool, is_first: bool) -> None:
-        """Take note of a head that has been gone to, and say so where the filter leaves no row of it.
+        """Take note of a head that has been gone to; where keys are for this view and the filter leaves no row, say so.
 
         Parameters
         ----------
@@ -133,7 +133,8 @@ class FilteredPane(Pane):
         is_first : whether there was none before, so that nobody has gone anywhere.
         """
         self.is_passed = not is_left
-        if self.is_passed and self.narrowing is not None and not self.is_growing and not is_first:
+        is_asked = self.has_class("-active") and not is_first
+        if is_asked and self.is_passed and self.narrowing is not None and not self.is_growing:
             self.post_message(Told(f"the filter leaves no row of {head}"))
 
     def narrow(self) -> None:
