@@ -119,7 +119,8 @@ def test_the_models_of_the_cache_are_listed_last_used_first(
     for name, used in {"somebody/old": 1e9, "somebody/new": 2e9, "somebody/half": 3e9}.items():
         hub.add(name, tiny_model("gpt2"))
         for file in locate(name).directory.iterdir():
-            os.utime(file.resolve(), (used, used))
+            is_read_for_the_list = name == "somebody/old" and file.name == "config.json"
+            os.utime(file.resolve(), (4e9,) * 2 if is_read_for_the_list else (used, used))
             if name == "somebody/half" and file.name == "model.safetensors":
                 file.unlink()
     code = """

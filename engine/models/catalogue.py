@@ -28,7 +28,7 @@ def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
         repositories = [each for each in scan_cache_dir(constants.HF_HUB_CACHE).repos if each.repo_type == "model"]
     except (CacheNotFound, OSError, ValueError):
         return
-    for repository in sorted(repositories, key=lambda each: -each.last_accessed):
+    for repository in sorted(repositories, key=lambda each: -_last_used(each)):
         yield _described(repository, revision)
     known = {each.repo_path.name for each in repositories}
     for folder in sorted(Path(constants.HF_HUB_CACHE).glob(f"{CACHED}*")):
@@ -40,7 +40,7 @@ def _described(repository: CachedRepoInfo, revision: str | None) -> FoundModel:
     """Say what one repository of the cache holds."""
     wanted = revision or "main"
     found = next((each for each in repository.revisions if wanted in each.refs or each.commit_hash == wanted), None)
-    name, last_used = repository.repo_id, repository.last_accessed
+    name, last_used = repository.repo_id, _last_used(repository)
     if found is None:
         missing = _begun(repository.repo_path) or f"revision {wanted}"
         return FoundModel(name, Origin.HUB, repository.size_on_disk, last_used, missing=missing)
@@ -61,6 +61,13 @@ def _damaged(folder: Path, revision: str | None) -> FoundModel:
         return FoundModel(name, Origin.HUB, missing=_begun(folder) or "no files")
     held, last_used = sum(each.st_size for each in here), max(each.st_atime for each in here)
     return _of_snapshot(name, directory, folder, held, last_used)
+
+
+def _last_used(repository: CachedRepoInfo) -> float:
+    """Say when files were read last that say more than what the model is, which is read for the list itself."""
+    files = [file for revision in repository.revisions for file in revision.files]
+    read = [file.blob_last_accessed for file in files if not file.file_name.endswith(".json")]
+    return max(read, default=repository.last_accessed)
 
 
 def _of_snapshot(name: str, directory: Path, folder: Path, held: int, last_used: float) -> FoundModel:
