@@ -89,7 +89,8 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
         await pilot.press("2")
         for measure in RANK_COLUMNS[6:]:
             said = shown(app.views.ranks.chance_line).split()
-            assert said == ["chance", *(rough(float(exported[matrix][f"{measure}_chance"])) for matrix in MATRICES)]
+            chances = [float(exported[matrix][f"{measure}_chance"]) for matrix in MATRICES]
+            assert said == ["chance", *(rough(each, in_column=True) for each in chances)]
             await pilot.press("m")
 
 

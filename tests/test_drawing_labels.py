@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.painted import NASTY
-from tui.drawing.axes import lay_out
+from tui.drawing.axes import lay_out, lay_out_blocks
 from tui.drawing.text import ROOM, centred, clusters, downwards, fit, harmless, in_ascii, label
 
 
@@ -132,3 +132,15 @@ def test_every_row_label_is_as_wide_as_the_gutter(width: int, height: int) -> No
     assert {cell_len(row) for row in axes.rows} == {axes.gutter}
     assert cell_len(axes.corner) == axes.gutter
     assert {len(column) for column in axes.columns} == {axes.header}
+
+
+@pytest.mark.parametrize(
+    ("height", "ascii_only", "seen"),
+    [(6, False, ["0", "64", "…", "…"]), (6, True, ["0", "64", "~", "~"]), (12, False, ["0", "64", "128", "192"])],
+)
+def test_of_an_index_that_is_too_long_for_the_lines_no_part_is_shown(
+    height: int, ascii_only: bool, seen: list[str]
+) -> None:
+    tokens = ["a"] * 250
+    axes = lay_out_blocks(tokens, tokens, 64, 40, height, ascii_only=ascii_only)
+    assert ["".join(column).replace(" ", "") for column in axes.columns] == seen

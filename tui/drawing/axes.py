@@ -126,8 +126,9 @@ def lay_out_blocks(
 ) -> Axes:
     """Label blocks: of queries by the first one's index and token, of keys by the first one's index.
 
-    A key that is alone has its token in place of the index. The room they get depends on the number of tokens alone,
-    so that nothing moves when the blocks become larger or smaller, and no label is made before it is seen.
+    A key that is alone has its token in place of the index; an index for which there are too few lines is left out.
+    The room they get depends on the number of tokens alone, so that nothing moves when the blocks become larger or
+    smaller, and no label is made before it is seen.
 
     Parameters
     ----------
@@ -151,7 +152,10 @@ def lay_out_blocks(
         return fit(f"{first:>{index}} {text} " if with_token else f"{first:>{index}}", gutter)
 
     def key(number: int) -> str:
-        return label(key_tokens[number], ascii_only=ascii_only) if block == 1 else str(number * block)
+        if block == 1:
+            return label(key_tokens[number], ascii_only=ascii_only)
+        whole = str(number * block)  # a part of it would be taken for another one
+        return whole if len(across(whole, cell)) <= header else "~" if ascii_only else "…"
 
     def column(number: int) -> Sequence[str]:
         return downwards(key(number), header, cell, ascii_only=ascii_only)
