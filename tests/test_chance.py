@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from engine.service.options import EngineOptions
 from engine.values.heads import MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS
 from tests.conftest import TinyModel
-from tests.explorer import explorer, shown
+from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tests.test_export import dense_matrices, reference, rows
 from tui.baselines import learn_baselines
 from tui.knowledge import KEPT_EPSILONS, Knowledge
@@ -151,3 +152,24 @@ def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel
     for view in ("predictions", "lens"):
         last = rows(folder, view, "--text", text, "--top", "1")[-1]
         assert float(last["logit_chance"]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
+async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled_to(size: tuple[int, int]) -> None:
+    measure = f"{RANK_COLUMNS[6:][4]}_chance"  # of which each matrix has another
+    chance = {row["matrix"]: float(row[measure]) for row in rows("demo", "ranks", "--head", "L0H0")}
+    assert len(set(chance.values())) > 3
+    async with explorer("demo", head="L0H0", size=size) as (app, pilot):
+        await type_keys(pilot, *"2mmmm")
+        await settle(pilot)
+        table, line = app.views.ranks.table, app.views.ranks.chance_line
+        for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):
+            await type_keys(pilot, *([key] if key else []))
+            await settle(pilot)
+            over = [line[table.region.x :] for line in screen_text(app).splitlines()][table.region.y]
+            seen = {match[0]: match.end() for match in re.finditer(r"\b[A-Z]+\b", over) if match[0] in chance}
+            said = {match.end(): match[0] for match in re.finditer(r"[^\s…]+", shown(line)) if match[0] != "chance"}
+            whole = {name: said[end] for name, end in seen.items() if end in said}
+            assert whole, over
+            assert whole == {name: rough(chance[name], in_column=True) for name in whole}
+            assert len(said) <= len(seen)

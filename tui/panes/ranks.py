@@ -72,6 +72,7 @@ class RanksPane(FilteredPane):
         self._all_names: tuple[Head, ...] = ()
         self._rows: Sequence[Sequence[Cell]] = ()
         self._counted = (0, 0)
+        self._chance: Sequence[Cell] = ("",) * len(COLUMNS.names)
         self._measure = MEASURES[0]
         self._selected: Head | None = None
         self._picked: tuple[Head, ...] = ()
@@ -125,10 +126,19 @@ class RanksPane(FilteredPane):
         self.set_title(Text.assemble(("ranks ", "bold"), title), (f"{measure.title}{shown}", measure.title, ""))
         has_none = selected is not None and selected.stack.endswith(DELTA)  # a change is compared with nothing
         missing = NONE if has_none or selected in troubles else "…"
-        said = [rough(chance[matrix], in_column=True) if matrix in chance else missing for matrix in MATRICES]
-        numbers = "".join(f"{each:>{VALUE_WIDTH}}" for each in said)
-        self.chance_line.show(Text(f"{'chance':<{NAME_WIDTH}}{numbers}"))
+        self._chance = ("chance", *(chance.get(matrix, missing) for matrix in MATRICES))
+        self.show_chance()
         self.read_out()
+
+    @on(TableGrid.Turned)
+    @on(TableGrid.Arranged)
+    def show_chance(self) -> None:
+        """Write what chance gives below the columns that are in view, which others may be by now."""
+        self.chance_line.show(Text(self.table.written(self._chance, _of_chance)))
+
+    def on_resize(self) -> None:
+        """Write as much as there is room for, once the table has its width."""
+        self.call_after_refresh(self.show_chance)
 
     def read_out(self) -> None:
         """Say what the measure is, or why the line of the cursor has no numbers."""
@@ -274,3 +284,8 @@ def _label(name: Head, names: Sequence[Head]) -> str:
     if any(not each.is_layer for each in names):
         return "all"
     return str(name) if len({each.stack for each in names}) == 1 else f"{name.stack[0]}{name}"
+
+
+def _of_chance(cell: Cell) -> str:
+    """Write a cell of the line of chance."""
+    return cell if isinstance(cell, str) else rough(cell, in_column=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -12,6 +12,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
+from engine.values.tables import Cell
 from tui.drawing.text import centred
 from tui.widgets.table_arrangement import Arrangement, Row
 from tui.widgets.table_fitting import fitted
@@ -125,7 +126,7 @@ class TableCanvas(TableRows, can_focus=False):
         plain = self.get_component_rich_style("table--cell")
         if self.message:
             return Strip([Segment(centred(self.message, width, height)[y], plain)], width)
-        lines = Lines(self._columns, self.scroll_offset.x, self._room, self.text, self.ascii_only)
+        lines = self._lines(self.text)
         if y < self.head:
             head = self.get_component_rich_style("table--head")
             return lines.names(y - self.head, self._shown.wanted.sort, head).adjust_cell_length(width, head)
@@ -143,6 +144,20 @@ class TableCanvas(TableRows, can_focus=False):
         is_marked = is_current and self.has_focus
         marked = {self.cursor[1]: self.get_component_rich_style("table--cursor")} if is_marked else {}
         return lines.row(lambda column: row[places[column]], style, marked).adjust_cell_length(width, style)
+
+    def _lines(self, text: Callable[[Cell], str]) -> Lines:
+        """Give what paints lines of the columns that are in view, where cells are written so."""
+        return Lines(self._columns, self.scroll_offset.x, self._room, text, self.ascii_only)
+
+    def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
+        """Write a line that is none of the rows, each of its cells below those of its column, as far as it is in view.
+
+        Parameters
+        ----------
+        cells : of the line, one for each column.
+        text : writes a cell.
+        """
+        return self._lines(text).row(cells.__getitem__, Style(), {}).text
 
     @property
     def head(self) -> int:
