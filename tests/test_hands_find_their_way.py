@@ -15,6 +15,7 @@ from tests.explorer import explorer, screen_text, settle, shown, type_keys, unti
 from tui.app import Explorer
 from tui.drawing.readout import of_difference
 from tui.drawing.text import in_ascii
+from tui.export_screen import ExportScreen
 from tui.panes.compare import ComparePane
 from tui.panes.table import TablePane
 from tui.sentences_screen import SentencesScreen
@@ -243,3 +244,29 @@ async def test_what_takes_nothing_says_so_of_what_stands_behind_it() -> None:
             await settle(pilot)
             assert said in screen_text(app), typed
             await pilot.press("escape")
+
+
+async def test_a_colon_takes_a_place_behind_a_view_an_epsilon_and_a_filter(tiny_model: TinyModel) -> None:
+    async with explorer("demo", text=TEXT, head="L1H0") as (app, pilot):
+        await press(pilot, "colon", *"ranks L2", "enter")
+        assert app.views.active is app.views.ranks
+        assert shown(app.views.ranks.title_line).startswith("ranks layer 2")
+        await press(pilot, "colon", *"spectra 3.1", "enter")
+        assert shown(app.views.spectra.title_line).startswith("spectra L3H1")
+        await press(pilot, "colon", *"epsilon 0.07", "enter")
+        assert shown(app.views.spectra.title_line).endswith("ε 0.07")
+        await press(pilot, "plus")
+        assert shown(app.views.spectra.title_line).endswith("ε 0.1")
+        for wrong in ("epsilon", "energy much", "epsilon 1", "ε 0"):
+            await press(pilot, "colon", *wrong, "enter")
+            assert "ε is the share of the energy left out: between 0 and 1" in screen_text(app)
+            await press(pilot, "escape")
+        await press(pilot, "colon", *"spectra L9H1", "enter")
+        assert "no layer 9" in screen_text(app)
+        await press(pilot, "escape", "colon", *"ov.energy_rank < 25", "enter")
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert table.view == "heads"
+        assert 0 < table.counts[0] < table.counts[1]
+        await press(pilot, "colon", "w", "enter")
+        assert isinstance(app.screen, ExportScreen)

@@ -143,6 +143,11 @@ class Conductor(ModelParts):
         """Change ε, and measure again; say so where it goes no farther."""
         return "" if self._model is None else self._model.change_epsilon(step)
 
+    def use_epsilon(self, epsilon: float) -> None:
+        """Measure again with any ε."""
+        if self._model is not None:
+            self._model.use_epsilon(epsilon)
+
     def go_to(self, name: Head | None) -> None:
         """Move the tree's cursor to a head, a layer, or the model (None), and show it."""
         self._app.tree_widget.go_to(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from engine.mathematics.head_labels import LABELS
@@ -18,6 +19,9 @@ from tui.ways import Ways, place_after
 
 OPEN = "open"
 """Stands before the name or path of a model."""
+
+EPSILON = ("epsilon", "energy", "ε")
+"""Stand before the ε of the energy rank."""
 
 
 class WhereTo:
@@ -38,6 +42,8 @@ class WhereTo:
         """Say what can be typed."""
         if self._off.is_meant(text):
             return self._off.typed(text)
+        if is_condition(text):
+            return f"{key_of(self._ways.app, 'prompt.answer')} filters the table of all heads by that"
         head = example(self._ways.outline)
         named = f"{head}  {head.layer}.{head.head}  h{head.head}  +1  ranks"
         return "" if text else f"{named} · {self._first} first line · {self._complete} completes"
@@ -56,10 +62,19 @@ class WhereTo:
         if self._off.is_meant(typed):
             self._off.answer(typed)
             return
-        word, _, name = typed.partition(" ")
-        if word.lower() == OPEN and name.strip():
-            app = self._ways.app
-            app.call_later(partial(app.choose_model, is_first=False, named=name.strip()))
+        app, (word, _, behind) = self._ways.app, typed.partition(" ")
+        if word.lower() == OPEN and behind.strip():
+            app.call_later(partial(app.choose_model, is_first=False, named=behind.strip()))
+            return
+        if is_condition(typed):
+            app.post_message(ConditionWanted(typed))
+            return
+        if word.lower() in EPSILON:
+            app.conductor.use_epsilon(_epsilon(behind))
+            return
+        if word.lower() in self._ways.views and behind.strip():
+            self._ways.go_to_head(behind)
+            self._ways.go(word)
             return
         do = None if typed.lower() in self._ways.views else self._commands.named(typed.lower())
         if do is None:
@@ -72,6 +87,22 @@ class WhereTo:
 
     def leave(self) -> None:
         """Stay."""
+
+
+def _epsilon(text: str) -> float:
+    """Read an ε.
+
+    Raises
+    ------
+    EngineError : when it is no share of the energy.
+    """
+    try:
+        epsilon = float(text)
+    except ValueError:
+        epsilon = math.nan
+    if not 0 < epsilon < 1:
+        raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
+    return epsilon
 
 
 class Search:

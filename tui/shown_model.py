@@ -129,9 +129,18 @@ class ShownModel:
         """Change ε, and measure again; say so where it goes no farther."""
         refusal = self.weights.change_epsilon(step)
         if not refusal:
-            self._overview.measure_again()
-            self.tables.measure_again(self.weights.epsilon)
+            self._measure_again()
         return refusal
+
+    def use_epsilon(self, epsilon: float) -> None:
+        """Measure again with any ε."""
+        self.weights.use_epsilon(epsilon)
+        self._measure_again()
+
+    def _measure_again(self) -> None:
+        """Have what else depends on ε measured again."""
+        self._overview.measure_again()
+        self.tables.measure_again(self.weights.epsilon)
 
     def choose_token(self, number: int) -> None:
         """Take another token's numbers where tables are of one, and show what its logit is made of."""

@@ -121,6 +121,17 @@ class Ways:
                 self.app.take_row(view=place)
             self._show(place)
 
+    def go_to_head(self, text: str) -> None:
+        """Go to the head or layer that a text names.
+
+        Raises
+        ------
+        EngineError : when there is none.
+        """
+        place = parse_place(text, self.outline, self.here, ())
+        assert isinstance(place, Head), "there are no views among which it could be one"
+        self.jump(place)
+
     def _show(self, name: str) -> None:
         """Show a view, or the list of sentences; one that is shown stays as it is."""
         comparing = self.app.conductor.comparing

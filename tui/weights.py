@@ -289,8 +289,17 @@ class Weights:
         place = self._epsilons.index(self.epsilon) + step
         if not 0 <= place < len(self._epsilons):
             return f"ε {self.epsilon:g} is the {'largest' if step > 0 else 'smallest'} that the keys go to"
-        self.epsilon = self._epsilons[place]
+        self._measure_with(self._epsilons[place])
+        return ""
+
+    def use_epsilon(self, epsilon: float) -> None:
+        """Measure again with any ε, from which the keys go on."""
+        self._epsilons = tuple(sorted({*EPSILONS, epsilon}))
+        self._measure_with(epsilon)
+
+    def _measure_with(self, epsilon: float) -> None:
+        """Measure again with another ε."""
+        self.epsilon = epsilon
         self._draw_ranks()
         self._draw_spectra()
         self._tree.refresh_notes()
-        return ""
