@@ -68,7 +68,7 @@ def of_difference(
     forms = [(words, weights + difference, _SHORTEST_TOKEN) for words in _WORDS]
     forms.append((_WORDS[-1], difference, _SHORTEST_TOKEN))
     line = _of_cell(block, query_tokens, key_tokens, forms, width, ascii_only)
-    return line if cell_len(line) <= width else f"{difference}  q {query} k {key}"
+    return first_fitting(width, line, f"{difference}  q {query} k {key}", f"{difference} q{query} k{key}")
 
 
 def of_block(
