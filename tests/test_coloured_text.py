@@ -275,7 +275,7 @@ async def test_on_the_smallest_terminal_token_and_weight_are_whole_and_a_larger_
         await press(pilot, "3", "G", "end")
         weight = f"{app.views.attention.heatmap.value:.4f}"
         last = app.views.attention.heatmap.cursor[0]
-        assert f" {weight}  {last} → {last} " in screen_text(app)
+        assert f" {weight}  q {last} k {last} " in screen_text(app)
         await press(pilot, "T")
         assert f' {last} "' in screen_text(app)
         await press(pilot, "escape")
