@@ -14,6 +14,8 @@ from textual.app import App
 from textual.screen import Screen
 from textual.strip import Strip
 
+from tui import frame
+
 NASTY = [
     "[bold]", "\x1b[31mred", "\x07\x9b", "日本語", "한국어", " café", "e\u0301", "", "  ", "\n", "\t",
     "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f44d\U0001f3fd", "\U0001f1e9\U0001f1ea", "\u2764\ufe0f",
@@ -24,8 +26,8 @@ NASTY = [
 
 _PIECE = re.compile(
     r"\x1b\[(?P<row>\d+)(;(?P<column>\d+))?H|\x1b\[(?P<steps>\d*)(?P<way>[ABCD])|\x1b\[(?P<to>\d+)(?P<side>[dG])"
-    r"|\x1b\[((?P<top>\d+);(?P<bottom>\d+))?(?P<region>r)|\x1b\[(?P<lines>\d*)(?P<moved>[LM])"
-    r"|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<back>\x08)|(?P<text>[^\x1b\n\x08]+)"
+    r"|\x1b\[(?P<erased>\d+)X|(?P<feed>\x0b|\x1bM)|\x1b\[((?P<top>\d+);(?P<bottom>\d+))?(?P<region>r)|\x1b\[(?P<lines>\d*)(?P<moved>[LM])"
+    r"|\x1b\[(?P<style>[\d;]*)m|(?P<break>\n)|(?P<back>\x08)|(?P<text>[^\x1b\n\x08\x0b]+)"
 )
 
 EVERY_LINE = (0, 10**6 - 1)
@@ -35,6 +37,9 @@ _STYLE = re.compile(
     r"(?P<ink>38;2;\d+;\d+;\d+|38;5;\d+|39|3\d|9\d)|(?P<ground>48;2;\d+;\d+;\d+|48;5;\d+|4[0-79]|10\d)|\d+"
 )
 """One code of a style, of which those of the colours may be long; 49 and 39 are the terminal's own colours."""
+
+SEEN_ON_BLANKS = {"4", "7", "9", "21"}
+"""The attributes that show the colour of letters where there is none."""
 
 _ENDED = {"22": {"1", "2"}, "23": {"3"}, "24": {"4", "21"}, "25": {"5", "6"}, "27": {"7"}, "28": {"8"}, "29": {"9"}}
 """What each code that ends attributes ends."""
@@ -54,6 +59,7 @@ def _render_anew(style: RichStyle, text: str, color_system: ColorSystem) -> str:
 
 def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test decide what the terminal can do, from a good one on."""
+    monkeypatch.setattr(frame, "erases_in_colour", lambda: True)
     monkeypatch.setattr(Strip, "render_style", staticmethod(_render_anew))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -86,9 +92,10 @@ class Style:
         return now
 
     def of(self, character: str) -> str:
-        """Give the codes of what is seen of it; of a blank the colour of letters only where an attribute shows it."""
-        ink = self.ink if character != " " or self.attributes & {"4", "7", "9", "21"} else ""
-        return ";".join(each for each in (*sorted(self.attributes, key=int), ink, self.ground) if each)
+        """Give the codes of what is seen of it; of a blank only what is behind it, unless an attribute shows more."""
+        if character == " " and not self.attributes & SEEN_ON_BLANKS:
+            return self.ground
+        return ";".join(each for each in (*sorted(self.attributes, key=int), self.ink, self.ground) if each)
 
 
 class TerminalPicture:
@@ -119,6 +126,13 @@ class TerminalPicture:
                 column += {"C": steps, "D": -steps}.get(piece["way"], 0)
             elif piece["back"]:
                 column -= 1
+            elif piece["feed"]:
+                row += 1 if piece["feed"] == "\v" else -1
+                assert row >= 0, "the lines would move"
+            elif piece["erased"]:
+                assert not style.attributes & SEEN_ON_BLANKS, "terminals differ in what they make of them"
+                for cell in range(column, column + int(piece["erased"])):
+                    self.cells[row, cell] = (" ", style.of(" "))
             elif piece["side"]:
                 row, column = (int(piece["to"]) - 1, column) if piece["side"] == "d" else (row, int(piece["to"]) - 1)
             elif piece["region"]:

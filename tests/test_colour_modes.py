@@ -16,8 +16,8 @@ from tests.terminal import ESCAPE, PATIENCE, Terminal
 
 STARTED = "from tui.command_line import main; main()"
 STYLE = re.compile(rb"\x1b\[([\d;]*)m")
-DRAWN = re.compile(rb"\x1b\[(\d*(;\d+)?[Hr]|\d*[A-DGLMd]|[\d;]*m)")
-"""The control sequences that draw: moves of the cursor and of lines, and styles."""
+DRAWN = re.compile(rb"\x1b(M|\[(\d*(;\d+)?[Hr]|\d*[A-DGLMXd]|[\d;]*m))")
+"""The control sequences that draw: moves of the cursor and of lines, what is erased, and styles."""
 
 NAMED = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 """Codes of the sixteen colours that have names."""
@@ -69,7 +69,7 @@ class Shown:
         output = self._terminal.output[self._seen :]
         self._seen = len(self._terminal.output)
         drawn = ESCAPE.sub(lambda each: each[0] if DRAWN.fullmatch(each[0]) else b"", output)
-        self._picture.write(re.sub(r"[\x00-\x07\x09-\x1a\x1c-\x1f]", "", drawn.decode()))
+        self._picture.write(re.sub(r"[\x00-\x07\x09\x0a\x0c-\x1a\x1c-\x1f]", "", drawn.decode()))
         rows = {row for row, _ in self._picture.cells}
         return [self._picture.line(row) for row in sorted(rows)]
 

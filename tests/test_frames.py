@@ -15,10 +15,11 @@ from textual.css.styles import RenderStyles
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Offset, Region, Size
 from textual.message import Message
+from textual.pilot import Pilot
 from textual.screen import UPDATE_PERIOD, Screen
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from tests.conftest import TinyModel
 from tests.explorer import LOOK, explorer, settle, until
@@ -81,6 +82,16 @@ class Said(Frame):
 
     def compose(self) -> ComposeResult:
         yield Static("said")
+
+
+class Typed(Said):
+    """The same, and a line that is typed into."""
+
+    AUTO_FOCUS = None
+
+    def compose(self) -> ComposeResult:
+        yield from super().compose()
+        yield Input()
 
 
 @pytest.fixture
@@ -192,6 +203,38 @@ async def test_where_nothing_differs_nothing_is_sent(monkeypatch: pytest.MonkeyP
         said.refresh()
         await pilot.pause(0.05)
         assert sent == ["\x1b[1;4H"]
+
+
+async def test_the_terminals_cursor_is_put_in_its_place_where_text_is_typed_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good_terminal(monkeypatch)
+    sent: list[str] = []
+
+    async def sent_after(pilot: Pilot[None], act: Callable[[], object]) -> str:
+        sent.clear()
+        act()
+        await pilot.pause(0.05)
+        return "".join(sent)
+
+    app = Typed()
+    async with app.run_test() as pilot:
+        monkeypatch.setattr(App, "is_headless", False)
+        monkeypatch.setattr(HeadlessDriver, "write", lambda driver, data: sent.append(data))
+        said, field = app.query_one(Static), app.query_one(Input)
+        field.cursor_blink = False
+        at_left = "\x1b[1;1H"
+        assert not (await sent_after(pilot, lambda: said.update("told"))).endswith(at_left)
+        typed = await sent_after(pilot, field.focus)
+        place = app.cursor_position
+        assert place.y > 0
+        assert typed.endswith(f"\x1b[{place.y + 1};{place.x + 1}H")
+        assert (await sent_after(pilot, lambda: said.update("said"))).endswith(f"\x1b[{place.y + 1};{place.x + 1}H")
+        await sent_after(pilot, lambda: app.set_focus(None))
+        assert (await sent_after(pilot, lambda: said.update("told"))).endswith("told"), (
+            "nor back to where text was typed"
+        )
+        assert (await sent_after(pilot, field.focus)).endswith(f"\x1b[{place.y + 1};{place.x + 1}H")
 
 
 async def test_only_what_is_to_be_painted_is_painted_and_in_the_styles_that_are_known(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Literal
 from unicodedata import category
@@ -34,7 +35,11 @@ STYLES = [
 ]  # fmt: skip
 
 
-TEXTS = ["head", " ", "   ", "0.25", "██", "▁", "L0H1 ", "日", "é", "│", "e\u0301", "\U0001f44d"]
+TEXTS = ["head", " ", "   ", " " * 7, " " * 13, "0.25", "██", "▁", "L0H1 ", "日", "é", "│", "e\u0301", "\U0001f44d"]
+
+
+ERASED = re.compile(r"\x1b\[\d+X")
+"""Has a terminal make cells blank."""
 
 
 def line(*parts: tuple[str, Style]) -> ChopsUpdate:
@@ -96,18 +101,20 @@ def test_what_is_of_one_style_is_sent_together_where_that_is_shorter() -> None:
     lines = [Strip([Segment("head", RED), Segment("rank", GREY)]) for _ in range(2)]
     written = sent(painted, ChopsUpdate([{0: each} for each in lines], [(0, 0, 8), (1, 0, 8)], [[8], [8]]))
     grey, red = "38;2;1;2;3", "31"
-    assert written == (f"{RESET}\x1b[1;1H\x1b[{red}mhead\x1b[2;1Hhead\x1b[{grey}mrank\x1b[1;5Hrank")
+    assert written == f"{RESET}\x1b[2;1H\x1b[{red}mhead\x1bM\x1b[4Dhead\x1b[{grey}mrank\x1b[2;5Hrank"
 
 
+@pytest.mark.parametrize("erases", [False, True])
 @pytest.mark.parametrize("system", ["standard", "256", "truecolor"])
 def test_changes_at_random_leave_the_picture_that_the_whole_makes(
-    system: Literal["standard", "256", "truecolor"],
+    system: Literal["standard", "256", "truecolor"], erases: bool
 ) -> None:
     console = Console(color_system=system, force_terminal=True, width=40)
     draw = Random(system)
     of_system = Style.from_meta({"system": system})  # a style keeps the codes that it was first written with
     styles = [Style.parse(each) + of_system for each in STYLES]
-    painted, reduced = Painted(), TerminalPicture()
+    painted, reduced = Painted(erases=erases), TerminalPicture()
+    written = ""
     for _ in range(100):
         chops: list[dict[int, Strip | None]] = []
         for _row in range(3):
@@ -119,8 +126,11 @@ def test_changes_at_random_leave_the_picture_that_the_whole_makes(
         before, whole = dict(reduced.cells), TerminalPicture()
         whole.cells = before
         whole.write(update.render_segments(console))
-        reduced.write(Repaint(painted, update).render_segments(console))
+        part = Repaint(painted, update).render_segments(console)
+        written += part
+        reduced.write(part)
         assert reduced.cells == whole.cells
+    assert bool(ERASED.search(written)) == erases
 
 
 @pytest.mark.parametrize("step", [1, -1, 3, -2])
@@ -175,6 +185,23 @@ def test_lines_are_not_moved_for_less_than_what_they_leave_free() -> None:
     beside = [[*new[:10], *old[10:]] for old, new in zip(screen, [*screen[2:], *screen[:2]], strict=True)]
     assert find_scroll(screen, beside) is None, "most of the cells stay where they are"
     assert find_scroll(screen, [*screen[:4], *screen[6:15], *copied[:2], *screen[15:]]) == Scroll(4, 14, 2)
+
+
+@pytest.mark.parametrize(
+    ("after", "written"),
+    [
+        ((("head", RED), (" " * 26, BLUE)), "\x1b[1;5H\x1b[44m\x1b[26X"),
+        ((("head", RED), (" " * 20, BLUE), ("rank  ", BLUE)), "\x1b[1;5H\x1b[0;44m\x1b[20X\x1b[20Crank  "),
+        ((("head", RED), (" " * 10, BLUE), ("rank" * 4, BLUE)), f"\x1b[1;5H\x1b[0;44m{' ' * 10}{'rank' * 4}"),
+        ((("head", RED), (" " * 26, UNDERLINED)), f"\x1b[1;5H\x1b[0;4m{' ' * 26}"),
+    ],
+)
+def test_many_blanks_are_erased_unless_they_show_the_colour_of_letters(
+    after: tuple[tuple[str, Style], ...], written: str
+) -> None:
+    painted = Painted(erases=True)
+    sent(painted, line(("head" + "." * 26, RED)))
+    assert sent(painted, line(*after)) == written
 
 
 def test_another_style_is_a_change() -> None:

@@ -21,6 +21,7 @@ from textual.filter import Monochrome, NoColor
 from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.widget import MountError, Widget
+from textual.widgets import Input
 from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
@@ -29,10 +30,11 @@ from tui.key_names import IN_ASCII
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled
 from tui.main_screen import MainScreen
-from tui.painting import Painted, Repaint
+from tui.painting import Painted, Repaint, WithoutCursor
 from tui.pasting import PasteParser
 from tui.pen import RESET
 from tui.stylesheet import OnceParsed
+from tui.terminal_abilities import erases_in_colour
 from tui.themes import ANSI, OWN, usual_theme
 
 SEEN = 1.5
@@ -75,7 +77,8 @@ class Frame(App[None]):
         self.finish: Callable[[], None] | None = None
         self.is_ascii_only = False
         self.animation_level = "none"
-        self._painted = Painted()
+        self._painted = Painted(erases=erases_in_colour())
+        self._is_cursor_elsewhere = False
         # The toolkit turns colours to grey, and those of the terminal, which it does not know, to black on black.
         colours = [Colourless() if isinstance(each, Monochrome | NoColor) else each for each in self._filters]
         self._filters = [Settled(), *colours]
@@ -161,21 +164,35 @@ class Frame(App[None]):
         """Send only what differs from what is on the terminal, and nothing where nothing does."""
         if isinstance(renderable, ChopsUpdate | LayoutUpdate):
             renderable = Repaint(self._painted, renderable)
-            if self._sends and not renderable.render_segments(self.console) and self._leaves_cursor:
-                self.post_display_hook()
-                return
+            if self._sends:
+                renderable = self._with_cursor(renderable, is_typed=isinstance(screen.focused, Input))
+                if renderable is None:
+                    self.post_display_hook()
+                    return
         super()._display(screen, renderable)
+
+    def _with_cursor(self, update: Repaint, *, is_typed: bool) -> RenderableType | None:
+        """Give what is sent of an update; None where that is nothing.
+
+        The terminal's cursor, which is not seen, is put in its place only where text is typed: there it says where a
+        menu of characters is to open.
+        """
+        is_same = self.screen.outer_size.clamp_offset(self.cursor_position) == self._previous_cursor_position
+        if not is_same or (is_typed and self._is_cursor_elsewhere):
+            self._is_cursor_elsewhere = False
+            return update
+        if not update.render_segments(self.console):
+            return None
+        if is_typed:
+            return update
+        self._is_cursor_elsewhere = True
+        return WithoutCursor(update)
 
     @property
     def _sends(self) -> bool:
         """Whether what is displayed is sent now; the toolkit drops what comes while much changes, or in tests."""
         is_there = self._running and not self._closed and self._driver is not None
         return is_there and not self.is_headless and not self._batch_count
-
-    @property
-    def _leaves_cursor(self) -> bool:
-        """Whether the terminal's cursor, which follows what is typed, is where it is to be."""
-        return self.screen.outer_size.clamp_offset(self.cursor_position) == self._previous_cursor_position
 
     def notify(
         self,

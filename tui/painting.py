@@ -17,7 +17,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.strip import Strip
 
 from tui.drawing.text import ends_apart
-from tui.pen import PLAIN, RESET, VERBATIM, Look, Run, looks, written
+from tui.pen import PLAIN, RESET, VERBATIM, Look, Run, Terminal, looks, written
 from tui.scrolling import find_scroll
 
 GAP = 3
@@ -55,9 +55,15 @@ Piece = tuple[int, int, Strip]
 
 
 class Painted:
-    """The cells of the terminal as they were last painted, and how it writes since."""
+    """The cells of the terminal as they were last painted, and how it writes since.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    erases : whether the terminal erases cells in the colour that is behind letters.
+    """
+
+    def __init__(self, *, erases: bool = False) -> None:
+        self._erases = erases
         self._lines: list[list[Cell]] = []
         self._look: Look | None = None
 
@@ -80,6 +86,7 @@ class Painted:
             width, height = update.chop_ends[0][-1] if update.chop_ends else 0, len(update.chops)
         if len(self._lines) != height or any(len(line) != width for line in self._lines[:1]):
             self._lines = [[_UNKNOWN] * width for _ in range(height)]
+        terminal = Terminal(width, self._erases)
         system = COLOR_SYSTEMS[console.color_system or "truecolor"]
         shown, self._lines = self._lines, [*self._lines]
         runs: list[Run] = []
@@ -92,14 +99,14 @@ class Painted:
         if not runs:
             return ""
         begin, look = (RESET, PLAIN) if self._look is None else ("", self._look)
-        sent, self._look = written(runs, width, look)
+        sent, self._look = written(runs, terminal, look)
         if len(sent) >= LONG:
-            scrolled, look = self._scrolled_from(shown, width, look)
+            scrolled, look = self._scrolled_from(shown, terminal, look)
             if scrolled and len(scrolled) < len(sent) * WORTH_A_SCROLL:
                 sent, self._look = scrolled, look
         return begin + sent
 
-    def _scrolled_from(self, shown: list[list[Cell]], width: int, look: Look) -> tuple[str, Look]:
+    def _scrolled_from(self, shown: list[list[Cell]], terminal: Terminal, look: Look) -> tuple[str, Look]:
         """Write what the terminal is to show by moving lines first of what it shows; nothing where that is no use."""
         scroll = find_scroll(shown, self._lines)
         if scroll is None or any(_UNKNOWN in line for line in self._lines[scroll.top : scroll.bottom + 1]):
@@ -112,7 +119,7 @@ class Painted:
             if before != after:
                 for start, stop in _sent_alike(after):
                     runs += _changes(y, start, before[start:stop], after[start:stop])
-        sent, look = written(runs, width, look)
+        sent, look = written(runs, terminal, look)
         return scroll.codes + sent, look
 
 
@@ -139,6 +146,16 @@ class Repaint(CompositorUpdate):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Segment(self.render_segments(console), None, [(ControlType.CURSOR_MOVE_TO, 0, 0)])
+
+
+class WithoutCursor:
+    """An update behind which the terminal's cursor stays where it is; the toolkit takes it away from its own."""
+
+    def __init__(self, update: Repaint) -> None:
+        self._update = update
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._update.__rich_console__(console, options)
 
 
 def _pieces(update: ChopsUpdate) -> Iterator[Piece]:

@@ -8,6 +8,7 @@ written together. What is set last stays set, and the next update begins with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,6 +16,9 @@ from typing import NamedTuple
 from rich.color import ColorSystem
 from rich.style import Style
 from textual.strip import Strip
+
+from tui.cursor_moves import UNKNOWN_PLACE, Place, moved
+from tui.ordering import cheap_order
 
 _OFF = {
     "1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "6": "25", "7": "27", "8": "28", "9": "29", "21": "24",
@@ -51,14 +55,24 @@ VERBATIM = Look(("verbatim",))
 """Stands for text that is sent with its codes as it is, and leaves the terminal as after a reset."""
 
 
-Place = tuple[int, int]
-"""Row and column of the terminal's cursor."""
-
-UNKNOWN_PLACE: Place = (-1, -1)
-"""Where the cursor is, when only the terminal can tell."""
-
 FEW = 64
-"""Runs of which the best order is looked for one by one; the time for it grows with their square."""
+"""Runs of which a good order is looked for; the time for it grows with their square."""
+
+_MANY_BLANKS = re.compile(" {11,}")
+"""So many blanks that a code for them, and one that goes on behind them, are fewer bytes."""
+
+
+class Terminal(NamedTuple):
+    """What is written on.
+
+    Attributes
+    ----------
+    width : in cells; behind the last one terminals differ in where the cursor is.
+    erases : whether it erases cells at a code, in the colour that is behind letters.
+    """
+
+    width: int
+    erases: bool = False
 
 
 class Run(NamedTuple):
@@ -93,23 +107,23 @@ def looks(style: Style | None, system: ColorSystem) -> tuple[Look, Look]:
     return look, look if _SEEN_ON_BLANKS.intersection(attributes) else look._replace(ink=None)
 
 
-def written(runs: Sequence[Run], width: int, now: Look = PLAIN) -> tuple[str, Look]:
+def written(runs: Sequence[Run], terminal: Terminal, now: Look = PLAIN) -> tuple[str, Look]:
     """Write runs in the shortest of three orders, and say how the terminal writes from then on.
 
-    They are as they come, by their looks, or, where they are few, each time that which costs least next.
+    They are as they come, by their looks, or, where they are few, so that the codes between them are short.
 
     Parameters
     ----------
     runs : what is written.
-    width : of the terminal; behind its last cell terminals differ in where the cursor is.
-    now : how the terminal writes.
+    terminal : on which they are written.
+    now : how it writes.
     """
-    in_turn = _in_order(runs, width, now)
+    in_turn = _in_order(runs, terminal, now)
     if len({run.look for run in runs} | {now}) > len(runs):
         return in_turn
-    orders = [in_turn, _in_order(sorted(runs, key=_order), width, now)]
+    orders = [in_turn, _in_order(sorted(runs, key=_order), terminal, now)]
     if len(runs) <= FEW:
-        orders.append(_in_order(_nearest_first(runs, width, now), width, now))
+        orders.append(_in_order(_with_short_codes(runs, terminal, now), terminal, now))
     return min(orders, key=lambda order: len(order[0]))
 
 
@@ -119,61 +133,74 @@ def _order(run: Run) -> tuple[bool, tuple[str, ...], str, str]:
     return run.look is not VERBATIM, attributes, ground, ink or ""
 
 
-def _nearest_first(runs: Sequence[Run], width: int, now: Look) -> Iterator[Run]:
-    """Give first what is sent as it is, then each time the run that the fewest codes lead to."""
+def _with_short_codes(runs: Sequence[Run], terminal: Terminal, now: Look) -> Iterator[Run]:
+    """Give first what is sent as it is, then the others in an order in which few codes lead from each to the next."""
     yield from (run for run in runs if run.look is VERBATIM)
     left = [run for run in runs if run.look is not VERBATIM]
-    place, now = UNKNOWN_PLACE, PLAIN if len(left) < len(runs) else now
-    while left:
-        costs = [len(_move(place, (run.row, run.column))) + len(_change(now, run.look)[0]) for run in left]
-        run = left.pop(costs.index(min(costs)))
-        yield run
-        place, now = _behind(run, width), _change(now, run.look)[1]
+    looks = list(dict.fromkeys(run.look for run in left))
+    kinds = [looks.index(run.look) for run in left]
+    begins = [(run.row, run.column) for run in left]
+    befores = [(_behind(run, terminal), run.look) for run in left]
+    befores.append((UNKNOWN_PLACE, PLAIN if len(left) < len(runs) else now))
+    costs = []
+    for place, look in befores:
+        changes = [len(_codes(_change(look, other)[0])) for other in looks]
+        costs.append([len(moved(place, to)) + changes[kind] for to, kind in zip(begins, kinds, strict=True)])
+    yield from (left[at] for at in cheap_order(costs))
 
 
-def _in_order(runs: Iterable[Run], width: int, now: Look) -> tuple[str, Look]:
+def _in_order(runs: Iterable[Run], terminal: Terminal, now: Look) -> tuple[str, Look]:
     """Write runs one after the other, and say how the terminal writes from then on."""
     parts: list[str] = []
     place = UNKNOWN_PLACE
     for run in runs:
-        parts.append(_move(place, (run.row, run.column)))
+        parts.append(moved(place, (run.row, run.column)))
         if run.look is VERBATIM:
             codes, now = "" if now == PLAIN else "0", PLAIN
         else:
             codes, now = _change(now, run.look)
-        if codes:
-            parts.append(f"\x1b[{codes}m")
-        parts.append(run.text)
-        place = _behind(run, width)
+        parts.append(_codes(codes))
+        parts.append(_sent(run, terminal)[0])
+        place = _behind(run, terminal)
     return "".join(parts), now
 
 
-def _behind(run: Run, width: int) -> Place:
+def _codes(codes: str) -> str:
+    """Write the codes that change a look, where there are any."""
+    return f"\x1b[{codes}m" if codes else ""
+
+
+def _behind(run: Run, terminal: Terminal) -> Place:
     """Say where the cursor is once a run is written, where that is the same on every terminal."""
-    column = run.column + len(run.text)
-    return UNKNOWN_PLACE if run.look is VERBATIM or column >= width else (run.row, column)
+    column = run.column + _sent(run, terminal)[1]
+    return UNKNOWN_PLACE if run.look is VERBATIM or column >= terminal.width else (run.row, column)
 
 
-@lru_cache(maxsize=16384)
-def _move(place: Place, to: Place) -> str:
-    """Give the shortest codes that take the cursor from a place to another (ECMA-48, 8.3.18 to 8.3.22, and VPA)."""
-    row, column = to
-    absolute = f"\x1b[{row + 1};{column + 1}H"
-    if place == UNKNOWN_PLACE:
-        return absolute
-    down, right = row - place[0], column - place[1]
-    across = _shorter(right, "C", "D", f"\x1b[{column + 1}G")
-    if -3 <= right < 0:
-        across = "\b" * -right
-    return min(_shorter(down, "B", "A", f"\x1b[{row + 1}d") + across, absolute, key=len)
+def _sent(run: Run, terminal: Terminal) -> tuple[str, int]:
+    """Give what is sent for a run, many blanks as one code (ECMA-48, 8.3.38), and how far the cursor goes.
+
+    A code leaves the cursor where it is. What shows the colour of letters on a blank is not of it.
+    """
+    text, look = run.text, run.look
+    if (
+        not terminal.erases
+        or "     " not in text
+        or not _SEEN_ON_BLANKS.isdisjoint(look.attributes)
+        or look is VERBATIM
+    ):
+        return text, len(text)
+    kept = text.rstrip(" ")
+    blanks = len(text) - len(kept)
+    code = f"\x1b[{blanks}X"
+    if len(code) >= blanks:
+        kept, code = text, ""
+    return _MANY_BLANKS.sub(_over_blanks, kept) + code, len(kept)
 
 
-def _shorter(steps: int, ahead: str, back: str, absolute: str) -> str:
-    """Write steps on a line or a column by their number, or as where they lead, whichever is shorter."""
-    if not steps:
-        return ""
-    number = "" if abs(steps) == 1 else str(abs(steps))
-    return min(f"\x1b[{number}{ahead if steps > 0 else back}", absolute, key=len)
+def _over_blanks(blanks: re.Match[str]) -> str:
+    """Erase blanks, and go on behind them."""
+    count = len(blanks[0])
+    return f"\x1b[{count}X\x1b[{count}C"
 
 
 @lru_cache(maxsize=16384)
