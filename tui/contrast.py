@@ -167,12 +167,12 @@ class Legible(LineFilter):
         style = segment.style
         if style is None or _changed(style, LETTERS, self._color_system) is None:
             return segment
-        least = _least(segment.text)
+        least = least_contrast(segment.text)
         changed = None if least is None else _changed(style, least, self._color_system)
         return segment if changed is None else Segment(segment.text, changed, segment.control)
 
 
-def _least(text: str) -> float | None:
+def least_contrast(text: str) -> float | None:
     """Give the least contrast that a text is to have; None for what is drawn, whose colours say something."""
     if text == BETWEEN_WORDS:
         return LETTERS

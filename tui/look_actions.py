@@ -21,6 +21,7 @@ from tui.parts import Parts
 from tui.remembered import remember_theme, trouble
 from tui.sent_colours import NEAREST
 from tui.settings import Config
+from tui.short_colours import NUMBERED
 from tui.themes import ANSI, next_theme
 
 QUITTING = ("list.quit", "export.quit", "sentences.quit", "chooser.quit_too")
@@ -54,8 +55,8 @@ class LookActions(Parts):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Give what every line goes through, at the end what makes letters stand out, in colours that there are."""
         system = self.console.color_system
-        filters = (*super().get_line_filters(), legible(system), *((NEAREST,) if system == "256" else ()))
-        return (together(filters),)
+        last = {"256": (NEAREST,), "truecolor": (NUMBERED,)}.get(system or "", ())
+        return (together((*super().get_line_filters(), legible(system), *last)),)
 
     def action_next_theme(self) -> None:
         """Go on to the next theme, and say which."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise, product
-from math import hypot
+from math import hypot, sqrt
 
 from rich.color import Color
 from rich.console import COLOR_SYSTEMS
@@ -47,10 +47,21 @@ def nearest(colour: Rgb) -> int:
     numbers = [16 + 36 * red + 6 * green + blue for red, green, blue in product(*around)]
     numbers += [_FIRST_GREY + min(max(grey + step, 0), _GREYS - 1) for step in (-1, 0, 1, 2)]
     wanted = _lab(colour)
-    return min(numbers, key=lambda number: _difference(wanted, _lab(_of(number))))
+    return min(numbers, key=lambda number: _square(wanted, _lab(of_palette(number))))
 
 
-def _difference(colour: Lab, other: Lab) -> float:
+def difference(colour: Rgb, other: Rgb) -> float:
+    """Compute how different a colour looks to another one (by CIE 1994); below about 2 nobody tells them apart.
+
+    Examples
+    --------
+    >>> round(difference((160, 160, 160), (158, 158, 158)), 2), round(difference((0, 0, 0), (255, 255, 255)), 2)
+    (0.75, 100.0)
+    """
+    return sqrt(_square(_lab(colour), _lab(other)))
+
+
+def _square(colour: Lab, other: Lab) -> float:
     """Compute the square of how different a colour looks to another one: in lightness, chroma and hue."""
     chroma = hypot(*colour[1:])
     in_chroma = chroma - hypot(*other[1:])
@@ -59,7 +70,7 @@ def _difference(colour: Lab, other: Lab) -> float:
     return lightness + (in_chroma / (1 + 0.045 * chroma)) ** 2 + in_hue / (1 + 0.015 * chroma) ** 2
 
 
-def _of(number: int) -> Rgb:
+def of_palette(number: int) -> Rgb:
     """Give one of the 256 colours but for the first sixteen, which terminals have in their own way."""
     if number >= _FIRST_GREY:
         grey = 8 + 10 * (number - _FIRST_GREY)
@@ -90,7 +101,7 @@ def seen(colour: Rgb, color_system: str | None) -> Rgb:
     ((24, 127, 185), (95, 135, 175), (0, 205, 205))
     """
     if color_system == "256":
-        return _of(nearest(colour))
+        return of_palette(nearest(colour))
     sent = Color.from_rgb(*colour)
     number = sent.downgrade(COLOR_SYSTEMS[color_system]).number if color_system else None
     return colour if number is None else XTERM[number]

@@ -21,6 +21,7 @@ from tui.drawing.flow import Flow, Piece, flow
 from tui.drawing.levels import NOT_FINITE, Ink
 from tui.drawing.ramps import lightness
 from tui.drawing.text import centred, in_ascii
+from tui.short_colours import as_sent
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.scrolled import Scrolled
 
@@ -188,10 +189,11 @@ class TokenText(Scrolled, can_focus=True):
         """Yield the texts of a line, each with its style."""
         bar = "|" if self.ascii_only else "│"
         token_style = self.get_component_rich_style("text--token")
+        usual = None if token_style.color is None else as_sent(token_style.color)
         for piece in line:
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
-            style = _legible(self._styles, token_style.color)[level] if coloured else token_style
+            style = _legible(self._styles, usual)[level] if coloured else token_style
             if piece.token in self._special:
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
@@ -259,7 +261,7 @@ def _legible(styles: tuple[Style, ...], usual: Color | None) -> tuple[Style, ...
     or two; else they are black or white.
     """
     black, white = Color.from_rgb(0, 0, 0), Color.from_rgb(255, 255, 255)
-    about = None if usual is None or usual.triplet is None else _lightness(usual)
+    about = None if usual is None or usual.is_system_defined else _lightness(usual)
 
     def ink_on(style: Style) -> Color:
         behind = _lightness(style.bgcolor or black)
