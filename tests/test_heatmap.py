@@ -173,7 +173,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
             'q 2 "c" → k 2 "c"  0.5000  chance 0.3333',
             'q 2 "c" → k 2 "c"  0.5000',
             'q 2 "c" → k 2 "c"  0.5000',
-            "0.5000  2 → 2",
+            "0.5000  q 2 k 2",
         ]
     block = pool(causal, MapWindow(2, range(2), range(2))).at(0, 1)
     assert [of_block(block, "abcd", "abcd", width) for width in (60, 20)] == [

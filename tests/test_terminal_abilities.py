@@ -36,6 +36,12 @@ def test_a_terminal_erases_in_colour_where_its_description_says_so(name: str | N
     assert answer.stderr == ""
 
 
+def test_gnu_screen_under_another_name_erases_in_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("STY", "1.pts-0.box")
+    assert not terminal_abilities.erases_in_colour()
+
+
 def test_without_terminfo_nothing_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "curses", None)
     assert not terminal_abilities.erases_in_colour()
