@@ -147,7 +147,8 @@ class TableCanvas(TableRows, can_focus=False):
 
     def _lines(self, text: Callable[[Cell], str]) -> Lines:
         """Give what paints lines of the columns that are in view, where cells are written so."""
-        return Lines(self._columns, self.scroll_offset.x, self._room, text, self.ascii_only)
+        room = self._room or self._columns.starts[-1]  # before there is any, as much as there may be
+        return Lines(self._columns, self.scroll_offset.x, room, text, self.ascii_only)
 
     def written(self, cells: Sequence[Cell], text: Callable[[Cell], str]) -> str:
         """Write a line that is none of the rows, each of its cells below those of its column, as far as it is in view.
