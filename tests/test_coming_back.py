@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.service.engine import Engine
-from engine.service.heads_table import HeadsTable, Part
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer
@@ -283,40 +278,3 @@ async def test_of_a_damaged_file_the_rest_is_used(tiny_model: TinyModel) -> None
         place.write_text(json.dumps({"view": "ranks", "looks": nonsense}), encoding="utf-8")
         assert not any(recall(key).looks.values())
         assert recall(key).view == "ranks"
-
-
-@pytest.mark.parametrize(
-    ("keys", "row"), [("ww", "L1H2"), ("twww", "L1H2"), ("]ww", "L0H1"), ("k", "L0H0"), ("w}w", "L1H0")]
-)
-async def test_the_row_waits_for_its_rows_while_keys_go_elsewhere(
-    keys: str, row: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, "w", "w", *"/ov.stable_rank > 1", "enter", *"jjjjjjll")
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
-        assert str(table.head_here) == "L1H2"
-        column = table.grid.column
-        await app.action_quit()
-    free, make = threading.Event(), HeadsTable._make
-
-    def late(table: HeadsTable, part: str, *rest: Any) -> Part:
-        free.wait(60)
-        return make(table, part, *rest)
-
-    monkeypatch.setattr(HeadsTable, "_make", late)
-    app = Explorer(Engine(EngineOptions()), start, ascii_only=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "of 8 so far" in screen_text(app))
-        await type_keys(pilot, *keys)
-        free.set()
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
-        assert str(table.head_here) == row
-        if row == "L1H2":
-            assert table.grid.column == column
-    app.engine.stop()

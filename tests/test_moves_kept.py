@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from engine.service.engine import Engine
 from engine.service.heads_table import HeadsTable, Part
+from engine.service.options import EngineOptions
 from engine.service.thread import Urgency
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.panes.table import TablePane
+from tui.start import Start
 
 TEXT = "the cat sat on the mat"
 
@@ -35,6 +38,18 @@ async def typed_while_waiting(
     pane = app.views.active
     assert isinstance(pane, TablePane)
     return pane
+
+
+def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Have no row of the table of all heads come before an event is set."""
+    free, make = threading.Event(), HeadsTable._make
+
+    def late(table: HeadsTable, part: str, *rest: Any) -> Part:
+        free.wait(60)
+        return make(table, part, *rest)
+
+    monkeypatch.setattr(HeadsTable, "_make", late)
+    return free
 
 
 @pytest.mark.parametrize(
@@ -114,13 +129,7 @@ async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_mo
 async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, words: str, sort: tuple[str, bool] | None, cursor: int
 ) -> None:
-    free, make = threading.Event(), HeadsTable._make
-
-    def late(table: HeadsTable, part: str, *rest: Any) -> Part:
-        free.wait(60)
-        return make(table, part, *rest)
-
-    monkeypatch.setattr(HeadsTable, "_make", late)
+    free = heads_held_back(monkeypatch)
     async with explorer(tiny_model("llama"), text=TEXT) as (app, pilot):
         await type_keys(pilot, *"ww")
         await until(pilot, lambda: "L0" in screen_text(app) and "computing …" in screen_text(app))
@@ -166,3 +175,34 @@ async def test_keys_move_the_cursor_on_the_map_that_comes(
         free.set()
         await settle(pilot)
         assert heatmap.cursor == wanted
+
+
+@pytest.mark.parametrize(
+    ("keys", "row"), [("ww", "L1H2"), ("twww", "L1H2"), ("]ww", "L0H1"), ("k", "L0H0"), ("w}w", "L1H0")]
+)
+async def test_the_row_waits_for_its_rows_while_keys_go_elsewhere(
+    keys: str, row: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, is_restoring=True)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, "w", "w", *"/ov.stable_rank > 1", "enter", *"jjjjjjll")
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert str(table.head_here) == "L1H2"
+        column = table.grid.column
+        await app.action_quit()
+    free = heads_held_back(monkeypatch)
+    app = Explorer(Engine(EngineOptions()), start, ascii_only=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "of 8 so far" in screen_text(app))
+        await type_keys(pilot, *keys)
+        free.set()
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        assert str(table.head_here) == row
+        if row == "L1H2":
+            assert table.grid.column == column
+    app.engine.stop()
