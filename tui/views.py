@@ -19,11 +19,11 @@ from tui.messages import ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
-from tui.panes.filtered import FilteredPane
 from tui.panes.heads import HeadsPane
 from tui.panes.overview import OverviewPane
 from tui.panes.pane import Pane
 from tui.panes.ranks import RanksPane
+from tui.panes.rows import RowsPane
 from tui.panes.spectra import SpectraPane
 from tui.panes.table import TablePane
 from tui.view_looks import ViewLooks
@@ -126,14 +126,14 @@ class Views(ViewLooks):
     def row_head(self) -> Head | None:
         """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
         pane, focused = self.active, self.screen.focused
-        if not isinstance(pane, FilteredPane) or focused is None or pane not in focused.ancestors:
+        if not isinstance(pane, RowsPane) or focused is None or pane not in focused.ancestors:
             return None
         return pane.head_here if pane.has_heads and pane.counts[0] else None
 
     @property
     def chosen_head(self) -> Head | None:
         """The same where a person has put the cursor there, and not the table on its first row."""
-        is_chosen = isinstance(self.active, FilteredPane) and self.active.is_on_chosen_row
+        is_chosen = isinstance(self.active, RowsPane) and self.active.is_on_chosen_row
         return self.row_head if is_chosen else None
 
     @property
@@ -171,7 +171,7 @@ class Views(ViewLooks):
         """Strike out the rows of heads, which are switched off, in all tables."""
         self._struck = heads
         for pane in self.panes:
-            if isinstance(pane, FilteredPane):
+            if isinstance(pane, RowsPane):
                 pane.strike(heads)
 
     def await_row(self, view: str, row: int | None) -> None:

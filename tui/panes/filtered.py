@@ -18,13 +18,12 @@ from tui.drawing.text import harmless
 from tui.drawing.view_titles import ViewTitle
 from tui.filter_input import FilterInput
 from tui.key_names import key_of
-from tui.messages import HeadSwitched, Told
+from tui.messages import Told
 from tui.panes.line import Line
-from tui.panes.pane import Pane
-from tui.widgets.table_canvas import TableCanvas
+from tui.panes.rows import RowsPane
 
 
-class FilteredPane(Pane):
+class FilteredPane(RowsPane):
     """Opens a line for a filter, filters while it is typed, and says what is wrong with it.
 
     Parameters
@@ -36,7 +35,6 @@ class FilteredPane(Pane):
     ----------
     is_growing : whether rows, or cells of them, are still to come.
     is_passed : whether a head was gone to that the filter leaves no row of, while the cursor stays on another's.
-    struck : heads whose rows are struck out, as they are switched off.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,7 +42,6 @@ class FilteredPane(Pane):
         Binding("slash", "filter", "Filter", id="table.filter", priority=True),
         Binding("enter", "apply", "Filter", id="filter.apply", priority=True),
         Binding("escape", "step_back", "All rows again", id="table.all_rows"),
-        Binding("space", "switch", "Switch this row's head off, or on again", show=False, id="table.switch"),
     ]
 
     def __init__(self, columns: Sequence[str], explanation_line: Line | None = None) -> None:
@@ -59,7 +56,6 @@ class FilteredPane(Pane):
         self._state: Sequence[str] = ()
         self.is_growing = False
         self.is_passed = False
-        self.struck: frozenset[Head] = frozenset()
 
     def take_columns(self, columns: tuple[str, ...]) -> None:
         """Filter by other columns from now on; a filter that names one which is gone shows all rows."""
@@ -77,52 +73,6 @@ class FilteredPane(Pane):
         """What is said behind a number of rows that is not the last one."""
         return " so far" if self.is_growing else ""
 
-    @property
-    def counts(self) -> tuple[int, int]:
-        """How many rows the filter leaves, and of how many."""
-        raise NotImplementedError
-
-    @property
-    def rows_widget(self) -> TableCanvas:
-        """What draws the rows."""
-        raise NotImplementedError
-
-    @property
-    def columns_beyond(self) -> int:
-        """How many columns are farther to the right than what is in view."""
-        return 0
-
-    @property
-    def has_heads(self) -> bool:
-        """Whether rows are of heads that differ, so that a key can be about the head of one."""
-        raise NotImplementedError
-
-    @property
-    def head_here(self) -> Head | None:
-        """The head, or whole layer, that the row under the cursor is of."""
-        raise NotImplementedError
-
-    @property
-    def is_on_chosen_row(self) -> bool:
-        """Whether a person has put the cursor where it is, in rows that the table itself is about."""
-        raise NotImplementedError
-
-    def heads_left(self) -> tuple[Head, ...]:
-        """List the heads that the rows on screen are of; a row of a whole layer is of none."""
-        raise NotImplementedError
-
-    def strike(self, heads: frozenset[Head]) -> None:
-        """Strike out the rows of heads."""
-        raise NotImplementedError
-
-    def action_switch(self) -> None:
-        """Have the head of the row under the cursor switched off, or on again."""
-        head, (left, rows) = self.head_here, self.counts
-        if not left:
-            self.post_message(Told(self._why_none if rows else "there is no row yet whose head could be switched"))
-        else:
-            self.post_message(Told("this row is of no head") if head is None else HeadSwitched(head))
-
     def pass_by(self, head: Head | None, *, is_left: bool, is_first: bool) -> None:
         """Take note of a head that has been gone to; where keys are for this view and the filter leaves no row, say so.
 
@@ -139,14 +89,6 @@ class FilteredPane(Pane):
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
-        raise NotImplementedError
-
-    def go_to_column(self, column: str) -> None:
-        """Show a column that was named by itself."""
-        raise NotImplementedError
-
-    def explained(self, column: str) -> str:
-        """Say what a column holds."""
         raise NotImplementedError
 
     @property
@@ -171,15 +113,11 @@ class FilteredPane(Pane):
             self.filter_input.value = text
         self.action_apply()
 
-    def read_out(self) -> None:
-        """Say below the table what is under the cursor."""
-        raise NotImplementedError
-
     def set_title(self, title: Text, state: Sequence[str] = ()) -> None:
         """Say what is shown and how far, how many rows a filter leaves, and how many columns are to the right."""
         self._title, self._state = title, state
         left, rows = self.counts
-        self.rows_widget.say_none(self._why_none if rows and not left else "")
+        self.rows_widget.say_none(self.why_none if rows and not left else "")
         has_filter, beyond = self.narrowing is not None, self.columns_beyond
         self.title_line.show_title(
             ViewTitle(
@@ -316,7 +254,7 @@ class FilteredPane(Pane):
         self.read_out()
 
     @property
-    def _why_none(self) -> str:
+    def why_none(self) -> str:
         """Say that the filter leaves no row, and what to do then."""
         everything = f"{key_of(self.app, 'filter.clear')} shows all rows"
         if not self.filter_input.display:
