@@ -228,16 +228,6 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_folder_without_a_tokenizer_names_no_tokens(tiny_copy: TinyModel) -> None:
-    folder = tiny_copy("gpt2", with_head=True)
-    for file in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        (folder / file).unlink(missing_ok=True)
-    for request in (("directions", "--first", "1"), ("predictions", "--text", "5 17 3")):
-        done = attn_tui("export", str(folder), *request)
-        assert done.returncode == 1
-        assert "has no tokenizer, or one without words" in done.stderr
-
-
 def test_heads_off_together_are_not_narrowed_in_silence() -> None:
     done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
     assert done.returncode == 2

@@ -122,7 +122,7 @@ class FolderSource:
             return read_config(directory)
 
     def words(self) -> Words:
-        """Load the folder's tokenizer."""
-        from engine.models.tokens import Tokenizer
+        """Load the folder's tokenizer, or take tokens as numbers where it has none."""
+        from engine.models.words import words_of_folder
 
-        return Tokenizer.of_folder(self.location.directory, self._trust_remote_code)
+        return words_of_folder(self.location.directory, self._trust_remote_code)

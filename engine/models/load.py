@@ -12,8 +12,9 @@ import transformers
 
 from engine.models.devices import lacks_memory
 from engine.models.source import Loaded
-from engine.models.tokens import Tokenizer, first_line, silence
+from engine.models.tokens import first_line, silence
 from engine.models.waiting import computing_device, fill_missing
+from engine.models.words import words_of_folder
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
 
@@ -25,7 +26,7 @@ def load_folder(name: str, directory: Path, device: str, dtype: str, trust_remot
     ------
     EngineError : when either cannot be loaded, saying why.
     """
-    words = Tokenizer.of_folder(directory, trust_remote_code)
+    words = words_of_folder(directory, trust_remote_code)
     model = load_model(name, directory, device, dtype, trust_remote_code=trust_remote_code)
     return Loaded(model, words, input_device(model) if device == ACROSS_DEVICES else device)
 

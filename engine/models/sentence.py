@@ -129,9 +129,12 @@ class Reader(KeepingReader):
         """Say of a sentence that the model failed on which of its tokens there is no embedding of, if any."""
         for number, text in zip(sentence.ids, sentence.tokens, strict=True):
             if number >= self.vocabulary:
+                has = f"{self._outline.name} has {self.vocabulary} tokens"
+                if text == str(number):  # typed as a number, where there is no tokenizer
+                    raise EngineError(f"{has}, and there is no token {number}; type numbers below that") from error
                 raise EngineError(
-                    f"'{text}' is token {number}, and {self._outline.name} has {self.vocabulary} tokens: its folder "
-                    "holds another model's tokenizer; put its own there"
+                    f"'{text}' is token {number}, and {has}: its folder holds another model's tokenizer; "
+                    "put its own there"
                 ) from error
 
     def inputs(self, sentence: Sentence) -> dict[str, Any]:

@@ -1,23 +1,37 @@
-"""Turning text into ids for a model in memory, whose tokenizer may be of any make, or none."""
+"""Turning text into ids for a model whose tokenizer may be of any make, or none."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from engine.models.naming import CACHED, cached_id
 from engine.models.source import Frame, Words
 from engine.models.tokens import Tokenizer
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.escapes import visible
 
+_OF_TOKENIZER = re.compile(r"(tokenizer|tekken|vocab|merges|spiece|sentencepiece).*|.*\.(model|tiktoken)")
+"""How the files of tokenizers are called."""
+
 
 class TokenNumbers:
-    """Sentences written as token numbers, for a model that came without a tokenizer."""
+    """Sentences written as token numbers, for a model that came without a tokenizer.
+
+    Parameters
+    ----------
+    missing : says that there is none, where something else is typed.
+    """
 
     limit: int | None = None
     mask: int | None = None
     special: frozenset[int] = frozenset()
+
+    def __init__(self, missing: str = "this model came without a tokenizer") -> None:
+        self._missing = missing
 
     def read(self, text: str, context: int | None) -> Sentence:
         """Read numbers between spaces or commas.
@@ -28,7 +42,7 @@ class TokenNumbers:
         """
         parts = text.replace(",", " ").split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
-            raise EngineError("this model came without a tokenizer; type token numbers, such as 5 17 3")
+            raise EngineError(f"{self._missing}; type token numbers, such as 5 17 3")
         ids = tuple(int(part) for part in parts)
         kept = ids[:context]
         return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
@@ -111,3 +125,24 @@ def words_of(tokenizer: Any) -> Words:
     if callable(getattr(tokenizer, "encode", None)) and callable(getattr(tokenizer, "decode", None)):
         return Codec(tokenizer)
     raise EngineError(f"{type(tokenizer).__name__} is no tokenizer: it has no encode and decode")
+
+
+def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
+    """Load the tokenizer in a folder; where no file of one is there, sentences are token numbers.
+
+    Raises
+    ------
+    EngineError : when there is one that does not open.
+    """
+    try:
+        return Tokenizer.of_folder(directory, trust_remote_code)
+    except EngineError:
+        if any(_OF_TOKENIZER.fullmatch(each.name) for each in directory.iterdir()):
+            raise
+    of_repository = directory.parent.parent.name
+    if not of_repository.startswith(CACHED):
+        return TokenNumbers()
+    name = cached_id(of_repository)
+    return TokenNumbers(
+        f"{name} is in the local cache without a tokenizer; hf download {name} brings it if there is one"
+    )
