@@ -123,6 +123,18 @@ async def test_the_layers_that_were_open_in_the_tree_are_open_again(tiny_model: 
     assert seen[0] == seen[1]
 
 
+async def test_a_stack_that_was_closed_is_closed_again(tiny_model: TinyModel) -> None:
+    model = str(tiny_model("t5"))
+    start = Start(model, is_restoring=True, head="decoder.L0H0")
+    for keys in (("g", "g", "j", "space"), ()):
+        async with explorer(model, start=start) as (app, pilot):
+            await type_keys(pilot, *keys)
+            await settle(pilot)
+            places = (Head("encoder", 0), Head("decoder", 0), Head("cross", 0))
+            assert [app.tree_widget.is_open(place) for place in places] == [False, True, True], screen_text(app)
+            await app.action_quit()
+
+
 def looks(app: Explorer) -> list[str]:
     """Give what stands beside the tree, above the keys."""
     region = app.views.region
