@@ -13,6 +13,7 @@ from engine.service.engine import Engine
 from engine.service.heads_table import HeadsTable, Part
 from engine.service.options import EngineOptions
 from engine.service.thread import Urgency
+from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tui.app import Explorer
@@ -146,6 +147,67 @@ async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
         await settle(pilot)
         assert len(pane.grid.order) == 8
         assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor), "nothing is done later"
+
+
+CONDITION = "/layer = 1 and head > 1 and ov.stable_rank > 0"
+"""A filter that leaves no row of the head that is selected."""
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "pinned", "selected", "view"),
+    [
+        ("ww" + CONDITION, ["enter", "P"], "L1H2", "L0H0", "heads"),
+        ("w" + CONDITION, ["enter", "P"], "L1H2", "L0H0", "heads"),
+        ("ww" + CONDITION, ["enter", "j", "P"], "L1H3", "L0H0", "heads"),
+        ("ww" + CONDITION, ["enter", "enter", "3"], "", "L1H2", "attention"),
+        ("ww" + CONDITION, ["enter", "enter", "w"], "", "L1H2", "heads"),
+        ("ww" + CONDITION, ["enter", "P", "2"], "L1H2", "L1H2", "ranks"),
+        ("w" + CONDITION, ["enter", "P", "1"], "L1H2", "L1H2", "spectra"),
+    ],
+)
+async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind_for_that(
+    tiny_model: TinyModel,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    keys: Sequence[str],
+    pinned: str,
+    selected: str,
+    view: str,
+) -> None:
+    """Typed fast, keys mean what they mean typed slowly."""
+    for is_fast in (True, False):
+        with monkeypatch.context() as patched:
+            free = heads_held_back(patched)
+            async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+                if not is_fast:
+                    free.set()
+                await type_keys(pilot, *before, keys[0])
+                if is_fast:
+                    await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+                else:
+                    await settle(pilot)
+                await type_keys(pilot, *keys[1:])
+                free.set()
+                await settle(pilot)
+                found = " ".join(map(str, app.tree_widget.pinned)), str(app.conductor.selected), app.views.active.view
+                assert found == (pinned, selected, view), f"{is_fast=}\n{screen_text(app)}"
+
+
+async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        for key in ("P", "space"):
+            await type_keys(pilot, key)
+            assert "there are no rows yet; it is done once there are" in screen_text(app)
+        await type_keys(pilot, "t", "P")
+        free.set()
+        await settle(pilot)
+        assert app.tree_widget.pinned == {Head("decoder", 0, 0)}
+        assert not app.conductor.off.now.heads
 
 
 @pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])

@@ -85,6 +85,8 @@ class Comparing:
 
     def pin(self) -> None:
         """Pin the head of the row under the cursor, or the selected one, or unpin it; the tree shows which are."""
+        if self._app.views.put_off(self.pin):
+            return
         row = self._app.views.row_head
         head = self._selected if row is None else row
         if refusal := self.pins.toggle(head, key_of(self._app, "app.pin")):

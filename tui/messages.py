@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from textual.actions import ActionParseResult
 from textual.message import Message
 
 if TYPE_CHECKING:
@@ -156,6 +157,13 @@ class MeasureWanted(Message):
 
     measure: str = ""
     groups: int = 0
+
+
+@dataclass
+class PutOff(Message):
+    """What a person pressed a key for behind one that waited for a row of a table is to be done now."""
+
+    action: str | ActionParseResult
 
 
 @dataclass

@@ -154,9 +154,9 @@ class Restoring:
         app, looks = self._app, self._looks
         is_untouched = app.keys_pressed == self._keys_before and app.focused is app.tree_widget
         shared = looks.get("views", {})
-        self._show_view(takes_focus=is_untouched and shared.get("keys") == "view")
         if self._model is not None:
             begin_with(self._model.distance, looks.get("distance", {}))
+        self._show_view(takes_focus=is_untouched and shared.get("keys") == "view")
         if is_untouched and shared.get("room") == "one":
             app.call_after_refresh(self._give_all_room)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from textual import on
 from textual.actions import ActionParseResult, parse
 from textual.dom import DOMNode
 
@@ -11,6 +12,7 @@ from engine.values.heads import Head
 from engine.values.view import Scope
 from engine.values.views import VIEWS
 from tui.key_names import key_of
+from tui.messages import PutOff
 from tui.parts import Parts
 
 STEPS = ("step_head", "step_layer")
@@ -36,8 +38,15 @@ class RowActions(Parts):
         if default_namespace is self and self.is_ready:
             _, name, parameters = parse(action) if isinstance(action, str) else action
             if name in STEPS or name in TO_A_VIEW or (name == "view" and _is_of_head(str(parameters[0]))):
+                if self.views.put_behind(action):
+                    return True
                 self.take_row(is_step=name in STEPS, view=str(parameters[0]) if name == "view" else "")
         return await super().run_action(action, default_namespace, namespaces)
+
+    @on(PutOff)
+    async def _put_off(self, event: PutOff) -> None:
+        """Do what came behind what waited for a row."""
+        await self.run_action(event.action, self)
 
     def take_row(self, *, is_step: bool = False, view: str = "") -> None:
         """Select the head of the row under the cursor, before a view of it is gone to or another head.

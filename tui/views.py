@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
@@ -129,6 +130,18 @@ class Views(ViewLooks):
         if not isinstance(pane, RowsPane) or focused is None or pane not in focused.ancestors:
             return None
         return pane.head_here if pane.has_heads and pane.counts[0] else None
+
+    def put_off(self, act: Callable[[], None]) -> bool:
+        """Do what is about a row's head once there are rows, where a table that has the keys waits for them."""
+        pane, focused = self.active, self.screen.focused
+        if not isinstance(pane, RowsPane) or focused is None or pane not in focused.ancestors:
+            return False
+        return pane.put_off(act)
+
+    def put_behind(self, action: str | ActionParseResult) -> bool:
+        """Do what is about a row's head behind what waits for that row, if anything does."""
+        pane = self.active
+        return isinstance(pane, RowsPane) and pane.rows_widget.put_behind(action)
 
     @property
     def chosen_head(self) -> Head | None:

@@ -56,6 +56,8 @@ class FilteredPane(RowsPane):
         self._state: Sequence[str] = ()
         self.is_growing = False
         self.is_passed = False
+        self._is_filter_ahead = False
+        """Whether the rows that it is for are still to come: with these, nobody has gone anywhere else."""
 
     def take_columns(self, columns: tuple[str, ...]) -> None:
         """Filter by other columns from now on; a filter that names one which is gone shows all rows."""
@@ -82,7 +84,8 @@ class FilteredPane(RowsPane):
         is_left : whether the filter leaves its row.
         is_first : whether there was none before, so that nobody has gone anywhere.
         """
-        self.is_passed = not is_left
+        self.is_passed = not (is_left or is_first or self._is_filter_ahead)
+        self._is_filter_ahead = False
         is_asked = self.has_class("-active") and not is_first
         if is_asked and self.is_passed and self.narrowing is not None and not self.is_growing:
             self.post_message(Told(f"the filter leaves no row of {head}"))
@@ -146,6 +149,7 @@ class FilteredPane(RowsPane):
         """Show the rows that a filter leaves."""
         self._filter = wanted
         self.is_passed = False
+        self._is_filter_ahead = self.rows_widget.is_expecting
         self.refresh_bindings()
         self.narrow()
         self.set_title(self._title, self._state)

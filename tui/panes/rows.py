@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
+from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
-from tui.messages import HeadSwitched, Told
+from tui.messages import HeadSwitched, PutOff, Told
 from tui.panes.pane import Pane
-from tui.widgets.table_canvas import TableCanvas
+from tui.widgets.table_grid import TableGrid
 
 
 class RowsPane(Pane):
@@ -34,7 +36,7 @@ class RowsPane(Pane):
         raise NotImplementedError
 
     @property
-    def rows_widget(self) -> TableCanvas:
+    def rows_widget(self) -> TableGrid:
         """What draws the rows."""
         raise NotImplementedError
 
@@ -66,8 +68,27 @@ class RowsPane(Pane):
         """Strike out the rows of heads."""
         raise NotImplementedError
 
+    def put_off(self, act: Callable[[], None]) -> bool:
+        """Do what is about the row under the cursor once there are rows, where these are being worked out.
+
+        Returns
+        -------
+        Whether it is put off; else there are rows, or none will come.
+        """
+        if is_put_off := self.has_heads and self.rows_widget.put_off(act):
+            self.post_message(Told("there are no rows yet; it is done once there are"))
+        return is_put_off
+
+    @on(TableGrid.Behind)
+    def _go_on(self, event: TableGrid.Behind) -> None:
+        """Do what came behind, after what the row that was waited for has led to."""
+        event.stop()
+        self.post_message(PutOff(event.action))
+
     def action_switch(self) -> None:
         """Have the head of the row under the cursor switched off, or on again."""
+        if self.put_off(self.action_switch):
+            return
         head, (left, rows) = self.head_here, self.counts
         if not left:
             self.post_message(Told(self.why_none if rows else "there is no row yet whose head could be switched"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from textual import events
+from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -16,6 +17,8 @@ from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_arrangement import Arrangement
 from tui.widgets.table_canvas import TableCanvas
+
+Action: TypeAlias = "str | ActionParseResult"
 
 
 class TableGrid(TableCanvas, can_focus=True):
@@ -27,6 +30,7 @@ class TableGrid(TableCanvas, can_focus=True):
         first of rows that have been sorted, which nobody has chosen.
     moves : how often a person has asked for another row, column or order.
     is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
+    has_put_off : whether something about the row under the cursor waits for that row.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,9 +58,17 @@ class TableGrid(TableCanvas, can_focus=True):
         self.moves = 0
         self.is_growing = False
         self._late: list[Move] = []
+        self.has_put_off = False
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
+
+    class Behind(Message):
+        """What is about a row's head anywhere comes behind what waited for the row."""
+
+        def __init__(self, action: Action) -> None:
+            super().__init__()
+            self.action = action
 
     class Turned(Message):
         """Other columns are in view."""
@@ -123,7 +135,7 @@ class TableGrid(TableCanvas, can_focus=True):
             self._late += moves
             self._make_late_moves()
         if self.is_arranged and not self.is_growing:
-            self._late = []  # no row has come that they could be made on
+            self._late, self.has_put_off = [], False  # no row has come that they could be made on
 
     def show_message(self, message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no rows, or none yet."""
@@ -131,6 +143,7 @@ class TableGrid(TableCanvas, can_focus=True):
         self._kept.has_been_empty = True
         if not is_waiting:
             self._kept.take()
+            self.has_put_off = False
 
     def say(self, message: str) -> None:
         """Say something else why there are no rows."""
@@ -152,11 +165,12 @@ class TableGrid(TableCanvas, can_focus=True):
                 self.put(self.cursor[0], column)
             for move in moves:
                 move()
+            self.has_put_off = False
 
     def on_blur(self) -> None:
         """Leave the rows that come alone once something else is looked at."""
         self._kept.forget()
-        self._late = []
+        self._late, self.has_put_off = [], False
 
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
@@ -176,6 +190,33 @@ class TableGrid(TableCanvas, can_focus=True):
     def _is_to_come(self) -> bool:
         """Whether there is no row yet, and none that was asked for as a whole, but one may come."""
         return self.is_growing and not self.order and not self._kept.is_expecting
+
+    @property
+    def is_expecting(self) -> bool:
+        """Whether rows are being worked out, or arranged, and those on screen, if any, are not these."""
+        return self._kept.is_expecting or self._is_to_come or not self.is_arranged
+
+    def put_off(self, act: Move) -> bool:
+        """Do something about the row under the cursor once there is one; False where there is, or none is to come."""
+        if self.row is not None and self.is_arranged:
+            return False
+        if self._kept.is_expecting:
+            self._kept.has_been_empty = True
+            self._kept.add(act)
+        elif self.is_expecting:
+            self._await(act)
+        else:
+            return False
+        self.has_put_off = True
+        return True
+
+    def put_behind(self, action: Action) -> bool:
+        """Have something done behind what waits for a row; False where nothing does."""
+
+        def go_on() -> None:
+            self.post_message(self.Behind(action))
+
+        return self.has_put_off and self.put_off(go_on)
 
     def _await(self, move: Move) -> None:
         """Move from here as soon as there is a row."""
@@ -241,14 +282,12 @@ class TableGrid(TableCanvas, can_focus=True):
 
     def action_choose(self, what: str) -> None:
         """Say which row a person wants to go to, or once there are rows."""
+        if self.put_off(partial(self.action_choose, what)):
+            return
         if self.row is not None:
             self.post_message(self.Chosen())
-        elif self._is_to_come:
-            self._await(partial(self.action_choose, what))
-        elif self.why_none and not self._kept.is_expecting:
+        elif self.why_none:
             self.post_message(Told(self.why_none))
-        else:
-            self._kept.add(partial(self.action_choose, what))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave Enter to what the table is in where no row can be chosen, now or soon, or none leads to anything.
