@@ -71,7 +71,8 @@ class Distance:
             self._run(self._begin, "begin distance")
 
     async def _begin(self) -> None:
-        """Turn nothing at first; where a model has no rotary positions, say so."""
+        """Turn nothing at first, once there is something to be seen; where a model has no rotary positions, say so."""
+        await self._weights.learned.wait()
         name = self._app.conductor.selected or self._weights.knowledge.outline.layers[0].name
         try:
             await asyncio.wrap_future(self._app.engine.spectra(name.whole_layer, name.is_layer, "first distance", 0))

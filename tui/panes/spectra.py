@@ -86,7 +86,8 @@ class SpectraPane(Pane):
         Where some are left out, ``lacking`` says why.
         """
         self._other, self._epsilon = other, epsilon
-        self.is_waiting = self.is_without_curves = False
+        self.is_waiting = False
+        self._has_curves(True)
         self._set_title(name)
         self._say_left_out("; ".join(filter(None, (lacking, other.why_not if other is not None else ""))))
         self.graph.show(
@@ -108,6 +109,12 @@ class SpectraPane(Pane):
         )
         self._read_out()
 
+    def _has_curves(self, has_curves: bool) -> None:
+        """Take note of whether there are curves, or will be; the key of their scale is offered only then."""
+        if self.is_without_curves is has_curves:
+            self.is_without_curves = not has_curves
+            self.refresh_bindings()
+
     def _say_left_out(self, why: str) -> None:
         """Say why some spectra are left out, or take that away."""
         self.left_out_line.display = bool(why)
@@ -125,7 +132,8 @@ class SpectraPane(Pane):
 
     def show_message(self, name: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is nothing to draw, or nothing yet."""
-        self._epsilon, self.is_waiting, self.is_without_curves = None, is_waiting, not is_waiting
+        self._epsilon, self.is_waiting = None, is_waiting
+        self._has_curves(is_waiting)
         self._set_title(name)
         self._say_left_out("")
         self.graph.show_message(message)

@@ -122,6 +122,11 @@ class SpectraView(Widget, can_focus=True):
         self.refresh()
 
     @property
+    def matrices(self) -> tuple[str, ...]:
+        """The matrices whose curves are shown."""
+        return tuple(curve.matrix for curve in self._curves)
+
+    @property
     def matrix(self) -> str:
         """The matrix under the cursor, or nothing when nothing is shown."""
         return self._curves[self._selected].matrix if self._curves else ""
