@@ -37,8 +37,19 @@ async def test_a_long_map_opens_whole_and_a_short_one_weight_by_weight() -> None
         assert block_of(app) == 16
         assert cells_seen(app) == (13, 13)
         assert not app.heatmap.query_one("HeatmapCanvas").show_vertical_scrollbar
-        assert app.heatmap.legend(60).plain.startswith("max of 16×16  linear 0")
+        assert app.heatmap.legend(60).plain.startswith("max of 16×16  log ≤1e-4")
         app.assert_nothing_is_stale()
+
+
+async def test_a_map_of_many_tokens_begins_on_the_logarithmic_scale_unless_another_was_chosen() -> None:
+    async with HeatmapApp().run_test(size=(60, 20)) as pilot:
+        scales = [(await show(pilot, attention(tokens))).heatmap.scale for tokens in (64, 65, 64)]
+        assert scales == ["linear", "log", "linear"]
+        app = await show(pilot, attention(65))
+        app.heatmap.toggle_scale()
+        assert app.heatmap.scale == "linear"
+        await show(pilot, attention(200))
+        assert app.heatmap.scale == "linear", "which is what was chosen"
 
 
 async def test_labels_of_blocks_are_their_first_query_and_key() -> None:

@@ -240,7 +240,10 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
     assert "\x1b[" in coloured
 
 
-async def test_the_menu_offers_what_there_was_nothing_of_once_it_is_there(tiny_model: TinyModel, folder: Path) -> None:
+@pytest.mark.parametrize(("keys", "written"), [("v", True), ("vj", False), ("", False)])
+async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_for_written_once_it_is_there(
+    keys: str, written: bool, tiny_model: TinyModel, folder: Path
+) -> None:
     async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
         await pilot.press("3")
         await settle(pilot)
@@ -248,11 +251,16 @@ async def test_the_menu_offers_what_there_was_nothing_of_once_it_is_there(tiny_m
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
         app.conductor.read("another sentence")
         await until(pilot, lambda: app.views.active.is_waiting)
-        await type_keys(pilot, "e", "v")
-        assert said(app) == "the attention view shows nothing yet; nothing was written"
+        await type_keys(pilot, "e", *keys)
+        nothing = "the attention view shows nothing yet; "
+        assert keys == "vj" or said(app) == nothing + ("it is written once it does" if keys else "nothing was written")
         free.set()
-        await until(pilot, lambda: "a letter writes" in said(app))
-        assert file_name(app).endswith("-L1H2-attention.csv")
-        await type_keys(pilot, "v")
+        if not written:
+            await until(pilot, lambda: not app.views.active.is_waiting)
+            await settle(pilot)
+            assert not names(folder)
+            await type_keys(pilot, "v")
         await settle(pilot)
-        assert len(names(folder)) == 1
+        (name,) = names(folder)
+        assert name.endswith("-L1H2-attention.csv")
+        assert len(app.screen_stack) == 1

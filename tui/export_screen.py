@@ -76,6 +76,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._choice = exporting.fitting(exporting.choice)
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
+        self._is_awaited = False
         self._begins_naming = False
         self._list = _Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
@@ -147,12 +148,15 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._said_line.show(str(error))
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
-        self._confirmed = None
+        self._confirmed, self._is_awaited = None, False
 
     def offer_again(self) -> None:
-        """Offer what there was nothing of, now that there may be."""
+        """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
         if self._suggested is None and not self._is_naming:
+            is_awaited = self._is_awaited
             self._suggest()
+            if is_awaited:
+                self._write()
 
     @property
     def _formats(self) -> tuple[str, ...]:
@@ -221,7 +225,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             path = self._path()
             is_there = path.exists()
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
-            self._said_line.show(error.strerror or str(error) if isinstance(error, OSError) else str(error))
+            self._is_awaited = self._suggested is None and self._exporting.is_to_come
+            said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+            self._said_line.show(self._exporting.later if self._is_awaited else said)
             return
         if is_there and path != self._confirmed:
             self._confirmed = path

@@ -116,6 +116,16 @@ class Exporting:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
     @property
+    def is_to_come(self) -> bool:
+        """Whether the view in view is still being worked out."""
+        return self._app.views.active.is_waiting
+
+    @property
+    def later(self) -> str:
+        """Say that what is asked for is written later."""
+        return f"the {self.view} view shows nothing yet; it is written once it does"
+
+    @property
     def _asked(self) -> Asking:
         """What turns the state of the explorer into requests."""
         if self._asking is None:

@@ -132,7 +132,7 @@ class HeadsOfLayer:
                 self._shown, self._maps = (layer, text, off, tiles), maps
                 shown = {head: map_with_parts(each, sentence, ascii_only=self._ascii) for head, each in maps.items()}
                 titled = f"{title}  {notice}".rstrip()
-                pane.show(layer, titled, tiles, names, shown, is_long=sentence.is_long)
+                pane.show(layer, titled, tiles, names, shown)
                 pane.select(self._selected)
 
     async def _pooled(

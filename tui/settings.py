@@ -48,7 +48,11 @@ SETTINGS = {
     for setting in (
         Setting("theme", '"dark"', "dark, light, colour-blind, colour-blind-light, ansi, or one of Textual's own"),
         Setting("ascii", "false", "draw with ASCII characters alone"),
-        Setting("log_scale", "true", "begin every view on the logarithmic scale, or with false on the linear one"),
+        Setting(
+            "log_scale",
+            "true",
+            "begin every view on the logarithmic scale, or with false none; unset: spectra, and maps of over 64 tokens",
+        ),
         Setting("energy", "0.01", "ε of the energy rank"),
         Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),
         Setting("device", '"auto"', "auto, cpu, cuda, cuda:N or mps"),

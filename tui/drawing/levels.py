@@ -19,8 +19,25 @@ ABSENT = 253
 LOG_FLOOR = 1e-4
 """The log scale runs from here to one; whatever is smaller has the lowest level."""
 
+LINEAR_UP_TO = 64
+"""Keys up to which a map begins on the linear scale; of more, an even share of attention is less than 1/64.
+
+That is a quarter of the first of 16 levels: most of what heads do would be drawn as nothing.
+"""
+
 _ROUNDING = 1e-6
 """Of a level: keeps a weight that is itself a bound, such as 0.001 on the log scale, from falling below it."""
+
+
+def usual_scale(keys: int) -> Scale:
+    """Give the scale that a map of so many keys begins on.
+
+    Examples
+    --------
+    >>> usual_scale(20), usual_scale(200)
+    ('linear', 'log')
+    """
+    return "linear" if keys <= LINEAR_UP_TO else "log"
 
 
 class Ink(Enum):

@@ -51,13 +51,11 @@ class HeadsPane(Pane):
         tiles: Tiles,
         names: Sequence[str],
         maps: Mapping[int, PooledMap],
-        *,
-        is_long: bool = False,
     ) -> None:
         """Draw the maps of a layer that have come so far, of a long sentence perhaps."""
         self.of_layer, self.is_waiting = layer, False
         self._set_title(title)
-        self.maps.show(tiles, names, maps, is_long=is_long)
+        self.maps.show(tiles, names, maps)
         self._read_out()
 
     def show_waiting(self, layer: Head, title: str, heads: int) -> None:

@@ -14,7 +14,7 @@ from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import fitting_block
 from tui.drawing.figures import cell_width
 from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Scale, scale_named
+from tui.drawing.levels import Ink, Scale, scale_named, usual_scale
 from tui.drawing.signed import signed_legend
 from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
@@ -130,8 +130,9 @@ class PaintedMap(Widget):
 
     @property
     def scale(self) -> Scale:
-        """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1, as a long sentence's begins."""
-        return self._chosen_scale or ("linear" if self._large is None else "log")
+        """Linear, from zero to the map's largest value, or logarithmic, from 1e-4 to 1, as one of many tokens."""
+        shown = self._map or self._large
+        return self._chosen_scale or usual_scale(0 if shown is None else len(shown.key_tokens))
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from engine.values.attention import PooledMap
 from tui.drawing.halves import Halves
 from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, scale_named
+from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, scale_named, usual_scale
 from tui.drawing.ramps import ramp
 from tui.drawing.small_lines import line_of_map
 from tui.drawing.text import centred, fit, in_ascii
@@ -50,23 +50,23 @@ class SmallCanvas(Scrolled, can_focus=False):
         self._halves_made = Halves(1, {}, {})
         self.cursor: int | None = None
         self._chosen_scale: Scale | None = None
-        self._is_long = False
+        self._usual_scale: Scale = "linear"
 
     @property
     def scale(self) -> Scale:
-        """Linear or logarithmic: the one that a person chose, else of a long sentence the one its large map has."""
-        return self._chosen_scale or ("log" if self._is_long else "linear")
+        """Linear or logarithmic: the one that a person chose, else the one that large maps of as many tokens have."""
+        return self._chosen_scale or self._usual_scale
 
     def lay_out(self, count: int, queries: int, keys: int) -> Tiles:
         """Choose how so many maps of a size share this pane."""
         return lay_out_tiles(count, queries, keys, *self.size, self._rows_per_line)
 
-    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap], *, is_long: bool = False) -> None:
+    def show(self, tiles: Tiles, names: Sequence[str], maps: Mapping[int, PooledMap]) -> None:
         """Show maps by the number of the head, all in blocks of the size that the tiles are for; others may follow."""
-        before, self._is_long = self.scale, is_long
-        is_same = (tiles, tuple(names), self.scale) == (self._tiles, self._names, before) and not self._message
-        old = self._levels if is_same else {}
+        before, old = (self._tiles, self._names, self.scale, self._message), self._levels
         self._tiles, self._names, self._maps, self._message = tiles, tuple(names), dict(maps), ""
+        self._usual_scale = usual_scale(max((len(each.key_tokens) for each in maps.values()), default=0))
+        is_same = before == (self._tiles, self._names, self.scale, self._message)
         self._measure()
         self._sort()
         if not is_same:
