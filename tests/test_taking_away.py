@@ -264,3 +264,42 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
         (name,) = names(folder)
         assert name.endswith("-L1H2-attention.csv")
         assert len(app.screen_stack) == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("w mine.csv", "mine.csv"),
+        ("write mine.jsonl", "mine.jsonl"),
+        ("save mine.svg", "mine.svg"),
+        ("w mine.npz", "mine.npz"),
+        ("export mine.txt", "mine.txt"),
+    ],
+)
+async def test_a_file_that_is_named_is_written_at_once_as_its_ending_says(
+    typed: str, written: str, tiny_model: TinyModel, folder: Path
+) -> None:
+    async with explorer(tiny_model("gpt2"), text=TEXT, head="L1H2") as (app, pilot):
+        await pilot.press("2")
+        await settle(pilot)
+        await type_keys(pilot, ":", *typed, "enter")
+        await settle(pilot)
+        assert names(folder) == [written]
+        assert len(app.screen_stack) == 1
+        begins = {".csv": b"stack,layer,", ".jsonl": b"{", ".svg": b"<svg", ".npz": b"PK", ".txt": b" ranks layer 1"}
+        assert (folder / written).read_bytes().startswith(begins[Path(written).suffix])
+        await type_keys(pilot, ":", *typed, "enter")
+        await settle(pilot)
+        assert said(app).startswith("there is such a file already")
+        await type_keys(pilot, "backspace", "1", "enter")
+        await settle(pilot)
+        assert len(names(folder)) == 2, "and the name can be changed"
+
+
+async def test_a_name_in_a_folder_that_is_not_there_stays_to_be_mended(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await type_keys(pilot, ":", *"w no/such.csv", "enter")
+        await settle(pilot)
+        assert "there is no folder" in said(app)
+        assert file_name(app) == "such.csv"
+        assert not names(folder)

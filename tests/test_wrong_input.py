@@ -228,6 +228,10 @@ def test_help_and_version_import_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_what_lacks_its_value_is_said_with_the_command_whose_help_has_it() -> None:
+    assert "see attn-tui export --help" in refusal("export", "demo", "ranks", "--where", code=2)
+
+
 def test_heads_off_together_are_not_narrowed_in_silence() -> None:
     done = attn_tui("export", "demo", "ablation", "--text", "The cat", "--off", "L1H0", "--head", "L1H1")
     assert done.returncode == 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
-from engine.service.formats import FORMATS
+from engine.service.formats import FORMATS, format_of
 
 
 class What(Enum):
@@ -64,3 +65,17 @@ def formats_for(what: What, view: str) -> tuple[str, ...]:
     if not what.is_table:
         return ()
     return (*FORMATS, "npz") if what is What.MODEL and view == "attention" else tuple(FORMATS)
+
+
+def choice_of(name: str, usual: Choice) -> Choice:
+    """Say what a file of a name is to hold: by its ending a picture, text or matrices, else the table of the view.
+
+    Examples
+    --------
+    >>> choice_of("a.svg", Choice()).what, choice_of("a.npz", Choice()).what, choice_of("b.jsonl", Choice()).format
+    (<What.SVG: 's'>, <What.MATRICES: 'm'>, 'jsonl')
+    """
+    ending = Path(name).suffix
+    of_endings = {".npz": What.MATRICES, ".svg": What.SVG, ".txt": What.TEXT, ".ans": What.ANSI}
+    what = of_endings.get(ending, What.VIEW)
+    return Choice(what, format_of(Path(name)) or usual.format)

@@ -46,8 +46,8 @@ class WrongUsage(click.ClickException):
 
     exit_code = 2
 
-    def __init__(self, error: click.UsageError) -> None:
-        name = error.ctx.info_name if error.ctx is not None else None
+    def __init__(self, error: click.UsageError, command: str | None = None) -> None:
+        name = error.ctx.info_name if error.ctx is not None else command
         words = f"attn-tui {name}" if name in COMMANDS else "attn-tui"
         super().__init__(f"{' '.join(error.format_message().split()).rstrip('.')}; see {words} --help")
 
@@ -75,7 +75,7 @@ class ExplorerGroup(click.Group):
             with ended_by_a_closed_pipe():
                 return super().invoke(ctx)
         except click.UsageError as error:
-            raise WrongUsage(error) from error
+            raise WrongUsage(error, ctx.invoked_subcommand) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all commands, without importing them."""

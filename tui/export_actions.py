@@ -44,12 +44,12 @@ class ExportActions(Parts):
             if isinstance(self.screen, ExportScreen):
                 self.screen.offer_again()
 
-    async def action_export(self) -> None:
-        """Offer what can be written; keys that come at once wait for it."""
+    async def action_export(self, name: str = "") -> None:
+        """Offer what can be written, or write it under a name; keys that come at once wait for it."""
         from tui.export_screen import ExportScreen
 
         self.clear_notifications()
-        await self.push_screen(ExportScreen(self.conductor.exporting), self._export_chosen)
+        await self.push_screen(ExportScreen(self.conductor.exporting, name), self._export_chosen)
 
     def _export_chosen(self, chosen: tuple[Choice, Path, bool] | None) -> None:
         """Write what was chosen."""

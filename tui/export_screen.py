@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 
 from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
-from tui.choice import Choice, What, formats_for
+from tui.choice import Choice, What, choice_of, formats_for
 from tui.drawing.text import path_within
 from tui.exporting import Exporting
 from tui.field import Field
@@ -52,6 +52,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     Parameters
     ----------
     exporting : what there is to write, and what was chosen last.
+    name : of a file that is to be written at once; where that is refused, it stays for another one to be typed.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -70,10 +71,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="export.quit"),
     ]
 
-    def __init__(self, exporting: Exporting) -> None:
+    def __init__(self, exporting: Exporting, name: str = "") -> None:
         super().__init__()
         self._exporting = exporting
-        self._choice = exporting.fitting(exporting.choice)
+        self._choice = exporting.fitting(choice_of(name, exporting.choice) if name else exporting.choice)
+        self._asked_for = name
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
         self._is_awaited = False
@@ -102,6 +104,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self.set_focus(self._file if self._begins_naming else self._list)
         self._list.highlighted = list(What).index(self._choice.what)
         self._suggest()
+        if self._asked_for:
+            with self.prevent(Input.Changed):  # which would take back what is said of it
+                self._file.value = self._asked_for
+            self.set_focus(self._file)
+            self.action_write()
 
     @property
     def _is_naming(self) -> bool:
@@ -115,8 +122,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Offer another thing."""
-        what = What[str(event.option_id)]
-        if what is not self._choice.what:
+        what, is_here = What[str(event.option_id)], event.option_index == self._list.highlighted
+        if is_here and what is not self._choice.what:
             self._choose(replace(self._choice, what=what))
 
     @on(OptionList.OptionSelected)
@@ -208,7 +215,8 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
     def _typed(self, event: Input.Changed) -> None:
         """Take back what was said of another name."""
         event.stop()
-        if self._confirmed is not None:
+        is_as_it_is_now = event.value == self._file.value  # else a name has come that was given from outside
+        if self._confirmed is not None and is_as_it_is_now:
             self._confirmed = None
             self._said_line.show(KEYS)
 

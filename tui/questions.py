@@ -20,6 +20,9 @@ from tui.ways import Ways, place_after
 OPEN = "open"
 """Stands before the name or path of a model."""
 
+WRITING = ("w", "write", "save", "export")
+"""Stand before the name of a file."""
+
 EPSILON = ("epsilon", "energy", "ε")
 """Stand before the ε of the energy rank."""
 
@@ -65,6 +68,9 @@ class WhereTo:
         app, (word, _, behind) = self._ways.app, typed.partition(" ")
         if word.lower() == OPEN and behind.strip():
             app.call_later(partial(app.choose_model, is_first=False, named=behind.strip()))
+            return
+        if behind.strip() and word.lower() in WRITING:
+            app.call_later(partial(app.action_export, behind.strip()))
             return
         if is_condition(typed):
             app.post_message(ConditionWanted(typed))
