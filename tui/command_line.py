@@ -172,7 +172,7 @@ def command() -> None:
 @click.option(
     "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: where the locale is C]"
 )
-@click.option("--log-scale/--linear-scale", default=None, help="Begin on this scale.")
+@click.option("--log-scale/--linear-scale", default=None, help="Begin spectra and maps on this scale.")
 @click.option("--restore/--fresh", default=True, help="Begin where the model was left, or at its beginning.")
 @click.option("--no-recent", is_flag=True, help="Neither list models opened before nor remember this one.")
 @comparing_options

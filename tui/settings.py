@@ -51,7 +51,7 @@ SETTINGS = {
         Setting(
             "log_scale",
             "true",
-            "begin every view on the logarithmic scale, or with false none; unset: spectra, and maps of over 64 tokens",
+            "begin spectra and maps on the logarithmic scale, with false on the linear one; unset, as suits them",
         ),
         Setting("energy", "0.01", "ε of the energy rank"),
         Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),

@@ -20,7 +20,7 @@ class Start:
     head : the head or layer to begin at, as typed.
     epsilon : the ε of the energy rank; None where nobody said.
     epsilon_before : the ε of the model that was open before, for one of which none is remembered.
-    log_scale : whether every view begins on the logarithmic scale; None leaves it to each.
+    log_scale : whether spectra and maps begin on the logarithmic scale; None leaves it to each.
     config : the configuration file, whose keys are taken and whose problems are shown; None where none was read.
     is_restoring : whether what was looked at last comes back, and is kept.
     keeps_history : whether sentences are kept for the next start, and those of before are there.

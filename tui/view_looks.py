@@ -33,6 +33,7 @@ class ViewLooks(Container):
     def __init__(self) -> None:
         super().__init__(id="views")
         self._is_numbered = False
+        self._chosen_scale: Scale | None = None
         self._last_of_ring = dict[tuple[str, ...], str]()
 
     def last_like(self, view: str) -> str:
@@ -76,10 +77,15 @@ class ViewLooks(Container):
             self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
 
     def choose_scale(self, scale: Scale) -> None:
-        """Put every view on one scale."""
-        for pane in (self.spectra, self.attention):
-            if pane.scale != scale:
-                pane.toggle_scale()
+        """Have spectra and maps begin on one scale, those of views to come too."""
+        self._chosen_scale = scale
+        for pane in self.panes:
+            self.begin_on_scale(pane)
+
+    def begin_on_scale(self, pane: Pane) -> None:
+        """Have one view begin on the scale that all are to begin on, if there is one."""
+        for what in ("scale", "spectra scale", "maps scale") if self._chosen_scale is not None else ():
+            pane.take_up(what, str(self._chosen_scale))
 
     def toggle_scale(self) -> bool:
         """Change the scale of the active view, or of what it is beside; False where none is in view."""

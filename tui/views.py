@@ -171,6 +171,7 @@ class Views(ViewLooks):
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
         begin_with(made, self.looks.get(made.view, {}))
+        self.begin_on_scale(made)
         self.panes.append(made)
         self.strike(self._struck)
         self.mount(made)
