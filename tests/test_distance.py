@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from engine.models.rotary_types import ROTARY_TYPES, unturned_for_certain
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.thread import Urgency
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled, type_keys, until
@@ -201,6 +204,28 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         assert "d Distance" in screen_text(app).splitlines()[-1]
 
 
+def held_at_a_distance(ask: Callable[..., Future[Any]], free: threading.Event) -> Callable[..., Future[Any]]:
+    """Have spectra at a distance come no sooner than an event is set."""
+
+    def late(engine: Engine, *what: Any) -> Future[Any]:
+        if not isinstance(what[-1], int) or isinstance(what[-1], bool):  # which is no distance
+            return ask(engine, *what)
+        answer = Future[Any]()
+
+        def answer_later() -> None:
+            free.wait(60)
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(ask(engine, *what).result())
+                except EngineError as error:
+                    answer.set_exception(error)
+
+        threading.Thread(target=answer_later, daemon=True).start()
+        return answer
+
+    return late
+
+
 async def test_at_the_next_start_the_row_is_found_again_and_nothing_but_qk_waits_for_the_distance(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,14 +240,9 @@ async def test_at_the_next_start_the_row_is_found_again_and_nothing_but_qk_waits
                 await type_keys(pilot, key)
                 await settle(pilot)
             await app.action_quit()
-    free, of_engine = threading.Event(), Engine.spectra
-
-    def late(engine: Engine, layer: Head, whole_layer: bool, view: str, distance: int | None = None) -> Any:
-        if distance is not None:
-            engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
-        return of_engine(engine, layer, whole_layer, view, distance)
-
-    monkeypatch.setattr(Engine, "spectra", late)
+    free = threading.Event()
+    for name in ("spectra", "head_spectra"):
+        monkeypatch.setattr(Engine, name, held_at_a_distance(getattr(Engine, name), free))
     app = Explorer(Engine(EngineOptions()), start, ascii_only=False)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "QK at a distance is being worked out …" in screen_text(app))

@@ -221,7 +221,7 @@ def test_the_screen_is_drawn_where_what_is_said_besides_goes_to_a_file(tiny_mode
     with Terminal("sh", "-c", command, environment={"XDG_CONFIG_HOME": str(tmp_path)}) as terminal:
         terminal.wait_for("place ")
         terminal.send("2")
-        terminal.wait_for("ranks layer")
+        terminal.wait_for("energy rank, ε")
         terminal.send("q")
         assert terminal.exit_code() == 0
         assert assert_restored(terminal) == ""

@@ -65,8 +65,9 @@ def test_its_directions_name_tokens_by_their_numbers(bare: Path) -> None:
 def test_what_is_no_token_number_is_refused_with_what_to_type(bare: Path) -> None:
     assert "without a tokenizer; type token numbers, such as 5 17 3" in refusal(bare, "attention", "--text", "the cat")
     vocabulary = AutoModelForCausalLM.from_pretrained(bare).config.vocab_size
-    said = refusal(bare, "attention", "--text", f"5 {vocabulary} 3")
-    assert f"has {vocabulary} tokens, and there is no token {vocabulary}; type numbers below that" in said
+    for view in ("attention", "predictions", "ablation", "contributions"):
+        said = refusal(bare, view, "--text", f"5 {vocabulary} 3")
+        assert f"has no token {vocabulary}; type numbers from 0 to {vocabulary - 1}" in said
 
 
 def test_a_tokenizer_that_does_not_open_is_still_said_to_be_damaged(bare: Path) -> None:

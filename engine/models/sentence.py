@@ -41,6 +41,7 @@ from engine.models.tokens import first_line
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
+from engine.models.words import TokenNumbers
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -129,12 +130,9 @@ class Reader(KeepingReader):
         """Say of a sentence that the model failed on which of its tokens there is no embedding of, if any."""
         for number, text in zip(sentence.ids, sentence.tokens, strict=True):
             if number >= self.vocabulary:
-                has = f"{self._outline.name} has {self.vocabulary} tokens"
-                if text == str(number):  # typed as a number, where there is no tokenizer
-                    raise EngineError(f"{has}, and there is no token {number}; type numbers below that") from error
                 raise EngineError(
-                    f"'{text}' is token {number}, and {has}: its folder holds another model's tokenizer; "
-                    "put its own there"
+                    f"'{text}' is token {number}, and {self._outline.name} has {self.vocabulary} tokens: its folder "
+                    "holds another model's tokenizer; put its own there"
                 ) from error
 
     def inputs(self, sentence: Sentence) -> dict[str, Any]:
@@ -142,7 +140,13 @@ class Reader(KeepingReader):
 
         The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last
         one, which in training it is to predict.
+
+        Raises
+        ------
+        EngineError : when a sentence of token numbers has one that there is no token of.
         """
+        if isinstance(self.words, TokenNumbers):
+            self.words.refuse_beyond(sentence.ids, self.vocabulary, self._outline.name)
         ids = torch.tensor([sentence.ids], device=self._device)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
         if getattr(self.model.config, "is_encoder_decoder", False):

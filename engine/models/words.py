@@ -47,6 +47,17 @@ class TokenNumbers:
         kept = ids[:context]
         return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
 
+    def refuse_beyond(self, ids: Sequence[int], count: int, name: str) -> None:
+        """Refuse numbers of which a model has no token, before it fails on them.
+
+        Raises
+        ------
+        EngineError : when there are any.
+        """
+        for each in ids:
+            if each >= count:
+                raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
+
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Write each number."""
         return tuple(str(each) for each in ids)
