@@ -163,6 +163,9 @@ CONDITION = "/layer = 1 and head > 1 and ov.stable_rank > 0"
         ("ww" + CONDITION, ["enter", "enter", "w"], "", "L1H2", "heads"),
         ("ww" + CONDITION, ["enter", "P", "2"], "L1H2", "L1H2", "ranks"),
         ("w" + CONDITION, ["enter", "P", "1"], "L1H2", "L1H2", "spectra"),
+        ("w" + CONDITION, ["enter", "1"], "", "L1H2", "spectra"),
+        ("ww" + CONDITION, ["enter", "j", "3"], "", "L1H3", "attention"),
+        ("ww" + CONDITION, ["enter", "j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare"),
     ],
 )
 async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind_for_that(
@@ -189,7 +192,12 @@ async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind
                 await type_keys(pilot, *keys[1:])
                 free.set()
                 await settle(pilot)
-                found = " ".join(map(str, app.tree_widget.pinned)), str(app.conductor.selected), app.views.active.view
+                assert app.conductor.comparing is not None
+                found = (
+                    " ".join(map(str, app.conductor.comparing.pins.heads)),
+                    str(app.conductor.selected),
+                    app.views.active.view,
+                )
                 assert found == (pinned, selected, view), f"{is_fast=}\n{screen_text(app)}"
 
 
@@ -208,6 +216,21 @@ async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
         await settle(pilot)
         assert app.tree_widget.pinned == {Head("decoder", 0, 0)}
         assert not app.conductor.off.now.heads
+
+
+async def test_who_asks_twice_does_not_wait_for_the_row(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww", *CONDITION, "enter")
+        await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        await type_keys(pilot, "1")
+        assert app.views.active.view == "heads"
+        assert "it is done once there are; again: now" in screen_text(app)
+        await type_keys(pilot, "1")
+        assert (app.views.active.view, str(app.conductor.selected)) == ("spectra", "L0H0")
+        free.set()
+        await settle(pilot)
+        assert (app.views.active.view, str(app.conductor.selected)) == ("spectra", "L0H0"), "and nothing comes later"
 
 
 @pytest.mark.parametrize("keys", ["jjll", ["G", "k"], ["down", "end", "left"], ["ctrl+right", "pagedown", "G", "gg"]])

@@ -193,7 +193,7 @@ class Restoring:
         pinned = conductor.comparing.pins.heads if conductor.comparing is not None else ()
         return Remembered(
             model=self._key,
-            head="" if selected is None else f"{selected.stack}.{selected}",
+            head=self._kept.head if selected is None else f"{selected.stack}.{selected}",  # looked at last
             view=self._app.views.active.view,
             text=text if len(text) <= LONGEST else "",
             measure=conductor.weights.measure.name,

@@ -140,8 +140,9 @@ class Views(ViewLooks):
 
     def put_behind(self, action: str | ActionParseResult) -> bool:
         """Do what is about a row's head behind what waits for that row, if anything does."""
-        pane = self.active
-        return isinstance(pane, RowsPane) and pane.rows_widget.put_behind(action)
+        pane, focused = self.active, self.screen.focused
+        has_keys = focused is not None and pane in focused.ancestors
+        return has_keys and isinstance(pane, RowsPane) and pane.put_behind(action)
 
     @property
     def chosen_head(self) -> Head | None:

@@ -34,13 +34,13 @@ class TokenNumbers:
         self._missing = missing
 
     def read(self, text: str, context: int | None) -> Sentence:
-        """Read numbers between spaces or commas.
+        """Read numbers between spaces or commas, in brackets or not.
 
         Raises
         ------
         EngineError : when there are none, or something else is among them.
         """
-        parts = text.replace(",", " ").split()
+        parts = text.strip().strip("[]()").replace(",", " ").split()
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
             raise EngineError(f"{self._missing}; type token numbers, such as 5 17 3")
         ids = tuple(int(part) for part in parts)

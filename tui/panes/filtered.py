@@ -56,6 +56,8 @@ class FilteredPane(RowsPane):
         self._state: Sequence[str] = ()
         self.is_growing = False
         self.is_passed = False
+        self._is_typed = False
+        """Whether the filter is of this time, and has not come back from the last."""
         self._is_filter_ahead = False
         """Whether the rows that it is for are still to come: with these, nobody has gone anywhere else."""
 
@@ -89,6 +91,12 @@ class FilteredPane(RowsPane):
         is_asked = self.has_class("-active") and not is_first
         if is_asked and self.is_passed and self.narrowing is not None and not self.is_growing:
             self.post_message(Told(f"the filter leaves no row of {head}"))
+
+    @property
+    def is_chosen_ahead(self) -> bool:
+        """Whether a person has filtered, moved in or done something with rows that are to come."""
+        is_found = self.narrowing is not None and not self.is_passed
+        return (self._is_typed and is_found) or super().is_chosen_ahead
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
@@ -149,7 +157,7 @@ class FilteredPane(RowsPane):
         """Show the rows that a filter leaves."""
         self._filter = wanted
         self.is_passed = False
-        self._is_filter_ahead = self.rows_widget.is_expecting
+        self._is_typed, self._is_filter_ahead = True, self.rows_widget.is_expecting
         self.refresh_bindings()
         self.narrow()
         self.set_title(self._title, self._state)

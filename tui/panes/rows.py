@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
+from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
 from tui.messages import HeadSwitched, PutOff, Told
 from tui.panes.pane import Pane
 from tui.widgets.table_grid import TableGrid
+
+LATER = "there are no rows yet; it is done once there are"
+"""What is said where a key waits for a row."""
 
 
 class RowsPane(Pane):
@@ -76,8 +80,20 @@ class RowsPane(Pane):
         Whether it is put off; else there are rows, or none will come.
         """
         if is_put_off := self.has_heads and self.rows_widget.put_off(act):
-            self.post_message(Told("there are no rows yet; it is done once there are"))
+            self.post_message(Told(LATER))
         return is_put_off
+
+    @property
+    def is_chosen_ahead(self) -> bool:
+        """Whether a person has moved in rows that are to come, or done something with one of them."""
+        return self.rows_widget.is_moved_ahead
+
+    def put_behind(self, action: str | ActionParseResult) -> bool:
+        """Do what is about a row's head once there is the row that a person has chosen ahead, if any; say so."""
+        is_put = self.has_heads and self.is_chosen_ahead and self.rows_widget.put_behind(action)
+        if is_put:
+            self.post_message(Told(f"{LATER}; again: now"))
+        return is_put
 
     @on(TableGrid.Behind)
     def _go_on(self, event: TableGrid.Behind) -> None:

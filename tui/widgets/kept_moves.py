@@ -37,6 +37,11 @@ class KeptMoves:
         if self.is_expecting:
             self._moves.append(move)
 
+    @property
+    def has_moves(self) -> bool:
+        """Whether any are remembered."""
+        return bool(self._moves)
+
     def forget(self) -> None:
         """Make nothing of what has been remembered, such as after a look at something else."""
         self._moves = []

@@ -30,7 +30,6 @@ class TableGrid(TableCanvas, can_focus=True):
         first of rows that have been sorted, which nobody has chosen.
     moves : how often a person has asked for another row, column or order.
     is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
-    has_put_off : whether something about the row under the cursor waits for that row.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -58,7 +57,7 @@ class TableGrid(TableCanvas, can_focus=True):
         self.moves = 0
         self.is_growing = False
         self._late: list[Move] = []
-        self.has_put_off = False
+        self._has_behind = False
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
@@ -135,7 +134,7 @@ class TableGrid(TableCanvas, can_focus=True):
             self._late += moves
             self._make_late_moves()
         if self.is_arranged and not self.is_growing:
-            self._late, self.has_put_off = [], False  # no row has come that they could be made on
+            self._late, self._has_behind = [], False  # no row has come that they could be made on
 
     def show_message(self, message: str, *, is_waiting: bool = False) -> None:
         """Say why there are no rows, or none yet."""
@@ -143,7 +142,7 @@ class TableGrid(TableCanvas, can_focus=True):
         self._kept.has_been_empty = True
         if not is_waiting:
             self._kept.take()
-            self.has_put_off = False
+            self._has_behind = False
 
     def say(self, message: str) -> None:
         """Say something else why there are no rows."""
@@ -165,12 +164,12 @@ class TableGrid(TableCanvas, can_focus=True):
                 self.put(self.cursor[0], column)
             for move in moves:
                 move()
-            self.has_put_off = False
+            self._has_behind = False
 
     def on_blur(self) -> None:
         """Leave the rows that come alone once something else is looked at."""
         self._kept.forget()
-        self._late, self.has_put_off = [], False
+        self._late, self._has_behind = [], False
 
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
@@ -207,16 +206,27 @@ class TableGrid(TableCanvas, can_focus=True):
             self._await(act)
         else:
             return False
-        self.has_put_off = True
         return True
 
     def put_behind(self, action: Action) -> bool:
-        """Have something done behind what waits for a row; False where nothing does."""
+        """Have something done once there is the row that it is about; False where none is to come, or asked again.
+
+        A person who does not want to wait asks a second time, and has what waits forgotten with that.
+        """
 
         def go_on() -> None:
             self.post_message(self.Behind(action))
 
-        return self.has_put_off and self.put_off(go_on)
+        if self._has_behind or not self.put_off(go_on):
+            self._has_behind = False
+            return False
+        self._has_behind = True
+        return True
+
+    @property
+    def is_moved_ahead(self) -> bool:
+        """Whether something has been done already in rows that are to come."""
+        return self._kept.has_moves or bool(self._late)
 
     def _await(self, move: Move) -> None:
         """Move from here as soon as there is a row."""
