@@ -159,11 +159,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
 
     def offer_again(self) -> None:
         """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
-        if self._suggested is None and not self._is_naming:
-            is_awaited = self._is_awaited
-            self._suggest()
-            if is_awaited:
+        if self._is_awaited:
+            if not self._exporting.is_to_come and not self._exporting.is_unfinished(self._choice):
                 self._write()
+        elif self._suggested is None and not self._is_naming:
+            self._suggest()
 
     @property
     def _formats(self) -> tuple[str, ...]:
@@ -235,7 +235,11 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
             self._is_awaited = self._suggested is None and self._exporting.is_to_come
             said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self._said_line.show(self._exporting.later if self._is_awaited else said)
+            self._said_line.show(self._exporting.later() if self._is_awaited else said)
+            return
+        if self._exporting.is_unfinished(self._choice) and not self._is_awaited:
+            self._is_awaited = True
+            self._said_line.show(self._exporting.later())
             return
         if is_there and path != self._confirmed:
             self._confirmed = path

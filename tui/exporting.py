@@ -14,6 +14,7 @@ from engine.values.heads import Head
 from tui.baselines import learn_baselines_on_screen
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
+from tui.key_names import key_of
 from tui.remembered import Exported
 from tui.writing import Writing
 
@@ -120,10 +121,16 @@ class Exporting:
         """Whether the view in view is still being worked out."""
         return self._app.views.active.is_waiting
 
-    @property
+    def is_unfinished(self, choice: Choice) -> bool:
+        """Whether a table of what is on screen would lack what is still worked out."""
+        return choice.what is What.VIEW and self._app.views.active.is_unfinished
+
     def later(self) -> str:
         """Say that what is asked for is written later."""
-        return f"the {self.view} view shows nothing yet; it is written once it does"
+        if self.is_to_come:
+            return f"the {self.view} view shows nothing yet; it is written once it does"
+        again = key_of(self._app, "export.write")
+        return f"still being worked out; written once it is whole, or with {again} as it is"
 
     @property
     def _asked(self) -> Asking:
@@ -193,8 +200,9 @@ class Exporting:
             check_format(choice.format, path)
         self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
+        how_far = "as far as it is known by now: " if self.is_unfinished(choice) else ""
         with nullcontext(path) if may_replace else claimed_path(path) as place:
-            return await jobs.write(choice, place, self._table_name())
+            return how_far + await jobs.write(choice, place, self._table_name())
 
 
 def _folder_of(path: Path) -> str:

@@ -115,6 +115,7 @@ class OverviewPane(Pane):
     def show(self, title: str, shown: MeasureMap, scale: MeasureScale | None, trouble: str) -> None:
         """Draw a measure; where there is no more to come of it, ``trouble`` says why."""
         self.shown, self.scale, self.is_waiting = shown, scale, not shown.known and not trouble
+        self.is_unfinished = not trouble and None in shown.cells
         self.title_line.show(Text.assemble((f"{self.view} ", "bold"), title))
         self.map.show(shown, scale)
         self._explanation = trouble or explain(shown.measure, HEADS.name)

@@ -32,6 +32,7 @@ class Pane(Vertical):
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
         self._is_waiting = True
+        self._is_unfinished = False
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 
@@ -45,6 +46,17 @@ class Pane(Vertical):
         if self._is_waiting and not is_waiting and self.is_mounted:
             self.post_message(ViewFilled())
         self._is_waiting = is_waiting
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether there is something already, and more of it is still worked out."""
+        return self._is_unfinished
+
+    @is_unfinished.setter
+    def is_unfinished(self, is_unfinished: bool) -> None:
+        if self._is_unfinished and not is_unfinished and self.is_mounted:
+            self.post_message(ViewFilled())
+        self._is_unfinished = is_unfinished
 
     @property
     def room(self) -> int:

@@ -117,6 +117,7 @@ class RanksPane(FilteredPane):
             self._picked = ()
         before, self._selected = self._selected, selected
         self.is_waiting = not rows and not troubles
+        self.is_unfinished = len({tuple(row[:3]) for row in rows}) + len(troubles) < len(names)
         self.narrow()
         if selected != before:
             is_elsewhere = selected not in names  # which no filter has anything to do with

@@ -68,7 +68,8 @@ class TablePane(LeadingPane):
     ) -> None:
         """Draw a table, with the cursor on the selected head's row where it has one; the state says how far it is."""
         has_grown, grows_on = self.is_growing and not is_growing, self.is_growing and self.shown is not None
-        self.is_waiting, self.is_growing = False, is_growing
+        self.is_waiting = False
+        self.is_growing = self.is_unfinished = is_growing
         self.grid.is_growing = is_growing
         is_new, had_no_head = table is not self.shown, self.is_on_row_of_no_head
         if is_new:
@@ -121,7 +122,7 @@ class TablePane(LeadingPane):
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no table, or none yet."""
-        self.is_waiting = is_waiting
+        self.is_waiting, self.is_unfinished = is_waiting, False
         self.shown = None
         self._set_title(title)
         self.grid.show_message(message, is_waiting=is_waiting)

@@ -1,0 +1,91 @@
+"""What is exported while it is worked out is written once it is whole, or says how far it is."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.explorer import explorer, settle, type_keys, until
+from tests.test_moves_kept import heads_held_back
+from tui.app import Explorer
+from tui.export_screen import ExportScreen
+
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to an empty folder."""
+    place = tmp_path / "written"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+def empty_cells(file: Path, column: str) -> int:
+    """Count the heads for which a file says nothing in a column."""
+    with file.open(encoding="utf-8") as lines:
+        return sum(not row[column] for row in csv.DictReader(lines))
+
+
+def said(app: Explorer) -> str:
+    """Give what the menu says below the name."""
+    assert isinstance(app.screen, ExportScreen)
+    return str(app.screen._said_line.render())
+
+
+@pytest.mark.parametrize("keys", [("e", "v"), (":", *"w mine.csv", "enter")])
+async def test_a_table_that_grows_is_written_once_it_is_whole(
+    keys: tuple[str, ...], tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww")
+        await until(pilot, lambda: app.views.active.is_unfinished)
+        await type_keys(pilot, *keys)
+        assert said(app) == "still being worked out; written once it is whole, or with Enter as it is"
+        assert not list(folder.iterdir())
+        free.set()
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        (file,) = folder.iterdir()
+        assert empty_cells(file, "ov.stable_rank") == 0
+        assert len(file.read_text(encoding="utf-8").splitlines()) == 9
+
+
+@pytest.mark.parametrize("view", ["w", "ww", "2"])
+@pytest.mark.parametrize("keys", [("e", "v", "enter"), ("E",)])
+async def test_one_that_is_written_as_it_is_says_so(
+    keys: tuple[str, ...], view: str, tiny_model: TinyModel, folder: Path
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *view)
+        await settle(pilot)
+        assert not app.views.active.is_unfinished
+        app.views.active.is_unfinished = True
+        await type_keys(pilot, *keys)
+        await settle(pilot)
+        assert len(list(folder.iterdir())) == 1
+        (told,) = (str(each.message) for each in app._notifications)
+        assert told.startswith("as far as it is known by now: ")
+
+
+async def test_the_map_of_all_heads_is_unfinished_until_the_last_is_known(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        await type_keys(pilot, "w")
+        await settle(pilot)
+        pane = app.views.overview
+        assert pane.shown is not None
+        cells = pane.shown.cells
+        pane.show("of half", replace(pane.shown, cells=(*cells[:4], *[None] * 4)), pane.scale, "")
+        await type_keys(pilot, "e", "v")
+        assert said(app) == "still being worked out; written once it is whole, or with Enter as it is"
+        pane.show("of all", replace(pane.shown, cells=cells), pane.scale, "")
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        with file.open(encoding="utf-8") as lines:
+            assert all(all(row.values()) for row in csv.DictReader(lines))
