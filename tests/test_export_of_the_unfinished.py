@@ -57,6 +57,20 @@ async def test_a_table_that_grows_is_written_once_it_is_whole(
         assert len(file.read_text(encoding="utf-8").splitlines()) == 9
 
 
+async def test_a_name_that_is_being_typed_is_waited_for(tiny_model: TinyModel, folder: Path) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, "w", "w")
+        await settle(pilot)
+        app.views.active.is_unfinished = True
+        await type_keys(pilot, "e", "v", "tab", "ctrl+u", *"mi")
+        app.views.active.is_unfinished = False
+        await settle(pilot)
+        assert not list(folder.iterdir())
+        await type_keys(pilot, *"ne.csv", "enter")
+        await settle(pilot)
+        assert [file.name for file in folder.iterdir()] == ["mine.csv"]
+
+
 @pytest.mark.parametrize("view", ["w", "ww", "2"])
 @pytest.mark.parametrize("keys", [("e", "v", "enter"), ("E",)])
 async def test_one_that_is_written_as_it_is_says_so(

@@ -78,7 +78,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._asked_for = name
         self._suggested: Path | None = None
         self._confirmed: Path | None = None
-        self._is_awaited = False
+        self._awaited: str | None = None
         self._begins_naming = False
         self._list = _Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
@@ -155,7 +155,12 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._said_line.show(str(error))
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
-        self._confirmed, self._is_awaited = None, False
+        self._confirmed = self._awaited = None
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether what is offered is to be written under the name that is there, once there is all of it."""
+        return self._awaited == self._file.value
 
     def offer_again(self) -> None:
         """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
@@ -233,12 +238,12 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             path = self._path()
             is_there = path.exists()
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
-            self._is_awaited = self._suggested is None and self._exporting.is_to_come
+            self._awaited = self._file.value if self._suggested is None and self._exporting.is_to_come else None
             said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             self._said_line.show(self._exporting.later() if self._is_awaited else said)
             return
         if self._exporting.is_unfinished(self._choice) and not self._is_awaited:
-            self._is_awaited = True
+            self._awaited = self._file.value
             self._said_line.show(self._exporting.later())
             return
         if is_there and path != self._confirmed:
