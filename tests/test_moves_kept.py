@@ -154,18 +154,18 @@ CONDITION = "/layer = 1 and head > 1 and ov.stable_rank > 0"
 
 
 @pytest.mark.parametrize(
-    ("before", "keys", "pinned", "selected", "view"),
+    ("before", "keys", "pinned", "selected", "view", "is_fast"),
     [
-        ("ww" + CONDITION, ["enter", "P"], "L1H2", "L0H0", "heads"),
-        ("w" + CONDITION, ["enter", "P"], "L1H2", "L0H0", "heads"),
-        ("ww" + CONDITION, ["enter", "j", "P"], "L1H3", "L0H0", "heads"),
-        ("ww" + CONDITION, ["enter", "enter", "3"], "", "L1H2", "attention"),
-        ("ww" + CONDITION, ["enter", "enter", "w"], "", "L1H2", "heads"),
-        ("ww" + CONDITION, ["enter", "P", "2"], "L1H2", "L1H2", "ranks"),
-        ("w" + CONDITION, ["enter", "P", "1"], "L1H2", "L1H2", "spectra"),
-        ("w" + CONDITION, ["enter", "1"], "", "L1H2", "spectra"),
-        ("ww" + CONDITION, ["enter", "j", "3"], "", "L1H3", "attention"),
-        ("ww" + CONDITION, ["enter", "j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare"),
+        ("ww", ["P"], "L1H2", "L0H0", "heads", True),
+        ("w", ["P"], "L1H2", "L0H0", "heads", True),
+        ("ww", ["j", "P"], "L1H3", "L0H0", "heads", True),
+        ("ww", ["enter", "3"], "", "L1H2", "attention", True),
+        ("ww", ["enter", "w"], "", "L1H2", "heads", True),
+        ("w", ["1"], "", "L1H2", "spectra", True),
+        ("w", ["1"], "", "L1H2", "spectra", False),
+        ("ww", ["j", "3"], "", "L1H3", "attention", True),
+        ("ww", ["j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare", True),
+        ("ww", ["j", "P", "k", "P", "C"], "L1H3 L1H2", "L1H2", "compare", False),
     ],
 )
 async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind_for_that(
@@ -176,29 +176,24 @@ async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind
     pinned: str,
     selected: str,
     view: str,
+    is_fast: bool,
 ) -> None:
     """Typed fast, keys mean what they mean typed slowly."""
-    for is_fast in (True, False):
-        with monkeypatch.context() as patched:
-            free = heads_held_back(patched)
-            async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-                if not is_fast:
-                    free.set()
-                await type_keys(pilot, *before, keys[0])
-                if is_fast:
-                    await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
-                else:
-                    await settle(pilot)
-                await type_keys(pilot, *keys[1:])
-                free.set()
-                await settle(pilot)
-                assert app.conductor.comparing is not None
-                found = (
-                    " ".join(map(str, app.conductor.comparing.pins.heads)),
-                    str(app.conductor.selected),
-                    app.views.active.view,
-                )
-                assert found == (pinned, selected, view), f"{is_fast=}\n{screen_text(app)}"
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        if not is_fast:
+            free.set()
+        await type_keys(pilot, *before, *CONDITION, "enter")
+        if is_fast:
+            await until(pilot, lambda: "0 of 8 so far" in screen_text(app))
+        else:
+            await settle(pilot)
+        await type_keys(pilot, *keys)
+        free.set()
+        await settle(pilot)
+        assert app.conductor.comparing is not None
+        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
+        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
 
 
 async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
