@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from textual.actions import ActionParseResult
 from textual.message import Message
@@ -159,11 +159,15 @@ class MeasureWanted(Message):
     groups: int = 0
 
 
+Action: TypeAlias = "str | ActionParseResult"
+"""What a key does, as it is bound or taken apart."""
+
+
 @dataclass
 class PutOff(Message):
     """What a person pressed a key for behind one that waited for a row of a table is to be done now."""
 
-    action: str | ActionParseResult
+    action: Action
 
 
 @dataclass

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widget import Widget
@@ -16,7 +15,7 @@ from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS, ring_of
 from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
-from tui.messages import ViewActivated
+from tui.messages import Action, ViewActivated
 from tui.panes.attention import AttentionPane
 from tui.panes.cell import CellPane
 from tui.panes.compare import ComparePane
@@ -126,23 +125,25 @@ class Views(ViewLooks):
     @property
     def row_head(self) -> Head | None:
         """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
+        pane = self._rows_with_keys
+        return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
+
+    @property
+    def _rows_with_keys(self) -> RowsPane | None:
+        """The view of rows that has the keys, if one has."""
         pane, focused = self.active, self.screen.focused
-        if not isinstance(pane, RowsPane) or focused is None or pane not in focused.ancestors:
-            return None
-        return pane.head_here if pane.has_heads and pane.counts[0] else None
+        has_keys = focused is not None and pane in focused.ancestors
+        return pane if has_keys and isinstance(pane, RowsPane) else None
 
     def put_off(self, act: Callable[[], None]) -> bool:
         """Do what is about a row's head once there are rows, where a table that has the keys waits for them."""
-        pane, focused = self.active, self.screen.focused
-        if not isinstance(pane, RowsPane) or focused is None or pane not in focused.ancestors:
-            return False
-        return pane.put_off(act)
+        pane = self._rows_with_keys
+        return pane is not None and pane.put_off(act)
 
-    def put_behind(self, action: str | ActionParseResult) -> bool:
-        """Do what is about a row's head behind what waits for that row, if anything does."""
-        pane, focused = self.active, self.screen.focused
-        has_keys = focused is not None and pane in focused.ancestors
-        return has_keys and isinstance(pane, RowsPane) and pane.put_behind(action)
+    def put_behind(self, action: Action) -> bool:
+        """Do what is about a row's head once there is the row, where one has been chosen ahead of it."""
+        pane = self._rows_with_keys
+        return pane is not None and pane.put_behind(action)
 
     @property
     def chosen_head(self) -> Head | None:

@@ -43,8 +43,7 @@ class Pane(Vertical):
 
     @is_waiting.setter
     def is_waiting(self, is_waiting: bool) -> None:
-        if self._is_waiting and not is_waiting and self.is_mounted:
-            self.post_message(ViewFilled())
+        self._tell(self._is_waiting, is_waiting)
         self._is_waiting = is_waiting
 
     @property
@@ -54,9 +53,13 @@ class Pane(Vertical):
 
     @is_unfinished.setter
     def is_unfinished(self, is_unfinished: bool) -> None:
-        if self._is_unfinished and not is_unfinished and self.is_mounted:
-            self.post_message(ViewFilled())
+        self._tell(self._is_unfinished, is_unfinished)
         self._is_unfinished = is_unfinished
+
+    def _tell(self, was_lacking: bool, is_lacking: bool) -> None:
+        """Tell where something has come that was lacking."""
+        if was_lacking and not is_lacking and self.is_mounted:
+            self.post_message(ViewFilled())
 
     @property
     def room(self) -> int:

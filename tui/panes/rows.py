@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
-from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
-from tui.messages import HeadSwitched, PutOff, Told
+from tui.messages import Action, HeadSwitched, PutOff, Told
 from tui.panes.pane import Pane
 from tui.widgets.table_grid import TableGrid
 
@@ -88,7 +87,7 @@ class RowsPane(Pane):
         """Whether a person has moved in rows that are to come, or done something with one of them."""
         return self.rows_widget.is_moved_ahead
 
-    def put_behind(self, action: str | ActionParseResult) -> bool:
+    def put_behind(self, action: Action) -> bool:
         """Do what is about a row's head once there is the row that a person has chosen ahead, if any; say so."""
         is_put = self.has_heads and self.is_chosen_ahead and self.rows_widget.put_behind(action)
         if is_put:

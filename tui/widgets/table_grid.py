@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from textual import events
-from textual.actions import ActionParseResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tui.messages import Told
+from tui.messages import Action, Told
 from tui.widgets.kept_moves import KeptMoves, Move
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.table_arrangement import Arrangement
 from tui.widgets.table_canvas import TableCanvas
-
-Action: TypeAlias = "str | ActionParseResult"
 
 
 class TableGrid(TableCanvas, can_focus=True):
