@@ -239,12 +239,14 @@ class Actions(
         self.key_line.say(self.conductor.change_epsilon(step))
 
     def is_in_vain(self, name: str) -> bool:
-        """Say of a binding, by its id, whether it could now only say why it does nothing."""
+        """Say of a binding, by its id, whether it could now only say why it does nothing, or does something else."""
         if not self.is_ready:
             return False
         distance, ways, table = self.conductor.distance, self.conductor.ways, self.views.table
         if name == "app.scale":
             return self.views.scaled is None and not self.conductor.overview.is_active
+        if name == "table.all_rows":
+            return self.conductor.is_working_out  # which is what the key stops
         if name == "table.switch":
             return table is not None and table.is_on_row_of_no_head
         refuses_distance = name == "app.distance" and distance is not None and bool(distance.refusal)

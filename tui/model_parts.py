@@ -87,6 +87,11 @@ class ModelParts:
         """Whether the gains of norms are to be folded into directions."""
         return self._model is not None and self._model.tables.folds
 
+    @property
+    def is_working_out(self) -> bool:
+        """Whether escape would stop a table that is worked out."""
+        return self._model is not None and self._model.tables.stoppable is not None
+
     def note(self, head: Head) -> tuple[str, ...]:
         """Give what the tree says beside a head, the longest first."""
         return () if self._model is None else self._model.weights.note(head)

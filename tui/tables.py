@@ -125,13 +125,16 @@ class Tables(ChosenTables):
         self._stopped, self._stopped_before = None, ""
         self.draw()
 
+    @property
+    def stoppable(self) -> Key | None:
+        """What is worked out and can be stopped: a sweep, or a table that is waited for."""
+        return self._fetching if self._sweeping is None and self._waiting is not None else self._sweeping
+
     def stop(self) -> bool:
         """Stop a sweep, of which what it has found stays, or give up a table that is waited for; False without any."""
-        asked, work = self._sweeping, SWEEP
-        if asked is None and self._waiting is not None:
-            asked, work = self._fetching, TABLE
-        if asked is None:
+        if (asked := self.stoppable) is None:
             return False
+        work = TABLE if self._sweeping is None else SWEEP
         self._stopped, self._sweeping = asked, None
         self._engine.give_up(work)
         return True
@@ -193,6 +196,7 @@ class Tables(ChosenTables):
                 pane.show_message(title, self._how_to_go_on(pane))
             if key not in (self._sweeping, self._stopped):
                 self._sweeping, self._stopped = key, None
+                pane.refresh_bindings()  # escape stops it, before it shows all rows again
                 self._run(partial(self._sweep, key, pane), SWEEP)
         elif found is None and view.grows:
             pane.show_message(title, "reading …", is_waiting=True)
@@ -247,6 +251,7 @@ class Tables(ChosenTables):
         self._sweeping = None if key == self._sweeping else self._sweeping
         self._awaited.end()
         self._report(Progress("", 1, 1, ""))
+        pane.refresh_bindings()
         self.draw()
 
     def _swept(self, key: Key, layers: str, pane: TablePane) -> tuple[str, ...]:
