@@ -77,6 +77,47 @@ def title_of_table(app: Explorer) -> str:
     return titled(app.views.active.title_line)
 
 
+@pytest.mark.parametrize("word", ["distance", "delta", "Δ"])
+async def test_a_distance_can_be_typed(tiny_model: TinyModel, word: str) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "colon", *f"{word} 500", "enter")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 500")
+        await pilot.press("colon", *f"{word} 7", "enter")
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 7 ")
+        for wrong in ("-3", "far", "1" * 10):
+            await pilot.press("colon", *f"{word} {wrong}", "enter")
+            await settle(pilot)
+            assert shown(app.prompt.said).startswith("a distance is a whole number of tokens, from 0 to")
+            await pilot.press("escape")
+        await pilot.press("d")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+
+
+async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_that_will_be(
+    tiny_model: TinyModel,
+) -> None:
+    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await pilot.press("1", "d", "colon", *"distance 12", "enter")
+        await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
+        free.set()
+        await settle(pilot)
+        assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 12 ")
+
+
+async def test_a_distance_is_refused_where_there_is_none(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), head="L1H2") as (app, pilot):
+        await pilot.press("1", "colon", *"distance 5", "enter")
+        await settle(pilot)
+        assert "Δ" not in shown(app.views.spectra.title_line)
+        assert app.conductor.distance is not None
+        assert [each.message for each in app._notifications] == [app.conductor.distance.refusal]
+
+
 async def test_arrows_move_the_distance_and_what_is_shown_is_written(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,19 +44,38 @@ class Distance:
 
         While the first such QK is worked out, a second press is one too many and changes nothing.
         """
-        if self.refusal:
-            self._app.notify(self.refusal, severity="warning", markup=False)
-        elif self._app.conductor.selected is None:
-            self._app.key_line.say("QK at a distance is that of a head or a layer; choose one")
-        elif said := self._comparing.why_not_turned:
-            self._app.key_line.say(said)
-        elif self._wanted is not None or self._weights.is_turning:
+        if self._is_refused():
+            return
+        if self._wanted is not None or self._weights.is_turning:
             self._app.key_line.say("QK at a distance is being worked out …")
         elif self._weights.distance is None:
             self._want(0)
             self._run(self._begin, "begin distance")
         else:
             self._turn(None)
+
+    def put(self, distance: int) -> None:
+        """Show QK with the key at this distance from the query."""
+        if self._is_refused():
+            return
+        if self._wanted is None and self._weights.distance is None:
+            self._run(self._begin, "begin distance")
+        elif self._wanted is None:
+            self._turn(distance)
+            return
+        self._want(distance)
+
+    def _is_refused(self) -> bool:
+        """Say why there is no QK at a distance here, if there is none."""
+        if self.refusal:
+            self._app.notify(self.refusal, severity="warning", markup=False)
+            return True
+        is_chosen = self._app.conductor.selected is not None
+        choose = "QK at a distance is that of a head or a layer; choose one"
+        said = self._comparing.why_not_turned if is_chosen else choose
+        if said:
+            self._app.key_line.say(said)
+        return bool(said)
 
     @property
     def left(self) -> dict[str, str]:

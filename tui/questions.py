@@ -26,6 +26,12 @@ WRITING = ("w", "write", "save", "export")
 EPSILON = ("epsilon", "energy", "ε")
 """Stand before the ε of the energy rank."""
 
+DISTANCE = ("distance", "delta", "δ")
+"""Stand before how many tokens the key is before the query."""
+
+MOST_TOKENS = 999_999_999
+"""The largest distance that can be typed, far beyond any context."""
+
 
 class WhereTo:
     """The question where to go, or what to do."""
@@ -78,6 +84,9 @@ class WhereTo:
         if word.lower() in EPSILON:
             app.conductor.use_epsilon(_epsilon(behind))
             return
+        if behind.strip() and word.lower() in DISTANCE and app.conductor.distance is not None:
+            app.conductor.distance.put(_distance(behind))
+            return
         if word.lower() in self._ways.views and behind.strip():
             self._ways.go_to_head(behind)
             self._ways.go(word)
@@ -109,6 +118,18 @@ def _epsilon(text: str) -> float:
     if not 0 < epsilon < 1:
         raise EngineError("ε is the share of the energy left out: between 0 and 1, such as 0.01")
     return epsilon
+
+
+def _distance(text: str) -> int:
+    """Read a distance.
+
+    Raises
+    ------
+    EngineError : when it is no number of tokens.
+    """
+    if not (text.strip().isdecimal() and len(text.strip()) <= len(str(MOST_TOKENS))):
+        raise EngineError(f"a distance is a whole number of tokens, from 0 to {MOST_TOKENS}, such as 500")
+    return int(text)
 
 
 class Search:
