@@ -59,7 +59,7 @@ async def test_the_line_of_keys_shows_what_works_in_the_view_the_field_or_the_bo
     in_boxes = {
         "slash": "⏎ Show it tab Complete esc Leave",
         "escape 4 slash": "⏎ Filter tab Complete esc All rows",
-        "escape i": "⏎ Read it esc Back to the tree ↑ Earlier ^u Clear ^r Find",
+        "escape i": "⏎ Read it esc Back ↑ Earlier ^u Clear ^r Find",
         "escape e": "⏎ Write → Format tab Name esc Back",
         "tab": "⏎ Write tab Name esc Back",
         "escape escape S": "⏎ Show / Find d Forget esc Back",

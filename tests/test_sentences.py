@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from textual.widget import Widget
 
 from engine.models.kept import MOST_SENTENCES, KeptReadings
 from engine.service import history as store_module
@@ -80,7 +81,7 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await pilot.press("down")
         assert app.sentence_input.value == "the do"
         await pilot.press("escape")
-        assert app.focused is app.tree_widget
+        assert app.focused is app.views.attention.heatmap
     assert [json.loads(line) for line in history_file().read_text(encoding="utf-8").splitlines()] == [
         "a mat",
         "the dog",
@@ -97,6 +98,28 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         await settle(pilot)
         assert app.conductor.sentences.read == ["the dog"]
         assert app.views.active is app.views.attention
+
+
+async def test_escape_leads_out_of_the_sentence_to_where_it_was_come_from(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+
+        def has_keys(widget: Widget) -> bool:
+            return app.focused is widget
+
+        await pilot.press("3")
+        await settle(pilot)
+        for typed in ("", "abc"):
+            await pilot.press("i", *typed, "escape")
+            assert has_keys(app.views.attention.heatmap)
+        await pilot.press("i", "escape", "escape", "i", "escape")
+        assert has_keys(app.tree_widget)
+        await pilot.press("4", "slash", *"ra", "escape", "i", "escape")
+        await settle(pilot)
+        assert app.views.table is not None
+        assert has_keys(app.views.table.grid)
+        await pilot.click(type(app.sentence_input))
+        await pilot.press("escape")
+        assert has_keys(app.views.table.grid)
 
 
 async def test_what_was_not_read_does_not_stand_as_the_sentence_and_comes_back_to_be_typed_on(

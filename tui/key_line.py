@@ -22,7 +22,7 @@ from tui.key_names import is_bound
 
 LABELS = {
     "sentence.read": "Read it",
-    "sentence.leave": "Back to the tree",
+    "sentence.leave": "Back",
     "sentence.older": "Earlier",
     "sentence.clear": "Clear",
     "sentence.find": "Find",

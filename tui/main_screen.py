@@ -26,6 +26,7 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
     Attributes
     ----------
     moves_of_focus : how often the focus has been put on a part, as by a key; what only fills it does not count.
+    before_field : what had the focus before the field that has it, or had it last.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,6 +45,7 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id)
         self.moves_of_focus = 0
+        self.before_field: Widget | None = None
         self._compositor = Placing()
 
     def action_copy_text(self) -> None:
@@ -67,6 +69,8 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
             if self.focused is not None and is_displayed(self.focused):
                 return
             widget = None
+        if isinstance(widget, Input) and not isinstance(self.focused, Input) and not from_app_focus:
+            self.before_field = self.focused
         self.moves_of_focus += widget is not None and not from_app_focus
         if widget is None and self.app.app_focus:
             widget = cast("Frame", self.app).choose_focus(self.focus_chain)

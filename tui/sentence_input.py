@@ -14,6 +14,7 @@ from textual.widgets.input import Selection
 
 from tui.field import Field
 from tui.history import History
+from tui.main_screen import MainScreen, is_displayed
 
 if TYPE_CHECKING:
     from engine.values.attention import Sentence
@@ -33,7 +34,7 @@ class SentenceInput(Field):
     BINDINGS: ClassVar[list[BindingType]] = [
         # Before any widget sees it, so that what is typed after it is no part of the sentence, however fast it comes.
         Binding("enter", "app.read_sentence", "Read it", id="sentence.read", priority=True),
-        Binding("escape", "leave", "Back to the tree", id="sentence.leave"),
+        Binding("escape", "leave", "Back", id="sentence.leave"),
         Binding("up", "history(1)", "Earlier", id="sentence.older"),
         Binding("down", "history(-1)", "Later sentence", show=False, id="sentence.newer"),
         Binding("ctrl+u", "delete_left_all", "Clear up to the cursor", id="sentence.clear"),
@@ -96,10 +97,18 @@ class SentenceInput(Field):
         self.cursor_position = len(self.value)
 
     async def action_leave(self) -> None:
-        """Leave the sentence that is on screen in the line, without what was typed, and go back to the tree."""
+        """Leave the sentence that is on screen in the line, without what was typed, and go back to what had the keys.
+
+        Where that has gone, go to the tree.
+        """
         self.history.rest()
         self.value = self._text
-        await self.run_action("app.tree")
+        screen = self.screen
+        before = screen.before_field if isinstance(screen, MainScreen) else None
+        if before is not None and before.focusable and is_displayed(before):
+            screen.set_focus(before)
+        else:
+            await self.run_action("app.tree")
 
     def render_line(self, y: int) -> Strip:
         """Draw the tokens of what was read, or its text while these are unknown; else what is typed."""
