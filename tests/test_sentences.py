@@ -100,6 +100,14 @@ async def test_history_lasts_from_one_start_to_the_next(tiny_model: TinyModel) -
         assert app.views.active is app.views.attention
 
 
+async def test_nothing_but_spaces_is_no_sentence_and_the_line_says_which_key_begins_one(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("i", "space", "space", "enter")
+        await settle(pilot)
+        assert "i: type a sentence" in screen_text(app)
+        assert "the sentence is empty; type some words" in screen_text(app)
+
+
 async def test_escape_leads_out_of_the_sentence_to_where_it_was_come_from(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
 

@@ -115,7 +115,7 @@ class SentenceInput(Field):
         shown, width = self._shown, self.size.width
         if y or self.has_focus:
             return super().render_line(y)
-        if not self.value:
+        if not self.value.strip():
             from tui.drawing.text import fit
 
             said = fit(str(self.placeholder), width, ascii_only=self._ascii)
