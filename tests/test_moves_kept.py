@@ -196,6 +196,37 @@ async def test_what_is_about_a_rows_head_waits_for_the_row_and_what_comes_behind
         assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
 
 
+@pytest.mark.parametrize("has_sentence", [True, False])
+@pytest.mark.parametrize(
+    ("keys", "row", "pinned", "selected", "view"),
+    [
+        (["j", "j"], "L0H2", "", "L0H0", "heads"),
+        (["j", "j", "4"], "L0H2", "", "L0H2", "circuits"),
+        (["G", "P"], "L1H3", "L1H3", "L0H0", "heads"),
+    ],
+)
+async def test_what_is_typed_before_the_first_rows_holds_though_they_grow_and_the_sentence_comes_between(
+    tiny_model: TinyModel, keys: Sequence[str], row: str, pinned: str, selected: str, view: str, has_sentence: bool
+) -> None:
+    async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await pilot.press("w", "w")
+        await until(pilot, lambda: "reading …" in screen_text(app))
+        await pilot.press(*keys)
+        if has_sentence:
+            app.conductor.read(TEXT)
+            await pilot.pause()
+        free.set()
+        await settle(pilot)
+        assert app.conductor.comparing is not None
+        pins = " ".join(map(str, app.conductor.comparing.pins.heads))
+        assert (pins, str(app.conductor.selected), app.views.active.view) == (pinned, selected, view), screen_text(app)
+        assert str(app.views.row_head) == row
+        if view != "heads":
+            assert "it is done once there are" not in screen_text(app)
+
+
 async def test_what_waits_for_a_row_is_said_and_given_up_with_its_table(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

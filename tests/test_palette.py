@@ -104,6 +104,17 @@ async def test_that_nothing_is_called_so_is_said_at_once() -> None:
             await settle(pilot)
 
 
+async def test_what_is_typed_into_the_palette_is_no_sentence(tiny_model: TinyModel) -> None:
+    async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
+        await pilot.press("3", "ctrl+p", *"qqqq", "enter")
+        await settle(pilot)
+        assert "no head, view or command matches 'qqqq'" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.conductor.text == app.sentence_input.value == "the cat"
+        assert app.conductor.sentences.read == ["the cat"]
+
+
 async def test_the_palette_knows_what_the_active_view_does_beside_the_tree(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), head="L0H1") as (app, pilot):
         await type_keys(pilot, "4", "t")

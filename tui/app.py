@@ -244,7 +244,7 @@ class Explorer(Actions):
         if self.is_ready:
             self.conductor.fold_gains()
 
-    @on(Input.Submitted)
+    @on(Input.Submitted, "SentenceInput")  # and not what is typed into a screen that has come over this one
     def _sentence_submitted(self, event: Input.Submitted) -> None:
         """Read the sentence and look at what is shown of it, its attention unless a table is looked at."""
         if self.is_ready:

@@ -45,7 +45,8 @@ class RowActions(Parts):
 
     @on(PutOff)
     async def _put_off(self, event: PutOff) -> None:
-        """Do what came behind what waited for a row."""
+        """Do what came behind what waited for a row, which is said no longer."""
+        self.key_line.hush()
         await self.run_action(event.action, self)
 
     def take_row(self, *, is_step: bool = False, view: str = "") -> None:

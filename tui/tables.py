@@ -184,7 +184,7 @@ class Tables(ChosenTables):
         if pane.view == self._stopped_before:
             self._stopped, self._stopped_before = key, ""
         if found is None:
-            pane.grid.expect(key)
+            pane.grid.expect((pane.view, replace(query, text=None)))  # the sentence may come while it is worked out
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
             self._run(partial(self._follow, key, pane), f"growing {view.name}")

@@ -107,12 +107,12 @@ class TablePane(LeadingPane):
             if had_one:
                 self._cell.forget()
         self.grid.go_to(place)
+        if is_growing:
+            self._cell.wait_for(place)  # before moves from there are made
         self.grid.catch_up(is_placed=place is not None)
         if self.awaited_row is not None:
             self._cell.forget()
         self.awaited_row = None
-        if is_growing:
-            self._cell.wait_for(place)
         self._cell.go(is_growing=is_growing)
         self.read_out()
         if has_grown:

@@ -161,6 +161,7 @@ class TableGrid(TableCanvas, can_focus=True):
                 self.put(self.cursor[0], column)
             for move in moves:
                 move()
+            self.moves += len(moves)
             self._has_behind = False
 
     def on_blur(self) -> None:
