@@ -49,21 +49,14 @@ class Distance:
         if self._wanted is not None or self._weights.is_turning:
             self._app.key_line.say("QK at a distance is being worked out …")
         elif self._weights.distance is None:
-            self._want(0)
-            self._run(self._begin, "begin distance")
+            self._go_to(0)
         else:
             self._turn(None)
 
     def put(self, distance: int) -> None:
         """Show QK with the key at this distance from the query."""
-        if self._is_refused():
-            return
-        if self._wanted is None and self._weights.distance is None:
-            self._run(self._begin, "begin distance")
-        elif self._wanted is None:
-            self._turn(distance)
-            return
-        self._want(distance)
+        if not self._is_refused():
+            self._go_to(distance)
 
     def _is_refused(self) -> bool:
         """Say why there is no QK at a distance here, if there is none."""
@@ -86,8 +79,7 @@ class Distance:
     def take_up(self, what: str, said: str) -> None:
         """Show QK at the distance that was left, once something is selected."""
         if what == "distance" and not self.refusal:
-            self._want(max(int(said), 0))
-            self._run(self._begin, "begin distance")
+            self._go_to(max(int(said), 0))
 
     async def _begin(self) -> None:
         """Turn nothing at first, once there is something to be seen; where a model has no rotary positions, say so."""
@@ -104,6 +96,15 @@ class Distance:
             wanted, self._wanted = self._wanted, None
             self._turn(wanted)
 
+    def _go_to(self, distance: int) -> None:
+        """Show QK at a distance, or have the first such QK be at it that is being worked out, or now is."""
+        if self._wanted is None and self._weights.distance is not None:
+            self._turn(distance)
+            return
+        if self._wanted is None:
+            self._run(self._begin, "begin distance")
+        self._want(distance)
+
     def _want(self, distance: int | None) -> None:
         """Say in the titles at once where it will be turned; None takes that back."""
         self._wanted = distance
@@ -113,10 +114,9 @@ class Distance:
 
     def step(self, step: int) -> None:
         """Move the key away from the query, or nearer, where QK is shown at a distance."""
-        if self._wanted is not None:
-            self._want(max(self._wanted + step, 0))
-        elif self._weights.distance is not None:
-            self._turn(max(self._weights.distance + step, 0))
+        shown = self._weights.distance if self._wanted is None else self._wanted
+        if shown is not None:
+            self._go_to(max(shown + step, 0))
 
     def _turn(self, distance: int | None) -> None:
         """Show everything of QK at a distance, or without positions (None)."""
