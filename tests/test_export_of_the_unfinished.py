@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import csv
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from engine.service.engine import Engine
+from engine.service.options import EngineOptions
+from engine.service.thread import Urgency
 from tests.conftest import TinyModel
-from tests.explorer import explorer, settle, type_keys, until
+from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.test_moves_kept import heads_held_back
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
+from tui.first_look import FirstLook
+from tui.start import Start
 
 TEXT = "the cat sat on the mat"
 
@@ -38,7 +46,7 @@ def said(app: Explorer) -> str:
     return str(app.screen._said_line.render())
 
 
-@pytest.mark.parametrize("keys", [("e", "v"), (":", *"w mine.csv", "enter")])
+@pytest.mark.parametrize("keys", [("e", "v"), (":", *"w mine.csv", "enter"), ("E",)])
 async def test_a_table_that_grows_is_written_once_it_is_whole(
     keys: tuple[str, ...], tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +80,7 @@ async def test_a_name_that_is_being_typed_is_waited_for(tiny_model: TinyModel, f
 
 
 @pytest.mark.parametrize("view", ["w", "ww", "2"])
-@pytest.mark.parametrize("keys", [("e", "v", "enter"), ("E",)])
+@pytest.mark.parametrize("keys", [("e", "v", "enter"), ("E", "enter")])
 async def test_one_that_is_written_as_it_is_says_so(
     keys: tuple[str, ...], view: str, tiny_model: TinyModel, folder: Path
 ) -> None:
@@ -86,6 +94,47 @@ async def test_one_that_is_written_as_it_is_says_so(
         assert len(list(folder.iterdir())) == 1
         (told,) = (str(each.message) for each in app._notifications)
         assert told.startswith("as far as it is known by now: ")
+
+
+@pytest.mark.parametrize("keys", [("e", "v"), ("E",)])
+@pytest.mark.parametrize("view", ["3", "4"])
+async def test_what_is_asked_for_before_there_is_anything_is_written_once_there_is(
+    view: str, keys: tuple[str, ...], tiny_model: TinyModel, folder: Path
+) -> None:
+    free = threading.Event()
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await type_keys(pilot, "}", view)
+        await until(pilot, lambda: "computing …" in screen_text(app))
+        await type_keys(pilot, *keys)
+        assert said(app) == f"the {app.views.active.view} view shows nothing yet; it is written once it does"
+        free.set()
+        await settle(pilot)
+        assert len(app.screen_stack) == 1
+        (file,) = folder.iterdir()
+        assert len(file.read_text(encoding="utf-8").splitlines()) > 1
+        (told,) = (str(each.message) for each in app._notifications)
+        assert file.name in told
+        assert "as far as" not in told
+
+
+async def test_a_map_that_is_asked_for_as_soon_as_there_is_a_tree_is_waited_for(
+    tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Callable[[], None]] = []
+    look = FirstLook._look
+    monkeypatch.setattr(FirstLook, "_look", lambda *given: held.append(partial(look, *given)))
+    app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("llama")), text=TEXT))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: bool(held))
+        await type_keys(pilot, "3", "e", "v")
+        assert said(app) == "the attention view shows nothing yet; it is written once it does"
+        held.pop()()
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        assert file.name.endswith("L0H0-attention.csv")
+    app.engine.stop()
 
 
 async def test_the_map_of_all_heads_is_unfinished_until_the_last_is_known(tiny_model: TinyModel, folder: Path) -> None:

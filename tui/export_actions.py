@@ -56,10 +56,16 @@ class ExportActions(Parts):
         if chosen is not None:
             begin(self, partial(self._export, *chosen), "export", is_alone=False)
 
-    def action_export_again(self) -> None:
-        """Write what was chosen last, under a new name."""
+    async def action_export_again(self) -> None:
+        """Write what was chosen last, under a new name; the menu waits with it for what is still worked out."""
+        from tui.export_screen import ExportScreen
+
         self.clear_notifications()
-        begin(self, partial(self._export, self.conductor.exporting.choice), "export", is_alone=False)
+        exporting = self.conductor.exporting
+        if exporting.has_to_wait:
+            await self.push_screen(ExportScreen(exporting, is_chosen=True), self._export_chosen)
+        else:
+            begin(self, partial(self._export, exporting.choice), "export", is_alone=False)
 
     async def _export(self, choice: Choice, path: Path | None = None, may_replace: bool = False) -> None:
         """Write a file and say what is in it and where it is."""

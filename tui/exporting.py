@@ -125,6 +125,16 @@ class Exporting:
         """Whether a table of what is on screen would lack what is still worked out."""
         return choice.what is What.VIEW and self._app.views.active.is_unfinished
 
+    @property
+    def has_to_wait(self) -> bool:
+        """Whether what was chosen last is still worked out."""
+        choice = self.fitting(self.choice)
+        try:
+            self.suggest(choice)
+        except EngineError:
+            return self.is_to_come
+        return self.is_unfinished(choice)
+
     def later(self) -> str:
         """Say that what is asked for is written later."""
         if self.is_to_come:

@@ -88,6 +88,8 @@ class FirstLook:
         app.tree_widget.fill(outline)
         restoring.open_layers()
         app.tree_widget.go_to(begin)
+        is_demos = restoring.text is None and outline.name == "demo"
+        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before keys, which may be about it
         app.call_after_refresh(app.do_kept_keys)
         if self._engine.is_kept:
             self._look(model, begin)
@@ -100,11 +102,8 @@ class FirstLook:
         A key or a click may have moved the tree's cursor on meanwhile; what it is on is shown then. A sentence and a
         view that a person has chosen meanwhile stay.
         """
-        restoring = self._conductor.restoring
-        is_demos = restoring.text is None and model.outline.name == "demo"
-        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)
         if not self.has_view:
-            restoring.arrange()
+            self._conductor.restoring.arrange()
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned

@@ -134,11 +134,11 @@ class Reading:
         self._off = off
         self._is_difference &= bool(off.heads) or self._engine.is_comparing
         if self._text is not None:
-            self.read(self._text)
+            self.read(self._text, self._selected)
 
-    def read(self, text: str) -> None:
-        """Have the model read a sentence; the map before stays on screen for a moment."""
-        self._text = text
+    def read(self, text: str, selected: Head | None) -> None:
+        """Have the model read a sentence, of which maps of a head are looked at; what is shown stays for a moment."""
+        self._text, self._selected = text, selected
         self._sentence = None
         self._awaited.begin()
         self._maps.clear()

@@ -112,8 +112,7 @@ class ShownModel:
 
     def read(self, text: str, selected: Head | None) -> None:
         """Have the model read a sentence, and show it of what is selected."""
-        self.reading.select(selected)
-        self.reading.read(text)
+        self.reading.read(text, selected)
         self.comparing.read(text)
         self._overview.read(text)
         self.tables.read(text)

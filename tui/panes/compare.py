@@ -91,7 +91,7 @@ class ComparePane(Pane):
         self._names, self._curves = (), ()
         self._set_title(title)
         if self.side is Side.SPECTRA:
-            self.graph.show_message(message)
+            self.graph.show_message(message, is_waiting=is_waiting)
         else:
             self.maps.show([Titled(Text(""), message)])
         self.values.show(())

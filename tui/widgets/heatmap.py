@@ -13,6 +13,7 @@ from engine.values.attention import PooledMap
 from tui.drawing.readout import of_block, of_difference, of_weight
 from tui.messages import Numbered, Told
 from tui.widgets.heatmap_canvas import HeatmapCanvas
+from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.painted_map import PaintedMap
 
@@ -58,9 +59,6 @@ class Heatmap(PaintedMap, can_focus=True):
     }
     """
 
-    _awaited: list[Callable[[], None]] | None = None
-    """Moves that were made before there was a map to make them on; None where none is expected."""
-
     class CursorMoved(Message):
         """The cursor is on another cell, or its cell has another weight because another map is shown.
 
@@ -82,6 +80,12 @@ class Heatmap(PaintedMap, can_focus=True):
         def control(self) -> Heatmap:
             """The heatmap, for `textual.on` with a selector."""
             return self.heatmap
+
+    def __init__(
+        self, *, ascii: bool = False, name: str | None = None, id: str | None = None, classes: str | None = None
+    ) -> None:
+        super().__init__(ascii=ascii, name=name, id=id, classes=classes)
+        self._ahead = MovesAhead()
 
     def follow(self, other: Heatmap) -> None:
         """Look at the same weight as in another map, in cells of the same size."""
@@ -124,24 +128,19 @@ class Heatmap(PaintedMap, can_focus=True):
 
     def expect(self, is_expected: bool) -> None:
         """Keep moves until there is a map to make them on, or keep none: there will not be one."""
-        if not is_expected:
-            self._awaited = None
-        elif self._awaited is None:
-            self._awaited = []
+        self._ahead.expect(is_expected)
 
     def _paint(self, pooled: PooledMap) -> None:
         """Paint a map, and make the moves on it that waited for it."""
         super()._paint(pooled)
-        moves, self._awaited = self._awaited or (), None
-        for move in moves:
-            move()
+        self._ahead.make()
 
     def _once_there(self, move: Callable[[], None]) -> None:
         """Move on the map, or on the one that is expected."""
         if self.pooled is not None:
             move()
-        elif self._awaited is not None:
-            self._awaited.append(move)
+        else:
+            self._ahead.add(move)
 
     def action_move(self, rows: int, columns: int) -> None:
         """Move the cursor by cells."""

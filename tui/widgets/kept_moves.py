@@ -1,4 +1,4 @@
-"""Moves that are made in a table while its rows are worked out, and made again where those have come."""
+"""Moves that are made while what they are made on is worked out, and made, or made again, where that has come."""
 
 from __future__ import annotations
 
@@ -51,3 +51,29 @@ class KeptMoves:
         self.is_expecting, moves = False, self._moves
         self._moves = []
         return moves
+
+
+class MovesAhead:
+    """Remembers moves that are made before there is anything to make them on."""
+
+    def __init__(self) -> None:
+        self._moves: list[Move] | None = None
+        """None where nothing is expected."""
+
+    def expect(self, is_expected: bool) -> None:
+        """Keep moves from now on, or keep none, as there will be nothing to make them on."""
+        if not is_expected:
+            self._moves = None
+        elif self._moves is None:
+            self._moves = []
+
+    def add(self, move: Move) -> None:
+        """Remember a move, where something is expected."""
+        if self._moves is not None:
+            self._moves.append(move)
+
+    def make(self) -> None:
+        """Make the moves that are remembered; nothing is expected any more."""
+        moves, self._moves = self._moves or (), None
+        for move in moves:
+            move()

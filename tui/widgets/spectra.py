@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -20,6 +21,7 @@ from tui.drawing.levels import Scale, scale_named
 from tui.drawing.text import centred, harmless, in_ascii
 from tui.left import either
 from tui.messages import DistanceChanged
+from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging
 from tui.widgets.spectrum_block import SpectrumBlock, axis_labels
 
@@ -92,6 +94,7 @@ class SpectraView(Widget, can_focus=True):
         self._message = ""
         self._room = Size(0, 0)
         self._grid: Grid | None = None
+        self._ahead = MovesAhead()
 
     def compose(self) -> ComposeResult:
         """Put the blocks into the grid."""
@@ -112,10 +115,12 @@ class SpectraView(Widget, can_focus=True):
         self._arrange()
         if self._curves:
             self._tell()
+            self._ahead.make()
 
-    def show_message(self, text: str) -> None:
-        """Show a sentence in place of the curves."""
+    def show_message(self, text: str, *, is_waiting: bool = False) -> None:
+        """Show a sentence in place of the curves; where these are still to come, moves wait for them."""
         self._curves = ()
+        self._ahead.expect(is_waiting)
         shown = "\n".join(harmless(line) for line in text.split("\n"))
         self._message = in_ascii(shown) if self._ascii else shown
         self._arrange()
@@ -193,10 +198,20 @@ class SpectraView(Widget, can_focus=True):
         text = harmless(read_value(self._curves[self._selected], self._at, width))
         return in_ascii(text) if self._ascii else text
 
+    def _once_there(self, move: Callable[[], None]) -> None:
+        """Move on the curves, or on those that are expected."""
+        if self._curves:
+            move()
+        else:
+            self._ahead.add(move)
+
     def action_move(self, values: int) -> None:
         """Move the cursor along the curve."""
-        if self._curves:
-            self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
+        self._once_there(partial(self._step, values))
+
+    def _step(self, values: int) -> None:
+        """Move the cursor along the curve, up to its last value."""
+        self._move(self._selected, min(self._at + values, len(self._curves[self._selected].values) - 1))
 
     def action_page(self, pages: float) -> None:
         """Move the cursor along the curve by ten values, or by five."""
@@ -211,15 +226,19 @@ class SpectraView(Widget, can_focus=True):
 
     def action_edge(self, last: bool) -> None:
         """Move the cursor to the first or the last value."""
-        if self._curves:
-            self._move(self._selected, len(self._curves[self._selected].values) - 1 if last else 0)
+        self._once_there(
+            lambda: self._move(self._selected, len(self._curves[self._selected].values) - 1 if last else 0)
+        )
 
     def action_select(self, places: int) -> None:
         """Move the cursor to another matrix: down a column of plots, then down the next."""
-        if self._curves:
-            walk = (self._grid or Grid(1, len(self._curves))).walk(len(self._curves))
-            place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
-            self._move(walk[place], self._index)
+        self._once_there(partial(self._step_between, places))
+
+    def _step_between(self, places: int) -> None:
+        """Move the cursor to another matrix, up to the last."""
+        walk = (self._grid or Grid(1, len(self._curves))).walk(len(self._curves))
+        place = min(max(walk.index(self._selected) + places, 0), len(walk) - 1)
+        self._move(walk[place], self._index)
 
     def render_line(self, y: int) -> Strip:
         """Paint the message, or what is behind the blocks."""
