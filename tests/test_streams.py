@@ -48,6 +48,40 @@ def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly_as_it_ends_others(wor
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+INTERRUPTED = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+from engine.service.engine import Engine
+from tui.command_line import main
+spectra, asked = Engine.spectra, []
+
+def interrupted(engine, *given, **named):
+    asked.append(given)
+    if len(asked) == 3:  # in the middle of the rows
+        signal.raise_signal(signal.SIGINT)
+    return spectra(engine, *given, **named)
+
+Engine.spectra = interrupted
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [("ranks",), ("ranks", "-o", "ranks.csv"), ("spectrum", "-o", "spectrum.parquet")])
+def test_a_command_that_is_stopped_says_so_in_a_line_and_leaves_no_file(words: tuple[str, ...], tmp_path: Path) -> None:
+    folder = tmp_path / "written"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "export", "demo", *words, "--no-cache"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
+    assert not list(folder.iterdir())
+
+
 def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:
     file = tmp_path / "all"
     line = f'exec >"{file}"; echo first; "$@" export demo ranks --head L0H0 --matrix Q -o /dev/stdout; echo last'

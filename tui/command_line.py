@@ -14,10 +14,10 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
-from tui.closed_stream import ClosedStream, ended_by_a_closed_pipe, unwritable
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
+from tui.cut_off import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
 
 COMMANDS = ("check", "completion", "config", "export", "info", "man")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
@@ -72,7 +72,7 @@ class ExplorerGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Say in one line what is wrong with a command's words."""
         try:
-            with ended_by_a_closed_pipe():
+            with ended_by_a_closed_pipe(), ended_by_an_interrupt():  # to which click's own answer would be 1, too
                 return super().invoke(ctx)
         except click.UsageError as error:
             raise WrongUsage(error, ctx.invoked_subcommand) from error
@@ -225,7 +225,8 @@ def main() -> None:
         signal.signal(name, _leave)
     sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
     try:
-        command()
+        with ended_by_an_interrupt():
+            command()
     except SystemExit as end:
         code = end.code
     except OSError as error:  # of what click writes by itself, such as help

@@ -15,8 +15,8 @@ from click.shell_completion import CompletionItem
 from engine.service.log import VARIABLE, write_log
 from engine.service.options import EngineOptions, limit_threads
 from engine.values.errors import EngineError
-from tui.closed_stream import is_of_a_stream, unwritable
 from tui.completion import complete_device, complete_model
+from tui.cut_off import is_of_a_stream, unwritable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""Standard output that is closed or full: said in a line, as any other file that cannot be written."""
+"""How a command ends that is cut off: by standard output that is closed or full, or by a person with ctrl+c."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class ClosedStream(io.TextIOBase):
@@ -31,6 +31,17 @@ def ended_by_a_closed_pipe() -> Iterator[None]:
         yield
     except BrokenPipeError:
         sys.exit(128 + signal.SIGPIPE)
+
+
+@contextmanager
+def ended_by_an_interrupt() -> Iterator[None]:
+    """End the process as a shell expects of what ctrl+c has stopped: with one line, and by the signal's number."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        with suppress(OSError):
+            sys.stderr.write("attn-tui: stopped\n")
+        sys.exit(128 + signal.SIGINT)
 
 
 def is_of_a_stream(error: OSError) -> bool:
