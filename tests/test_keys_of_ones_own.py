@@ -118,6 +118,16 @@ async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_sho
         assert "f7 Ranks" in line
 
 
+async def test_what_is_given_no_key_that_a_terminal_sends_keeps_its_own_too() -> None:
+    config = configure('[keys]\napp.zoom = "ctrl+j"\n')
+    async with explorer("demo", head="L0H0", start=Start("demo", config=config), size=(160, 50)) as (app, pilot):
+        for key in ("z", "ctrl+j"):
+            before = app.views.has_class("-zoomed")
+            await pilot.press(key)
+            assert app.views.has_class("-zoomed") is not before
+        assert key_of(app, "app.zoom") == "z"
+
+
 @pytest.mark.parametrize("ascii_only", [False, True])
 async def test_a_key_may_be_written_as_the_explorer_names_it(ascii_only: bool) -> None:
     async with explorer("demo", head="L0H0", ascii_only=ascii_only) as (app, _):

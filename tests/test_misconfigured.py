@@ -91,11 +91,11 @@ LINES = (
         ('[keys]\napp.zoom = ["n", ""]\n', ", line 2", 'takes keys, such as "n" or ["n", "ctrl+n"], or "" for none'),
         ('[keys]\napp.zoom = "tab"\n', ", line 2", "tab is taken by app.next_view (Next view); it keeps z"),
         ('[keys]\napp.zoom = "ctrl+i"\n', ", line 2", "terminals send tab for ctrl+i"),
-        ('[keys]\napp.zoom = ["z", "ctrl+["]\n', ", line 2", "terminals send escape for ctrl+"),
+        ('[keys]\napp.zoom = ["z", "ctrl+["]\n', ", line 2", "most likely never comes; give another"),
         (
             '[keys]\napp.zoom = "ctrl+j"\n',
             ", line 2",
-            "terminals send enter for ctrl+j, which most likely never comes; give",
+            "terminals send enter for ctrl+j, which most likely never comes; it keeps z",
         ),
         ('[keys]\napp.zoom = "ctrl+3"\n', ", line 2", "terminals send escape for ctrl+3"),
         ('[keys]\napp.zoom = "ctrl+?"\n', ", line 2", "terminals send ? for ctrl+question_mark"),

@@ -123,9 +123,10 @@ def check_keys(config: Config) -> Checked:
         else:
             keys = keys_in(written)
             unsent = [key for key in keys if sent_as(key) != key and key not in known[name].keys]
-            if name not in READING or len(unsent) < len(keys):
-                wanted[name] = keys
-            then = "give another" if name in wanted else f"it keeps {_list(known[name].keys)}"
+            own, come = known[name].keys, len(unsent) < len(keys)
+            if keys or name not in READING:
+                wanted[name] = keys if come or not keys else (*own, *keys)  # for some terminals do send them
+            then = "give another" if come else f"it keeps {_list(own)}"
             said = [
                 f"terminals send {readable(sent_as(key))} for {readable(key)}, which most likely never comes"
                 for key in unsent
