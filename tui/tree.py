@@ -15,13 +15,14 @@ from textual.widgets.tree import TreeNode
 from tui.facts import short_name
 from tui.tree_title import TreeTitle
 from tui.widgets.paging import lines_of, paging
+from tui.widgets.scrollbars import ToldBars
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
     from engine.values.model import ModelOutline
 
 
-class HeadTree(Tree["Head | None"], inherit_bindings=False):
+class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
     """Layers and their heads; a layer's heads are made when it is first opened.
 
     Parameters

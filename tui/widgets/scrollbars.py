@@ -6,6 +6,19 @@ from typing import Any, ClassVar
 
 from rich.segment import Segment, Segments
 from textual.scrollbar import ScrollBarRender
+from textual.widget import Widget
+
+
+class ToldBars(Widget):
+    """A widget whose scrollbars know where it is once they are shown; the toolkit tells them only while they are."""
+
+    def watch_show_vertical_scrollbar(self) -> None:
+        """Tell the bar how far down it is, where it has been scrolled, or has not room for less, meanwhile."""
+        self.vertical_scrollbar.position = self.scroll_y
+
+    def watch_show_horizontal_scrollbar(self) -> None:
+        """Tell the bar how far to the right it is."""
+        self.horizontal_scrollbar.position = self.scroll_x
 
 
 class MergedScrollBarRender(ScrollBarRender):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.scroll_view import ScrollView
 
 from tui.drawing.levels import Ink, choose_ink
-from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender
+from tui.widgets.scrollbars import AsciiScrollBarRender, MergedScrollBarRender, ToldBars
 
 
-class Scrolled(ScrollView, inherit_bindings=False):
+class Scrolled(ScrollView, ToldBars, inherit_bindings=False):
     """Scrolls by bars that cost few bytes, and knows what the terminal can tell apart.
 
     Its keys are those of the widgets made of it: what the toolkit's would scroll away from the cursor stays.

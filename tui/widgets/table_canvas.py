@@ -104,11 +104,13 @@ class TableCanvas(TableRows, can_focus=False):
 
     def watch_show_vertical_scrollbar(self) -> None:
         """Give them a cell less once rows can be scrolled, or one more; the size, of which they are told, stays."""
+        super().watch_show_vertical_scrollbar()
         self._lay_out()
         self._reveal()
 
     def watch_show_horizontal_scrollbar(self) -> None:
         """Bring the cursor's column into view once columns can be scrolled, which is after it was put there."""
+        super().watch_show_horizontal_scrollbar()
         self._reveal()
 
     def _lay_out(self) -> None:
