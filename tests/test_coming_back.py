@@ -66,6 +66,22 @@ async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str
         assert app.views.active.has_focus_within
 
 
+@pytest.mark.parametrize("keys", [("i", *"a dog"), ("i", *"a dog", "tab")])
+@pytest.mark.parametrize("keeps", [True, False])
+async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_those_of_before(
+    keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
+) -> None:
+    model = str(tiny_model("llama"))
+    start = Start(model, text="a cat sat", is_restoring=True, keeps_history=keeps)
+    async with explorer(model, start=start) as (app, pilot):
+        await type_keys(pilot, *keys, "ctrl+q")
+        assert app._exit
+    async with explorer(model, start=start) as (app, pilot):
+        assert app.conductor.text == "a cat sat"
+        await type_keys(pilot, "i", "up")
+        assert app.sentence_input.value == ("a dog" if keeps else "a cat sat")
+
+
 @pytest.mark.parametrize("kind", ["t5", "llama"])
 async def test_a_table_comes_back_even_where_the_tree_is_quicker_than_the_view(
     kind: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,8 @@ class LookActions(Parts):
         """Keep what is looked at for the next start, if that is wanted."""
         if self.is_ready:
             self.conductor.restoring.finish()
+        if self.sentences is not None:
+            self.sentences.keep_draft()
 
     async def tell_what_is_not_kept(self) -> None:
         """Say where nothing can be kept for the next start; the program goes on without."""

@@ -59,6 +59,12 @@ class SentenceInput(Field):
         self._draft: tuple[str, Selection] | None = None
         self._ascii = ascii_only
 
+    @property
+    def draft(self) -> str:
+        """What is typed and has not been read; nothing where that is what is on screen."""
+        typed = self.value if self._draft is None else self._draft[0]
+        return typed if typed.strip() and typed != self._text else ""
+
     def show_read(self, text: str, sentence: Sentence | None) -> None:
         """Take what is on screen: what stands here while nobody types, and its tokens, where they are known."""
         self._text, self._shown = text, sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PAUSE = 0.08
 """Seconds without a key after which what is typed is cut into tokens."""
+
+LAST_SECONDS = 0.5
+"""How long the file has, when the explorer is left, to take a sentence that was typed and not read."""
 
 
 class Sentences:
@@ -73,6 +76,11 @@ class Sentences:
         if text.strip():
             self._app.sentence_input.history.add(text)
             begin(self._app, partial(self._change, text, is_kept=True), "history", is_alone=False)
+
+    def keep_draft(self) -> None:
+        """Keep what was typed and not read among the sentences, now that the explorer is left."""
+        if draft := self._app.sentence_input.draft:
+            wait([self._disk.submit(self._store.add, draft)], LAST_SECONDS)
 
     def forget(self, text: str) -> None:
         """Keep a sentence no longer, neither here nor in the file nor on the engine."""
