@@ -24,7 +24,7 @@ NAMED = {*range(30, 38), *range(40, 48), *range(90, 98), *range(100, 108)}
 
 MODES = {
     "truecolor": ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, {"rgb", "palette"}),
-    "256": ({"TERM": "xterm-256color", "COLORTERM": ""}, {"palette"}),
+    "256": ({"TERM": "xterm-256color", "COLORTERM": "", "NO_COLOR": ""}, {"palette"}),
     "16": ({"TERM": "xterm", "COLORTERM": ""}, {"named"}),
     "none": ({"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, set[str]()),
 }

@@ -66,7 +66,7 @@ async def test_the_view_that_was_left_comes_back(keys: str, view: str, seen: str
         assert app.views.active.has_focus_within
 
 
-@pytest.mark.parametrize("keys", [("i", *"a dog"), ("i", *"a dog", "tab")])
+@pytest.mark.parametrize("keys", [("3", "j", "i", *"a dog"), ("3", "i", *"a dog", "tab")])
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_those_of_before(
     keeps: bool, keys: tuple[str, ...], tiny_model: TinyModel
@@ -78,6 +78,7 @@ async def test_a_sentence_that_is_half_typed_as_the_program_is_left_is_among_tho
         assert app._exit
     async with explorer(model, start=start) as (app, pilot):
         assert app.conductor.text == "a cat sat"
+        assert app.views.attention.has_focus_within == ("tab" not in keys)  # which esc would have led back to
         await type_keys(pilot, "i", "up")
         assert app.sentence_input.value == ("a dog" if keeps else "a cat sat")
 

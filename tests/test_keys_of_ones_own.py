@@ -13,6 +13,7 @@ from textual.binding import Binding
 
 from tests.explorer import explorer, screen_text, settle, until
 from tests.test_settings import call, configure
+from tui.app import Explorer
 from tui.help_screen import HelpScreen
 from tui.key_names import key_of
 from tui.keymap import check_keys, every_binding
@@ -116,6 +117,22 @@ async def test_the_first_of_several_keys_stays_the_one_that_the_line_of_keys_sho
         line = screen_text(app).splitlines()[-1]
         assert line.rstrip().endswith("q Quit")
         assert "f7 Ranks" in line
+
+
+async def test_the_first_frame_names_the_keys_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure('[keys]\napp.sentence = "f2"\napp.quit = "Q"\n')
+    seen: list[str] = []
+    make_views = Explorer.make_views
+
+    async def late(app: Explorer, start: Start) -> None:
+        seen.append(screen_text(app))
+        await make_views(app, start)
+
+    monkeypatch.setattr(Explorer, "make_views", late)
+    async with explorer("demo", start=Start("demo", config=config)):
+        (first,) = seen
+        assert "f2: type a sentence, Enter reads it" in first
+        assert first.splitlines()[-1].rstrip().endswith("f2 Sentence ? Keys Q Quit")
 
 
 async def test_what_is_given_no_key_that_a_terminal_sends_keeps_its_own_too() -> None:

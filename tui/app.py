@@ -120,6 +120,8 @@ class Explorer(Actions):
             loop.add_signal_handler(name, self._hang_up, name)
         if self.start.model is not None:
             self.model_line.show(f"opening {self.start.model} …")
+        if self.start.config is not None:
+            self.take_keys(self.start.config)
         self.tree_widget.focus()
         self.call_after_refresh(self._begin)
 
@@ -152,7 +154,7 @@ class Explorer(Actions):
         opening = None if named is None else self.engine.open(named, self.report)
         await self.make_views(self.start)
         if self.start.config is not None:
-            self.use_config(self.start.config)
+            self.check_config(self.start.config)
         if self.start.is_restoring:
             begin(self, self.tell_what_is_not_kept, "state")
         if opening is not None and named is not None:

@@ -31,7 +31,7 @@ HERE = "in this menu"
 TYPED = "in a line that is typed into"
 """Title of the keys that edit it, which come last: they are those of shells."""
 
-NOT_USED = "not used of the configuration"
+WRONG = "wrong in the configuration"
 """Title of what is wrong with it."""
 
 
@@ -175,7 +175,7 @@ class HelpScreen(ListScreen):
 
     def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
-        wrong = Section(NOT_USED, tuple(Line("!", harmless(each)) for each in misconfigured))
+        wrong = Section(WRONG, tuple(Line("!", harmless(each)) for each in misconfigured))
         self._sections = [wrong, *sections, Section("mouse", MOUSE)]
         self._marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
         self._search = HelpSearch()

@@ -74,6 +74,8 @@ def run_explorer(
     from tui.app import Explorer
     from tui.themes import last_theme
 
+    if not os.environ.get("NO_COLOR"):  # empty it asks for nothing (no-color.org), though the toolkit takes it for set
+        os.environ.pop("NO_COLOR", None)
     app = Explorer(engine, start, ascii_only=ascii_only, started=started)
     app.remembers_theme = start.is_restoring
     app.use_theme(theme or (last_theme() if start.is_restoring else None))

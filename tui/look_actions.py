@@ -97,10 +97,13 @@ class LookActions(Parts):
         begin, read = key_of(self, "app.sentence"), key_of(self, "sentence.read")
         self.sentence_input.placeholder = f"{begin}: type a sentence, {read} reads it"
 
-    def use_config(self, config: Config) -> None:
-        """Take over the keys of a configuration file, and say soon what of the file is not used."""
+    def take_keys(self, config: Config) -> None:
+        """Take over the keys of a configuration file, before any is named on screen."""
         if config.keys:
             self.set_keymap(_everywhere(dict(config.keys)))
+
+    def check_config(self, config: Config) -> None:
+        """Say soon what of a configuration file is wrong, and take its keys back that cannot be had."""
         self.misconfigured = config.problems
         if config.keys or config.problems:
             self.call_after_refresh(begin, self, partial(self._check, config), "config")
@@ -124,7 +127,7 @@ class LookActions(Parts):
             said = first.replace(str(config.path), config.path.name)  # of which the help has the whole
             if others:
                 said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
-            await asyncio.to_thread(note, "error", "\n".join(("not used of the configuration:", *self.misconfigured)))
+            await asyncio.to_thread(note, "error", "\n".join(("wrong in the configuration:", *self.misconfigured)))
             self.notify(said, severity="warning", markup=False, timeout=10)
 
 

@@ -18,7 +18,7 @@ FILES = (
 """Files and folders; ``attn-tui info`` prints where they are on this machine."""
 
 ENVIRONMENT = (
-    ("NO_COLOR", "Set to anything: no colours; each level of a map has a character of its own."),
+    ("NO_COLOR", "Set to anything but nothing: no colours; each level of a map has a character of its own."),
     ("COLORTERM", "truecolor: all colours. Without it 256 are used, or 16, as TERM says."),
     ("HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_ENDPOINT, HF_HUB_OFFLINE", "As the Hugging Face Hub's own tools read them."),
     ("OMP_NUM_THREADS", "Threads for linear algebra, where --threads is not given."),

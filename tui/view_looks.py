@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from textual import on
 from textual.containers import Container, Vertical
+from textual.widgets import Input
 
 from engine.values.views import ring_of
 from tui.drawing.levels import Scale
+from tui.main_screen import MainScreen
 from tui.messages import Numbered
 from tui.panes.attention import AttentionPane
 from tui.panes.compare import ComparePane
@@ -61,6 +63,8 @@ class ViewLooks(Container):
     def left(self) -> dict[str, str]:
         """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
         focused = self.screen.focused
+        if isinstance(focused, Input) and self not in focused.ancestors and isinstance(self.screen, MainScreen):
+            focused = self.screen.before_field  # to which escape leads from the line of the sentence
         said = {
             "numbers": "shown" if self._is_numbered else "",
             "room": "one" if self.has_class("-zoomed") else "",

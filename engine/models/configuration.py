@@ -94,7 +94,9 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
         if isinstance(count, int) and count > 0:
             divisor = settings.get(ratio) if ratio else 1
             return max(1, count // divisor) if isinstance(divisor, int) and divisor > 0 else count
-    raise EngineError(f"config.json does not say how many heads there are (none of {', '.join(HEAD_COUNT_KEYS)})")
+    said = [f"{key} is {settings[key]!r}" for key in keys if settings.get(key) is not None]
+    known = f"({', '.join(said)})" if said else f"(none of {', '.join(HEAD_COUNT_KEYS)})"
+    raise EngineError(f"config.json does not say how many heads there are {known}; write their number there")
 
 
 def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:

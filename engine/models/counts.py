@@ -60,7 +60,10 @@ def count_heads(module: str, rule: Rule, shapes: Mapping[str, Shape], heads: int
     width = heads * (shapes["V"][0] // heads) if rule.has_tail else shapes["O"][1]
     value_head_dim, rest = divmod(width, heads)
     if rest or not value_head_dim:
-        raise EngineError(f"{module}: {counted(heads, 'head')} cannot share the output projection's width {width}")
+        raise EngineError(
+            f"{module}: {counted(heads, 'head')} cannot share the output projection's width {width}; "
+            "config.json has another number of heads than the weights"
+        )
     count = {Layout.SEPARATE: _separate, Layout.PAIRED: _paired, Layout.LATENT: _latent}.get(rule.layout, _fused)
     widths = count(shapes, heads, value_head_dim)
     if widths is None or widths.key_value_heads < 1 or heads % widths.key_value_heads:
