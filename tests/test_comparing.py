@@ -148,8 +148,9 @@ async def test_maps_stand_side_by_side_on_one_scale_with_one_cursor(
         assert [each.cursor for each in maps] == [(3, 1), (3, 1)]
         said = [float(each.value) for each in pane.values.entries]
         assert said == pytest.approx([float(each[3, 1]) for each in weights], rel=5e-3), "small ones too"
-        assert shown(pane.readout_line).startswith("query 3")
+        assert shown(pane.readout_line).startswith("L0H0: query 3")
         await press(pilot, "tab", "j")
+        assert shown(pane.readout_line).startswith("L1H0: query 4")
         assert [each.cursor for each in maps] == [(4, 1), (4, 1)], "each of the maps leads while it has the focus"
         await press(pilot, "s")
         assert [each.scale for each in maps] == ["log", "log"]

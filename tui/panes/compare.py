@@ -121,12 +121,16 @@ class ComparePane(Pane):
     def under_cursor(self) -> list[tuple[str, float]]:
         """What each head has under the cursor, by its name; the difference of two by both their names."""
         if self.side is not Side.SPECTRA:
-            names = self._names if self.side is Side.DIFFERENCE else [name.split(" ", 1)[-1] for name in self._names]
-            maps = zip(names, self.maps.heatmaps, strict=True) if names else ()
+            maps = zip(self._heads, self.maps.heatmaps, strict=True) if self._names else ()
             return [(name, each.value) for name, each in maps if each.pooled is not None]
         curve = next((each for each in self._curves if each.matrix == self.graph.matrix), None)
         lines = zip(self._names, curve.lines, strict=True) if curve is not None else ()
         return [(name, float(line.values[self.graph.index - 1])) for name, line in lines]
+
+    @property
+    def _heads(self) -> tuple[str, ...]:
+        """The names without the signs before them, which a difference has none of."""
+        return self._names if self.side is Side.DIFFERENCE else tuple(name.split(" ", 1)[-1] for name in self._names)
 
     @property
     def left(self) -> dict[str, str]:
@@ -189,11 +193,13 @@ class ComparePane(Pane):
                 [
                     HeadValue(
                         *self.graph.line_sign(number),
-                        name.split(" ", 1)[-1],
+                        name,
                         MASKED if each.is_masked else "" if np.isnan(each.value) else write_weight(each.value),
                     )
-                    for number, (name, each) in enumerate(zip(self._names, self.maps.heatmaps, strict=True))
+                    for number, (name, each) in enumerate(zip(self._heads, self.maps.heatmaps, strict=True))
                 ]
             )
         self.legend_line.show(leading.legend(self.legend_line.size.width - 2))
-        self.readout_line.show(leading.readout(self.readout_line.size.width))
+        of = f"{self._heads[self.maps.heatmaps.index(leading)]}: " if self.side is Side.MAPS else ""
+        said = leading.readout(self.readout_line.size.width - len(of))
+        self.readout_line.show(f"{of}{said}" if said else "")
