@@ -6,30 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.geometry import Region
-from textual.strip import Strip
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from engine.service.formats import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, choice_of, formats_for
-from tui.drawing.text import path_within
+from tui.export_fields import FileName, Whats
 from tui.exporting import Exporting
-from tui.field import Field
-from tui.frame import sends_ascii_only
 from tui.key_names import key_of
 from tui.modal import Modal
 from tui.panes.line import Line
-from tui.widgets.menu import Choices
 
 WRITES = {
     What.VIEW: "Write the table of the view",
@@ -82,13 +75,13 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._confirmed: Path | None = None
         self._awaited: str | None = None
         self._begins_naming = False
-        self._list = _Whats(
+        self._list = Whats(
             *(Option(Text(f"{what.value}  {exporting.says(what)}"), id=what.name) for what in What),
             markup=False,
             name="export menu",
         )
         self._format_line = Line(classes="export-format")
-        self._file = _FileName(compact=True, select_on_focus=False, name="file name")
+        self._file = FileName(compact=True, select_on_focus=False, name="file name")
         self._file.cursor_blink = False
         self._said_line = Line(classes="export-said")
 
@@ -275,40 +268,3 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         if self._choice.what.is_table and named is not None and self._choice.format != "npz":
             self._choice = replace(self._choice, format=named)
         return path
-
-
-class _Whats(Choices):
-    """The list of what can be written; beside it, arrows choose the format.
-
-    Lines up and down, and Enter, are keys of the whole menu, so that each is called one thing.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right,l", "screen.format(1)", "Next format", show=False, id="export.next_format"),
-        Binding("left,h", "screen.format(-1)", "Previous format", show=False, id="export.previous_format"),
-        Binding("g", "first", "First", show=False, id="export.first"),
-        Binding("G", "last", "Last", show=False, id="export.last"),
-    ]
-
-
-class _FileName(Field):
-    """The line of the file's name, of which the end is to be seen while it is not typed into."""
-
-    leaving = "screen.leave"
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the end of a path that is too long, which says more, while nobody types."""
-        width = self.size.width
-        if self.has_focus or cell_len(self.value) <= width:
-            return super().render_line(y)
-        shown = path_within(self.value, width, ascii_only=sends_ascii_only(self.app))
-        return Strip([Segment(shown, self.rich_style)]).adjust_cell_length(width, self.rich_style)
-
-    def on_focus(self) -> None:
-        """Bring the cursor into view, which was put there before the line was laid out."""
-        self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
-        self.refresh()
-
-    def on_blur(self) -> None:
-        """Draw the end again."""
-        self.refresh()
