@@ -166,7 +166,7 @@ async def test_a_colon_takes_what_editors_call_things_and_every_command_by_its_n
         await ask("zoom", "enter")  # which is of the keys that had the focus
         assert app.screen.has_class("-zoomed")
         assert not app.prompt.display
-        await ask("wq", "enter")
+        await ask("q!", "enter")
         assert not app.is_running
 
 

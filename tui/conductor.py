@@ -161,8 +161,7 @@ class Conductor(ModelParts):
         model.ways.leave()
         self.selected = name
         self._is_drawn = True
-        first = self._first_look
-        model.select(name, with_neighbours=first.is_sweeping, with_maps=first.text is None)
+        model.select(name, with_neighbours=self._first_look.is_sweeping)
         return True
 
     def look_at(self, view: str) -> None:

@@ -26,7 +26,7 @@ OWN = ("command_palette", "jump", "screen.copy_text")
 """Actions that ask for what the palette and the line at the foot are asked, or that are of what the mouse selects."""
 
 OF_EDITORS = {"h": "help", "e": "export", "w": "export", "write": "export", "open": "models"} | dict.fromkeys(
-    ("q", "q!", "qa", "qa!", "quit", "quit!", "exit", "wq", "wqa", "x", "xa"), "quit"
+    ("q", "q!", "qa", "qa!", "quit", "quit!", "exit", "wq", "wq!", "wqa", "x", "x!", "xa"), "quit"
 )
 """What hands type that know editors, and which command does that here."""
 

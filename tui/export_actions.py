@@ -35,6 +35,15 @@ class ExportActions(Parts):
         ),
     ]
 
+    @property
+    def is_waiting_with_act(self) -> bool:
+        """Whether the menu, or else a view, waits for what is still worked out."""
+        if len(self.screen_stack) < 2:
+            return super().is_waiting_with_act
+        from tui.export_screen import ExportScreen
+
+        return isinstance(self.screen, ExportScreen) and self.screen.is_awaited
+
     @on(ViewFilled)
     def _view_filled(self) -> None:
         """Have the menu offer what there was nothing of before."""
@@ -62,7 +71,7 @@ class ExportActions(Parts):
 
         self.clear_notifications()
         exporting = self.conductor.exporting
-        if exporting.has_to_wait:
+        if exporting.has_to_come(exporting.fitting(exporting.choice)):
             await self.push_screen(ExportScreen(exporting, is_chosen=True), self._export_chosen)
         else:
             begin(self, partial(self._export, exporting.choice), "export", is_alone=False)

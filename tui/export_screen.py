@@ -154,14 +154,16 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         self._confirmed = self._awaited = None
 
     @property
-    def _is_awaited(self) -> bool:
+    def is_awaited(self) -> bool:
         """Whether what is offered is to be written under the name that is there, once there is all of it."""
         return self._awaited == self._file.value
 
     def offer_again(self) -> None:
         """Offer what there was nothing of, now that there may be; where it was asked for already, write it."""
-        if self._is_awaited:
-            if not self._exporting.is_to_come and not self._exporting.is_unfinished(self._choice):
+        if self.is_awaited:
+            if not self._exporting.has_to_come(self._choice):
+                if self._suggested is not None and self._file.value == str(self._suggested):
+                    self._suggest()  # what has come may be of another head
                 self._write()
         elif self._suggested is None and not self._is_naming:
             self._suggest()
@@ -236,9 +238,9 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
         except (EngineError, OSError, RuntimeError) as error:  # a name that is too long; no such person after ~
             self._awaited = self._file.value if self._suggested is None and self._exporting.is_to_come else None
             said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self._said_line.show(self._exporting.later() if self._is_awaited else said)
+            self._said_line.show(self._exporting.later() if self.is_awaited else said)
             return
-        if self._exporting.is_unfinished(self._choice) and not self._is_awaited:
+        if self._exporting.has_to_come(self._choice) and (self._exporting.is_to_come or not self.is_awaited):
             self._awaited = self._file.value
             self._said_line.show(self._exporting.later())
             return

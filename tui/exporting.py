@@ -125,15 +125,11 @@ class Exporting:
         """Whether a table of what is on screen would lack what is still worked out."""
         return choice.what is What.VIEW and self._app.views.active.is_unfinished
 
-    @property
-    def has_to_wait(self) -> bool:
-        """Whether what was chosen last is still worked out."""
-        choice = self.fitting(self.choice)
-        try:
-            self.suggest(choice)
-        except EngineError:
-            return self.is_to_come
-        return self.is_unfinished(choice)
+    def has_to_come(self, choice: Choice) -> bool:
+        """Whether what is chosen of the view is still worked out: all of it, or more of it."""
+        pane = self._app.views.active
+        is_of_view = choice.what is What.VIEW or (choice.what.is_picture and choice.what is not What.SCREEN)
+        return (is_of_view and pane.is_waiting) or (self.is_unfinished(choice) and not pane.is_stopped)
 
     def later(self) -> str:
         """Say that what is asked for is written later."""

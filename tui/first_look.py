@@ -89,12 +89,12 @@ class FirstLook:
         restoring.open_layers()
         app.tree_widget.go_to(begin)
         is_demos = restoring.text is None and outline.name == "demo"
-        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before keys, which may be about it
-        app.call_after_refresh(app.do_kept_keys)
+        self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before a view says that there is none
         if self._engine.is_kept:
             self._look(model, begin)
         else:  # importing torch stalls the event loop, so nothing needs it before the tree is on screen
             self._once_drawn(self._look, model, begin)
+        app.call_after_refresh(app.do_kept_keys)  # which are about the head and the sentence that are looked at by then
 
     def _look(self, model: ShownModel, begin: Head) -> None:
         """Show the first head; what else there is to do waits until it is on screen.

@@ -51,6 +51,15 @@ AT_ANY_TIME = ("quit", "tree", "leave", "sentence", "help", "redraw", "suspend_p
 NOT_OVER = ("jump", "command_palette")
 """Actions that come before all widgets, but leave what is over the explorer be."""
 
+LOOK = 0.02
+"""Seconds between two looks at whether what a key waits for has come."""
+
+LOOKS = 500
+"""How often that is looked at before the next key follows all the same."""
+
+AT_ONCE = 0.5
+"""Seconds within which a key comes that is typed ahead, without a look at what the one before it did."""
+
 HOPS = 8
 """Times that what a key set off is followed up to the application, as a message may set off others."""
 
@@ -77,6 +86,9 @@ class KeyWatch(Parts):
         self._for_model: list[events.Key] = []
         self._awaits_model = False
         self._following: asyncio.Task[None] | None = None
+        self._is_hurried = False
+        self._last_key = ""
+        self._last_came = 0.0
 
     @property
     def is_typed_to(self) -> bool:
@@ -95,12 +107,15 @@ class KeyWatch(Parts):
         elif self._passing and event is self._passing[0]:
             await self._do(event)
         elif not self._is_early and not self.is_typed_to:
+            self._last_came = event.time
             self._held.extend(self._read(event))
             self._passing.append(self._held.popleft())
             await self._do(self._passing[0])
         elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
             await super().on_event(event)
         else:
+            self._is_hurried |= isinstance(event, events.Key) and self._hurries(event)
+            self._last_came = event.time
             self._held.extend(self._read(event) if self._is_early else (event,))
 
     def _read(self, event: Typed | Pressed) -> tuple[Typed | Pressed, ...]:
@@ -116,6 +131,8 @@ class KeyWatch(Parts):
     async def _do(self, event: Typed | Pressed) -> None:
         """Count a key, take away what was said since the last one, and hand it on."""
         receiver = self._receiver(event)
+        if isinstance(event, events.Key):
+            self._last_key = event.key
         if isinstance(event, Typed):
             self.keys_pressed += 1
             self.key_line.hush()
@@ -136,6 +153,11 @@ class KeyWatch(Parts):
             with contextlib.suppress(NoWidget):
                 return self.screen.get_widget_at(event.x, event.y)[0]
         return self.focused or self.screen
+
+    def _hurries(self, event: events.Key) -> bool:
+        """Say whether a key is of a person who sees that the one before it waits, and does not want to."""
+        is_seen = event.time - self._last_came > AT_ONCE
+        return self.is_waiting_with_act and (is_seen or event.key == self._last_key or self._is_leaving(event.key))
 
     def _leaves(self, key: str) -> bool:
         """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
@@ -204,6 +226,8 @@ class KeyWatch(Parts):
         """Wait until a key is done, and hand on those that may follow it."""
         try:
             await _for_a_while(self._await_done(receiver))
+            if await self._await_act():
+                await _for_a_while(self._await_done(self.focused or self.screen))
             is_where_it_was = receiver is (self.focused or self.screen)
         except ScreenStackError:
             self._following = None
@@ -229,6 +253,23 @@ class KeyWatch(Parts):
             if self.is_ready:
                 await self.views.has_opened.wait()
             known, receiver = receiver, self.focused or self.screen
+
+    async def _await_act(self) -> bool:
+        """Wait for what a key asked for and cannot be done yet; where that takes too long, later keys do not wait.
+
+        Returns
+        -------
+        Whether there was anything to wait for.
+        """
+        if not self.is_waiting_with_act:
+            self._is_hurried = False
+            return False
+        for _ in range(LOOKS):
+            if self._is_hurried or not self.is_waiting_with_act:
+                return True
+            await asyncio.sleep(LOOK)
+        self._is_hurried = True
+        return True
 
 
 async def _for_a_while(work: Coroutine[None, None, None]) -> None:

@@ -29,7 +29,7 @@ EXIT_CODES = (
     ("0", "Done; a layer whose weights hold NaN or infinite numbers may be left out, which standard error says."),
     ("1", "The request could not be met; one line on standard error says why, and what to do next."),
     ("2", "Wrong usage."),
-    ("129, 143", "Ended by SIGHUP, or by SIGTERM."),
+    ("129, 130, 143", "Ended by SIGHUP, by ctrl+c (of a command), or by SIGTERM."),
 )
 
 EXAMPLES = (

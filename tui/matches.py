@@ -12,7 +12,7 @@ from engine.values.named_rows import SHORT_LABELS
 _NAME = re.compile(r"(?:(?P<stack>[a-z-]+)[.:])?l?(?P<layer>\d+)(?:[h.](?P<head>\d+)?)?")
 _HEAD = re.compile(r"h(\d+)")
 _TWO_NUMBERS = re.compile(r"(\d+)[\s,]+(\d+)")
-_COMPARISON = re.compile(r"[<>=!]|\bcontains\b")
+_COMPARISON = re.compile(r"[<>=]|\bcontains\b")
 
 Lines = tuple[tuple[LayerOutline, Head], ...]
 """Every layer and head with the outline of its layer; made once, for a large model has thousands."""
@@ -26,8 +26,8 @@ def is_condition(text: str) -> bool:
 
     Examples
     --------
-    >>> is_condition("ov.energy_rank < 20"), is_condition("induction")
-    (True, False)
+    >>> is_condition("ov.energy_rank < 20"), is_condition("induction"), is_condition("q!")
+    (True, False, False)
     """
     return _COMPARISON.search(text) is not None
 

@@ -75,6 +75,11 @@ class Parts(Frame):
         """Whether the views are there."""
         return self._conductor is not None
 
+    @property
+    def is_waiting_with_act(self) -> bool:
+        """Whether what a key asked for is done only once something has been worked out."""
+        return self.is_ready and self.views.is_waiting_with_act
+
     def on_unmount(self) -> None:
         """Keep no thread beyond the screens: it would keep the explorer, and with it the model."""
         if self.sentences is not None:

@@ -139,6 +139,7 @@ class Reading:
     def read(self, text: str, selected: Head | None) -> None:
         """Have the model read a sentence, of which maps of a head are looked at; what is shown stays for a moment."""
         self._text, self._selected = text, selected
+        self._pane.await_next()
         self._sentence = None
         self._awaited.begin()
         self._maps.clear()
@@ -237,12 +238,14 @@ class Reading:
                     self._run(partial(self._fetch_window, large, window, sentence, title), "maps")
 
                 self._large = large
+                self._pane.await_next()
                 is_signed = self._minuend is not None
                 self._pane.begin_large(LargeMap(wanted, sentence.tokens, sentence.tokens, ask, is_signed=is_signed))
             return
         key = (wanted.stack, wanted.layer, wanted.is_rollout)
         maps = self._maps.get(key)
         if maps is None:
+            self._pane.await_next()
             self._run(partial(self._fetch, key, text, title), "maps")
         elif isinstance(maps, EngineError):
             self._pane.show_message(title, str(maps))

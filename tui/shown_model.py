@@ -91,22 +91,20 @@ class ShownModel:
         self.reading.advance(progress)
         return self.tables.advance(progress)
 
-    def select(self, name: Head | None, *, with_neighbours: bool, with_maps: bool) -> None:
+    def select(self, name: Head | None, *, with_neighbours: bool) -> None:
         """Show a head, a whole layer, or the model (None).
 
         Parameters
         ----------
         name : of what is selected.
         with_neighbours : whether what stands beside it is asked for too.
-        with_maps : whether its maps are; they are not while the first sentence waits to be read.
         """
         if name is None:
             self.learning.measure_memory()
         self.weights.select(name, with_neighbours)
         self._overview.select(name)
         self.tables.select(name)
-        if with_maps:
-            self.reading.select(name)
+        self.reading.select(name)
         self.ways.arrive()
         self.comparing.select(name)
 

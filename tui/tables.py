@@ -162,6 +162,7 @@ class Tables(ChosenTables):
         if pane is None:
             return
         chosen, view, attention = self._chosen, VIEWS[pane.view], self._views.attention
+        pane.is_stopped = False
         title = chosen.title(view, self._outline, attention, is_beside=self._engine.is_comparing)
         title += at_distance(chosen.distance, self._outline) if "distance" in view.options else ""
         if "text" in view.needs and not chosen.text:
@@ -185,12 +186,14 @@ class Tables(ChosenTables):
             self._stopped, self._stopped_before = key, ""
         if found is None:
             pane.grid.expect((pane.view, replace(query, text=None)))  # the sentence may come while it is worked out
+            pane.is_waiting = True
         if view.grows and key != self._following and (found is None or key not in self._complete):
             self._following = key
             self._run(partial(self._follow, key, pane), f"growing {view.name}")
         if found is None and view.ranked_by and view.goes_by_layer(query):
             if self._partial is not None and self._partial[0] == key:
                 state = self._swept(*self._partial[:2], pane)
+                pane.is_stopped = key == self._stopped
                 pane.show(title, self._partial[2], None, state, is_growing=True)
             elif key == self._stopped:
                 pane.show_message(title, self._how_to_go_on(pane))

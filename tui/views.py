@@ -146,6 +146,12 @@ class Views(ViewLooks):
         return pane is not None and pane.put_behind(action)
 
     @property
+    def is_waiting_with_act(self) -> bool:
+        """Whether something is to be done about a row that is to come of the table that has the keys."""
+        pane = self._rows_with_keys
+        return pane is not None and pane.rows_widget.is_waiting_with_act
+
+    @property
     def chosen_head(self) -> Head | None:
         """The same where a person has put the cursor there, and not the table on its first row."""
         is_chosen = isinstance(self.active, RowsPane) and self.active.is_on_chosen_row

@@ -134,6 +134,11 @@ class AttentionPane(Pane):
         self.heatmap.receive(map_with_parts(pooled, sentence, ascii_only=self._ascii_only))
         self._refresh_lines()
 
+    def await_next(self) -> None:
+        """Take note that another map is to come, while what is on screen stays for a moment."""
+        self.is_waiting = True
+        self.heatmap.expect(True)
+
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no map, or none yet."""
         self.is_waiting = is_waiting

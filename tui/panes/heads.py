@@ -68,6 +68,7 @@ class HeadsPane(Pane):
         self.of_layer, self.is_waiting = None, is_waiting
         self._set_title(title)
         self.maps.show_message(message, heads)
+        self.maps.expect(is_waiting)
         self.legend_line.show("")
         self.readout_line.show("")
 

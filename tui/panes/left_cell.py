@@ -52,6 +52,12 @@ class LeftCell:
         self._awaited.clear()
         self._put = None
 
+    def go_before_moves(self) -> None:
+        """Go there, where moves that have been made ahead of the rows are to be made from there."""
+        if self._grid.is_moved_ahead:
+            self._moves_before = self._grid.moves
+            self.go()
+
     def go(self, *, is_growing: bool = False) -> None:
         """Go there as far as it is there by now; where more rows are to come, which may change the order, again."""
         grid = self._grid

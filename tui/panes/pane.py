@@ -20,6 +20,7 @@ class Pane(Vertical):
     is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
     is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
     keeps : the parts of it that are looked at as they were left when the view is made at the next start.
+    is_stopped : whether what is lacking of it will not come by itself.
     is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place.
     """
 
@@ -33,6 +34,7 @@ class Pane(Vertical):
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
         self._is_waiting = True
         self._is_unfinished = False
+        self.is_stopped = False
         self.title_line = TitleLine()
         self.readout_line = Line(classes="pane-readout")
 

@@ -66,6 +66,7 @@ class RanksPane(FilteredPane):
         super().__init__(RANK_COLUMNS)
         self.table = RanksTable(ascii_only=ascii_only, name="ranks")
         self.table.leads = self._leads
+        self.table.expect(None)  # what is done before the first rows is done once they are there
         self.chance_line = Line(classes="pane-chance")
         self._names: tuple[Head, ...] = ()
         self._troubles: Mapping[Head, str] = {}
@@ -118,7 +119,9 @@ class RanksPane(FilteredPane):
         before, self._selected = self._selected, selected
         self.is_waiting = not rows and not troubles
         self.is_unfinished = len({tuple(row[:3]) for row in rows}) + len(troubles) < len(names)
+        self.table.is_growing = self.is_unfinished
         self.narrow()
+        self.table.catch_up(is_placed=True)
         if selected != before:
             is_elsewhere = selected not in names  # which no filter has anything to do with
             self.pass_by(selected, is_left=selected in self._names, is_first=before is None or is_elsewhere)
@@ -214,12 +217,14 @@ class RanksPane(FilteredPane):
             )
             for name in names
         )
-        if lines != self.table.rows:
-            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS)
         wanted = self._picked[-1] if self._picked else self._selected
-        if wanted in names:
-            self.table.go_to(names.index(wanted))
-        self._place = self.table.place
+        line = names.index(wanted) if wanted in names else None
+        if lines != self.table.rows:
+            self.table.begin_next_at(line)
+            self.table.show(COLUMNS.names, lines, COLUMNS.frozen, columns=COLUMNS)
+        else:
+            self.table.go_to(line)
+        self._place = self.table.place if line is None else line  # where moves ahead of the rows have begun
         self._cell.go()
 
     @property

@@ -109,6 +109,7 @@ class TablePane(LeadingPane):
         self.grid.go_to(place)
         if is_growing:
             self._cell.wait_for(place)  # before moves from there are made
+        self._cell.go_before_moves()
         self.grid.catch_up(is_placed=place is not None)
         if self.awaited_row is not None:
             self._cell.forget()

@@ -135,8 +135,8 @@ class TextPane(Pane):
         """Say why there is no text, or none yet."""
         self.shown, self.is_waiting = None, is_waiting
         self.title_line.show(Text.assemble(("text ", "bold"), title))
-        self.keys.show_message(message if self.keys.display else "")
-        self.queries.show_message("" if self.keys.display else message)
+        self.keys.show_message(message if self.keys.display else "", is_waiting=is_waiting)
+        self.queries.show_message("" if self.keys.display else message, is_waiting=is_waiting)
         self.keys_line.show("")
         self.queries_line.show("")
         self.legend_line.show("")

@@ -54,10 +54,10 @@ class KeptMoves:
 
 
 class MovesAhead:
-    """Remembers moves that are made before there is anything to make them on."""
+    """Remembers moves that are made before there is anything to make them on, which is expected to begin with."""
 
     def __init__(self) -> None:
-        self._moves: list[Move] | None = None
+        self._moves: list[Move] | None = []
         """None where nothing is expected."""
 
     def expect(self, is_expected: bool) -> None:
@@ -71,6 +71,11 @@ class MovesAhead:
         """Remember a move, where something is expected."""
         if self._moves is not None:
             self._moves.append(move)
+
+    @property
+    def has_moves(self) -> bool:
+        """Whether any are remembered."""
+        return bool(self._moves)
 
     def make(self) -> None:
         """Make the moves that are remembered; nothing is expected any more."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import lines_of, paging
 from tui.widgets.small_canvas import SmallCanvas
 
@@ -54,32 +57,51 @@ class SmallMaps(SmallCanvas, can_focus=True):
         super().__init__(ascii_only=ascii_only)
         self._picked: int | None = None
         self._is_pointed_at = False
+        self._ahead = MovesAhead()
+
+    def expect(self, is_expected: bool) -> None:
+        """Keep moves until there are heads to go to, or keep none: there will not be any."""
+        self._ahead.expect(is_expected)
+
+    def _once_there(self, move: Callable[[], None]) -> None:
+        """Move among the heads, or among those that are expected, once it is known how their maps stand."""
+        if self._tiles.count and not self._ahead.has_moves:
+            move()
+        else:
+            self._ahead.add(move)
 
     def select(self, number: int | None) -> None:
         """Put the cursor on a head, unless a person has gone on to another one since."""
         if self._picked is None or number is None or number == self._picked:
             self._picked = None
             self._move(number)
+        if self.has_maps:
+            self._ahead.make()
 
     def action_step(self, columns: int, rows: int) -> None:
         """Go to another head, so many tiles away; past the end of a row to the next one."""
-        if self._tiles.count:
-            self._is_pointed_at = False
-            here = -1 if self.cursor is None else self.cursor
-            self._pick(here + columns + rows * self._tiles.columns if self.cursor is not None else 0)
+        self._once_there(partial(self._step, columns, rows))
+
+    def _step(self, columns: int, rows: int) -> None:
+        """Go so many tiles on; from nowhere to the first."""
+        self._is_pointed_at = False
+        self._pick(0 if self.cursor is None else self.cursor + columns + rows * self._tiles.columns)
 
     def action_page(self, pages: float) -> None:
+        """Go a page up or down."""
+        self._once_there(partial(self._page, pages))
+
+    def _page(self, pages: float) -> None:
         """Go as many rows of maps up or down as are in view, as far as there are any."""
         rows = lines_of(pages, max(self.size.height // max(self._tiles.pitch[1], 1), 1))
         here = self.cursor or 0
         while rows and not 0 <= here + rows * self._tiles.columns < self._tiles.count:
             rows -= 1 if rows > 0 else -1
-        self.action_step(0, rows)
+        self._step(0, rows)
 
     def action_edge(self, last: bool) -> None:
         """Go to the first or the last head."""
-        if self._tiles.count:
-            self._pick(self._tiles.count - 1 if last else 0)
+        self._once_there(lambda: self._pick(self._tiles.count - 1 if last else 0))
 
     def _pick(self, number: int) -> None:
         """Go to a head, if there is one, and tell so."""

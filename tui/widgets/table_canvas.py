@@ -230,6 +230,11 @@ class TableCanvas(TableRows, can_focus=False):
         elif place in self.order:
             self.put(self.order.index(place), self.cursor[1])
 
+    def begin_next_at(self, place: int | None) -> None:
+        """Put the cursor on one of the rows that are shown next, before any move that has been made ahead of them."""
+        if place is not None:
+            self._awaited = place
+
     def go_to_column(self, name: str) -> None:
         """Put the cursor on a column, if it is shown."""
         if name in self.columns:

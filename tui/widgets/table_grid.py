@@ -55,6 +55,7 @@ class TableGrid(TableCanvas, can_focus=True):
         self.is_growing = False
         self._late: list[Move] = []
         self._has_behind = False
+        self._has_act = False
 
     class Chosen(Message):
         """A person wants to go to what the row under the cursor is about."""
@@ -204,7 +205,14 @@ class TableGrid(TableCanvas, can_focus=True):
             self._await(act)
         else:
             return False
+        self._has_act = True
         return True
+
+    @property
+    def is_waiting_with_act(self) -> bool:
+        """Whether something is to be done about a row that is to come, and not only a move to be made."""
+        self._has_act = self._has_act and self.is_moved_ahead
+        return self._has_act
 
     def put_behind(self, action: Action) -> bool:
         """Have something done once there is the row that it is about; False where none is to come, or asked again.
