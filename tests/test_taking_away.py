@@ -251,7 +251,7 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
         free = threading.Event()
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
         app.conductor.read("another sentence")
-        await until(pilot, lambda: app.views.active.is_waiting)
+        await until(pilot, lambda: app.views.attention.shown_name is None)
         await type_keys(pilot, "e", *keys)
         nothing = "the attention view shows nothing yet; "
         assert keys == "vj" or said(app) == nothing + ("it is written once it does" if keys else "nothing was written")

@@ -281,7 +281,7 @@ def test_a_pasted_text_becomes_one_line_and_keys_after_enter_are_no_part_of_the_
         terminal.send("\x15")
         terminal.settle()
         terminal.send("the cat sat on the mat\rjjl")
-        terminal.wait_for("key 0")
+        terminal.wait_for("query 2")
         terminal.settle()
         assert "matj" not in terminal.text(0)
 

@@ -38,11 +38,9 @@ class ExportActions(Parts):
     @property
     def is_waiting_with_act(self) -> bool:
         """Whether the menu, or else a view, waits for what is still worked out."""
-        if len(self.screen_stack) < 2:
-            return super().is_waiting_with_act
-        from tui.export_screen import ExportScreen
-
-        return isinstance(self.screen, ExportScreen) and self.screen.is_awaited
+        if len(self.screen_stack) > 1:
+            return bool(getattr(self.screen, "is_awaited", False))  # the menu's, which is imported when it is wanted
+        return super().is_waiting_with_act
 
     @on(ViewFilled)
     def _view_filled(self) -> None:

@@ -114,7 +114,7 @@ class KeyWatch(Parts):
         elif self._is_early and isinstance(event, events.Key) and self._leaves(event.key):
             await super().on_event(event)
         else:
-            self._is_hurried |= isinstance(event, events.Key) and self._hurries(event)
+            self._is_hurried |= self._hurries(event)
             self._last_came = event.time
             self._held.extend(self._read(event) if self._is_early else (event,))
 
@@ -154,10 +154,11 @@ class KeyWatch(Parts):
                 return self.screen.get_widget_at(event.x, event.y)[0]
         return self.focused or self.screen
 
-    def _hurries(self, event: events.Key) -> bool:
-        """Say whether a key is of a person who sees that the one before it waits, and does not want to."""
-        is_seen = event.time - self._last_came > AT_ONCE
-        return self.is_waiting_with_act and (is_seen or event.key == self._last_key or self._is_leaving(event.key))
+    def _hurries(self, event: Typed | Pressed) -> bool:
+        """Say whether a key, or the mouse, is of a person who sees that the key before waits, and does not want to."""
+        is_seen = isinstance(event, Pressed) or event.time - self._last_came > AT_ONCE
+        is_urging = isinstance(event, events.Key) and (event.key == self._last_key or self._is_leaving(event.key))
+        return self.is_waiting_with_act and (is_seen or is_urging)
 
     def _leaves(self, key: str) -> bool:
         """Say whether a key ends the program, as it does at any time; a letter only where nothing came before it."""
