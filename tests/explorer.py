@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,9 @@ LOOK = 0.01
 
 PATIENCE = 60.0
 """Seconds after which an answer is no longer waited for, and the test fails with what it was waiting for."""
+
+SECONDS = itertools.count(1)
+"""Seconds of a person who types, each key one later than the one before."""
 
 HOPS = 4
 """Messages one after the other that a key may set off: to the application, its widget, and what that one tells."""
@@ -95,11 +99,14 @@ def waited_for(app: Explorer) -> str:
 async def type_keys(pilot: Pilot[None], *keys: str) -> None:
     """Type, each key when what the one before it set off has been handled, however busy the engine is meanwhile.
 
-    `Pilot.press` waits until the processor is idle, a second for each key while the engine works.
+    It is a person who looks at the screen after each, and sees what waits. `Pilot.press` waits until the processor is
+    idle, a second for each key while the engine works.
     """
     for key in keys:
         name = key if len(key) > 1 or key.isalnum() else _character_to_key(key)
-        pilot.app.post_message(Key(name, key if len(key) == 1 else None))
+        event = Key(name, key if len(key) == 1 else None)
+        event.time += next(SECONDS)
+        pilot.app.post_message(event)
         for _ in range(HOPS):
             await pilot.pause(0)
         end = monotonic() + PATIENCE
@@ -110,7 +117,10 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
 
 def _is_doing_keys(app: App[None]) -> bool:
     """Say whether a key is being done; not of those that wait for a model, nor once the program is left."""
-    return isinstance(app, KeyWatch) and not app._exit and (app._following is not None or bool(app._passing))
+    if not isinstance(app, KeyWatch) or app._exit:
+        return False
+    is_to_be_done = bool(app._passing) or (bool(app._held) and not app._is_early)
+    return is_to_be_done or (app._following is not None and not app.is_waiting_with_act)
 
 
 @asynccontextmanager

@@ -187,7 +187,7 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
         with claimed_path(app.conductor.exporting.suggest(app.conductor.exporting.choice)) as other:
             assert other.stem.endswith("-ranks-2"), "the name is taken before there is a file of it"
         await pilot.press("E")
-        await until(pilot, lambda: "is still being written" in notice(app))
+        await until(pilot, lambda: any("is still being written" in each.message for each in app._notifications))
         await pilot.press("]")
         await until(pilot, lambda: "L0H1" in str(app.conductor.selected))  # keys are answered meanwhile
         await pilot.press("escape")

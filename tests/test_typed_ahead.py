@@ -129,6 +129,7 @@ async def test_a_person_who_has_seen_that_a_key_waits_need_not_wait(tiny_model: 
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         free = hold(app)
         ahead(app, *"4jj6")
+        await until(pilot, lambda: app.is_waiting_with_act)
         ahead(app, "2", after=2 * AT_ONCE)
         await until(pilot, lambda: app.views.active.view == "ranks")
         free.set()

@@ -197,6 +197,7 @@ class Exporting:
 
         if choice.what is What.VIEW:
             await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
+        await self.writing.settle()
         self.writing.refuse_a_second()
         choice = self.fitting(choice)
         self._refuse_unfinished(choice)

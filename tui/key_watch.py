@@ -57,6 +57,9 @@ LOOK = 0.02
 LOOKS = 500
 """How often that is looked at before the next key follows all the same."""
 
+RESTS = 5
+"""Looks one after the other at which nobody worked, so that it will not come by itself."""
+
 AT_ONCE = 0.5
 """Seconds within which a key comes that is typed ahead, without a look at what the one before it did."""
 
@@ -107,7 +110,7 @@ class KeyWatch(Parts):
         elif self._passing and event is self._passing[0]:
             await self._do(event)
         elif not self._is_early and not self.is_typed_to:
-            self._last_came = event.time
+            self._take_note(event)
             self._held.extend(self._read(event))
             self._passing.append(self._held.popleft())
             await self._do(self._passing[0])
@@ -115,7 +118,7 @@ class KeyWatch(Parts):
             await super().on_event(event)
         else:
             self._is_hurried |= self._hurries(event)
-            self._last_came = event.time
+            self._take_note(event)
             self._held.extend(self._read(event) if self._is_early else (event,))
 
     def _read(self, event: Typed | Pressed) -> tuple[Typed | Pressed, ...]:
@@ -131,8 +134,6 @@ class KeyWatch(Parts):
     async def _do(self, event: Typed | Pressed) -> None:
         """Count a key, take away what was said since the last one, and hand it on."""
         receiver = self._receiver(event)
-        if isinstance(event, events.Key):
-            self._last_key = event.key
         if isinstance(event, Typed):
             self.keys_pressed += 1
             self.key_line.hush()
@@ -153,6 +154,10 @@ class KeyWatch(Parts):
             with contextlib.suppress(NoWidget):
                 return self.screen.get_widget_at(event.x, event.y)[0]
         return self.focused or self.screen
+
+    def _take_note(self, event: Typed | Pressed) -> None:
+        """Remember which key came last, and when."""
+        self._last_key, self._last_came = event.key if isinstance(event, events.Key) else "", event.time
 
     def _hurries(self, event: Typed | Pressed) -> bool:
         """Say whether a key, or the mouse, is of a person who sees that the key before waits, and does not want to."""
@@ -256,7 +261,9 @@ class KeyWatch(Parts):
             known, receiver = receiver, self.focused or self.screen
 
     async def _await_act(self) -> bool:
-        """Wait for what a key asked for and cannot be done yet; where that takes too long, later keys do not wait.
+        """Wait for what a key asked for and cannot be done yet.
+
+        Where that takes too long, or nobody works at it, later keys do not wait.
 
         Returns
         -------
@@ -265,9 +272,13 @@ class KeyWatch(Parts):
         if not self.is_waiting_with_act:
             self._is_hurried = False
             return False
+        rests = 0
         for _ in range(LOOKS):
+            rests = rests + 1 if self.conductor.is_idle else 0
             if self._is_hurried or not self.is_waiting_with_act:
                 return True
+            if rests == RESTS:
+                break
             await asyncio.sleep(LOOK)
         self._is_hurried = True
         return True

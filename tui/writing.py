@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Report = Callable[[Progress], None]
 
+LOOK = 0.02
+"""Seconds between two looks at whether a file has been written."""
+
+LOOKS = 50
+"""How often that is looked at before another file is refused."""
+
 
 class Writing:
     """The file that is being written, if any."""
@@ -32,6 +38,13 @@ class Writing:
     def said(self) -> str:
         """What stands before how far a file is."""
         return f"writing, {key_of(self._app, 'app.leave')} stops:"
+
+    async def settle(self) -> None:
+        """Wait a moment for a file that is nearly written."""
+        for _ in range(LOOKS):
+            if self._written is None:
+                return
+            await asyncio.sleep(LOOK)
 
     def refuse_a_second(self) -> None:
         """See to it that files are written one after the other.

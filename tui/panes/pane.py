@@ -21,7 +21,8 @@ class Pane(Vertical):
     is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
     keeps : the parts of it that are looked at as they were left when the view is made at the next start.
     is_stopped : whether what is lacking of it will not come by itself.
-    is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place.
+    is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place,
+        unless what was there before stays for a moment.
     """
 
     view = ""
