@@ -66,6 +66,10 @@ def good_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLORTERM", "truecolor")
 
 
+HALF = ("\N{REPLACEMENT CHARACTER}", "")
+"""Where half of a wide character has been written over: a blank, but not in all terminals of the same colour."""
+
+
 @dataclass(frozen=True)
 class Style:
     """How a terminal writes: its attributes, and the codes of the colours of the letters and behind them."""
@@ -131,6 +135,7 @@ class TerminalPicture:
                 assert row >= 0, "the lines would move"
             elif piece["erased"]:
                 assert not style.attributes & SEEN_ON_BLANKS, "terminals differ in what they make of them"
+                self._cut_off(row, column, column + int(piece["erased"]))
                 for cell in range(column, column + int(piece["erased"])):
                     self.cells[row, cell] = (" ", style.of(" "))
             elif piece["side"]:
@@ -149,11 +154,20 @@ class TerminalPicture:
                     if width == 0:
                         before = self.cells[row, column - 1]
                         self.cells[row, column - 1] = (before[0] + character, before[1])
+                    else:
+                        self._cut_off(row, column, column + width)
                     for cell in range(width):
                         self.cells[row, column + cell] = (character if cell == 0 else "", style.of(character))
                     column += width
         self.style_now = style
         assert region == EVERY_LINE, "what is written next by others would move lines of a part of the screen"
+
+    def _cut_off(self, row: int, start: int, stop: int) -> None:
+        """Leave nothing of wide characters that are half in cells that are to be written to."""
+        if self.cells.get((row, start), ("?",))[0] == "":
+            self.cells[row, start - 1] = HALF
+        if self.cells.get((row, stop), ("?",))[0] == "":
+            self.cells[row, stop] = HALF
 
     def _move(self, top: int, bottom: int, step: int) -> None:
         """Move lines down, or up where negative; what is free then shows nothing that a test could take for right."""

@@ -152,7 +152,7 @@ async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_go
         await press(pilot, "w", "t")
         comes_late: list[Callable[[], object]] = []
         with monkeypatch.context() as patched:
-            patched.setattr("tui.key_watch.SLOWEST", 0.05)  # as where the next key is done before the view is there
+            patched.setattr("tui.handled.SLOWEST", 0.05)  # as where the next key is done before the view is there
             patched.setattr(app.views, "call_after_refresh", lambda *said: comes_late.append(partial(*said)))
             await press(pilot, "4", "H")
             await until(pilot, lambda: there(app)[1] == "overview")
@@ -168,7 +168,7 @@ async def test_a_view_that_is_long_in_coming_takes_no_keys_from_where_one_has_go
 async def test_keys_wait_for_a_view_while_the_process_stands_still(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.key_watch.SLOWEST", STILL := 0.5)
+    monkeypatch.setattr("tui.handled.SLOWEST", STILL := 0.5)
     async with explorer(tiny_model("llama")) as (app, pilot):
         show_view = app.conductor.show_view
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Coroutine
 from itertools import islice, takewhile
 
 from textual import events
@@ -17,6 +16,7 @@ from textual.errors import NoWidget
 from textual.message_pump import MessagePump
 from textual.widgets import Input
 
+from tui.handled import for_a_while, reach, upwards
 from tui.parts import Parts
 from tui.pasting import BehindEscape
 
@@ -35,12 +35,6 @@ Pressed = (
 
 PATIENCE = 0.5
 """Seconds for which keys wait for the model once the views are there; one that is downloaded takes longer."""
-
-SLOWEST = 2.0
-"""Seconds that a key has to be handled in before the next one follows."""
-
-TURNS = 20
-"""Parts of those seconds, of which a process that stands still, as one that imports something large, loses only one."""
 
 TOGETHER = 32
 """Keys that go on together at most: however many have been typed, what the first did is drawn before the last."""
@@ -231,9 +225,9 @@ class KeyWatch(Parts):
     async def _follow(self, event: Typed | Pressed, receiver: MessagePump) -> None:
         """Wait until a key is done, and hand on those that may follow it."""
         try:
-            await _for_a_while(self._await_done(receiver))
+            await for_a_while(self._await_done(receiver))
             if await self._await_act():
-                await _for_a_while(self._await_done(self.focused or self.screen))
+                await for_a_while(self._await_done(self.focused or self.screen))
             is_where_it_was = receiver is (self.focused or self.screen)
         except ScreenStackError:
             self._following = None
@@ -251,11 +245,11 @@ class KeyWatch(Parts):
         """
         known: MessagePump | None = None
         for _ in range(HOPS):
-            parts = [each for each in _upwards(receiver) if receiver is not known or each.message_queue_size]
+            parts = [each for each in upwards(receiver) if receiver is not known or each.message_queue_size]
             if not parts:
                 return
             for part in parts:
-                await _reach(part)
+                await reach(part)
             if self.is_ready:
                 await self.views.has_opened.wait()
             known, receiver = receiver, self.focused or self.screen
@@ -284,34 +278,8 @@ class KeyWatch(Parts):
         return True
 
 
-async def _for_a_while(work: Coroutine[None, None, None]) -> None:
-    """Wait for work, and give it up where it takes too long though it could go on all the while."""
-    task = asyncio.ensure_future(work)
-    for _ in range(TURNS):
-        done, _ = await asyncio.wait((task,), timeout=SLOWEST / TURNS)
-        if done:
-            task.result()  # which raises what the work did
-            return
-    task.cancel()
-
-
 def _go_together(one: Typed | Pressed, other: Typed | Pressed, receiver: MessagePump) -> bool:
     """Say whether a key can follow another, which left the focus where it was, before that is done."""
     if not isinstance(one, events.Key) or not isinstance(other, events.Key) or isinstance(other, BehindEscape):
         return False
     return one.key == other.key or (isinstance(receiver, Input) and one.is_printable and other.is_printable)
-
-
-def _upwards(part: MessagePump) -> list[MessagePump]:
-    """List a part and those that it is in, up to the application."""
-    parts = [part]
-    while parts[-1]._parent is not None:
-        parts.append(parts[-1]._parent)
-    return parts
-
-
-async def _reach(part: MessagePump) -> None:
-    """Wait until a part has handled what it was sent before, unless it is going away."""
-    reached = asyncio.Event()
-    if part.call_later(reached.set):
-        await reached.wait()

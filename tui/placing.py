@@ -23,12 +23,14 @@ class Placing(Compositor):
     is in that one already, and at the next layout is not told its size. Here a layout is compared with the one before.
 
     The toolkit's cuts what it paints wherever a widget begins or ends, be it behind another; a wide character at such
-    a place becomes two blanks. Here a line is cut only where another widget is seen.
+    a place becomes two blanks. Here a line is cut only where another widget is seen. What then is cut off a wide
+    character is painted, too, as a terminal may make it a blank in a colour of its own.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._laid_out: CompositorMap = {}
+        self._painted_cuts: dict[int, list[int]] = {}
 
     def reflow(self, parent: Widget, size: Size) -> ReflowResult:
         """Lay all widgets out, and say which are hidden, shown and of another size since the last time."""
@@ -67,8 +69,13 @@ class Placing(Compositor):
         regions, self._dirty_regions = self._dirty_regions, set()
         if not regions:
             return None
-        spans = list(self._regions_to_spans(regions))
-        return ChopsUpdate(self._painted(spans), spans, [cut[1:] for cut in self.cuts])
+        before, cuts = self._painted_cuts, self.cuts
+        spans = [
+            (y, x1, x2) if before.get(y) == cuts[y] else (y, max(x1 - 1, 0), min(x2 + 1, self.size.width))
+            for y, x1, x2 in self._regions_to_spans(regions)
+        ]
+        self._painted_cuts = before | {y: cuts[y] for y, _, _ in spans}
+        return ChopsUpdate(self._painted(spans), spans, [cut[1:] for cut in cuts])
 
     def _render_chops(self, crop: Region, is_rendered_line: Callable[[int], bool]) -> Sequence[Mapping[int, Strip]]:
         """Give the pieces of whole lines, by the column they begin in."""
