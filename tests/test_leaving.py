@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
@@ -11,8 +12,9 @@ from textual.worker_manager import WorkerManager
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
+from engine.service.thread import Urgency
 from engine.values.views import CIRCUITS
-from tests.explorer import PATIENCE, explorer
+from tests.explorer import PATIENCE, explorer, type_keys
 from tui import launch
 from tui.app import Explorer
 from tui.beside import begin
@@ -47,6 +49,17 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
             app.conductor.show_view(CIRCUITS.name)
 
         begin(app, show, "view")
+    assert app.unforeseen is None
+    assert app.return_code == 0
+
+
+@pytest.mark.parametrize("key", ["w", "2", "4", "5", "6", "7", "8", "9", "C", "A", "T", "4/c"])
+async def test_leaving_while_a_view_is_worked_out_is_no_error(key: str) -> None:
+    async with explorer("demo", text="the cat sat") as (app, pilot):
+        free = threading.Event()
+        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        await type_keys(pilot, *key)
+    free.set()
     assert app.unforeseen is None
     assert app.return_code == 0
 

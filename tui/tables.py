@@ -290,7 +290,7 @@ class Tables(ChosenTables):
             if self._fetching is key:  # and not the same again, which has taken its place
                 self._fetching = self._waiting = None
                 self._awaited.end()
-                pane.refresh_bindings()  # escape shows all rows again, and has nothing to stop
+        pane.refresh_bindings()  # escape shows all rows again, and has nothing to stop
         self.draw()
 
     async def _follow(self, key: Key, pane: TablePane) -> None:
