@@ -181,53 +181,59 @@ def told(what: str, measured: list[tuple[int, float]], most: float | None) -> It
 def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
     """Measure keys in each view once the engine has done everything, and idle seconds."""
     whole = 40_000 if columns > 80 else 10_000
-    with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
-        terminal.wait_for(FIRST)
-        terminal.send("3")
-        terminal.wait_for('0 "<|start|>" →', 60.0)  # where the map's cursor begins, in long words or in short ones
-        terminal.settle(2.0)
-        terminal.send("t1")
-        terminal.settle(0.5)
-        yield from press(terminal, "next head", "]" * 12, whole)
-        yield from press(terminal, "next layer", "}" * 4, whole)
-        yield from press(terminal, "next measure", "m" * 4, whole)
-        yield from press(terminal, "spectra cursor", "l" * 8, 500)
-        terminal.send("3")
-        terminal.settle(0.5)
-        yield from press(terminal, "heatmap cursor", "j" * 8, 500)
-        yield from press(terminal, "next head, at the map", "[" * 8, whole)
-        terminal.send("w")
-        terminal.settle(0.5)
-        yield from press_and_rest(terminal, "overview cursor", "kkjjhhhllllll", 500, whole)
-        yield from press(terminal, "next measure, at the overview", "m" * 8, whole)
-        terminal.send("3Tgg")
-        terminal.settle(2.0)
-        yield from press(terminal, "cursor of the coloured text", "l" * 8, 500)
-        yield from press(terminal, "cursor of the coloured text, by lines", "j" * 2, 500)
-        yield from press(terminal, "next head, at the coloured text", "]" * 3, whole)
-        terminal.send("TA")
-        terminal.settle(1.0)
-        yield from press(terminal, "cursor of the small maps", "h" * 3, whole)  # it selects the head
-        yield from press(terminal, "next layer, at the small maps", "{" * 2, whole)
-        terminal.send("A3p]p]p")
-        terminal.settle(1.0)
-        yield from press(terminal, "three maps side by side", "C", whole)
-        terminal.send("gg")
-        terminal.read(4.0)  # until what is said of pinned maps has gone
-        yield from press(terminal, "cursor of three maps", "j" * 8, 500)
-        yield from press(terminal, "cursor of three maps, by keys", "l" * 8, 500)
-        idle = len(terminal.read(4.0))
-        yield Figure("idle, a second", idle / 4, "B", 0)
-    with tempfile.TemporaryDirectory() as cache, start(model, columns, rows, cache, "--text", "") as terminal:
-        terminal.wait_for(FIRST)
-        terminal.settle(2.0)
-        terminal.send("t")
-        terminal.settle(0.5)
-        yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
-        for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
-            terminal.send(typed)
+    with tempfile.TemporaryDirectory() as cache:
+        with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
+            yield from keys_in_views(terminal, whole)
+        with start(model, columns, rows, cache, "--text", "") as terminal:  # nothing is to be worked out any more
+            terminal.wait_for(FIRST)
+            terminal.settle(2.0)
+            terminal.send("t")
             terminal.settle(0.5)
-        yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
+            yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
+            for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
+                terminal.send(typed)
+                terminal.settle(0.5)
+            yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
+
+
+def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
+    """Measure keys in each view, and idle seconds; a whole view has so many bytes at most."""
+    terminal.wait_for(FIRST)
+    terminal.send("3")
+    terminal.wait_for('0 "<|start|>" →', 60.0)  # where the map's cursor begins, in long words or in short ones
+    terminal.settle(2.0)
+    terminal.send("t1")
+    terminal.settle(0.5)
+    yield from press(terminal, "next head", "]" * 12, whole)
+    yield from press(terminal, "next layer", "}" * 4, whole)
+    yield from press(terminal, "next measure", "m" * 4, whole)
+    yield from press(terminal, "spectra cursor", "l" * 8, 500)
+    terminal.send("3")
+    terminal.settle(0.5)
+    yield from press(terminal, "heatmap cursor", "j" * 8, 500)
+    yield from press(terminal, "next head, at the map", "[" * 8, whole)
+    terminal.send("w")
+    terminal.settle(0.5)
+    yield from press_and_rest(terminal, "overview cursor", "kkjjhhhllllll", 500, whole)
+    yield from press(terminal, "next measure, at the overview", "m" * 8, whole)
+    terminal.send("3Tgg")
+    terminal.settle(2.0)
+    yield from press(terminal, "cursor of the coloured text", "l" * 8, 500)
+    yield from press(terminal, "cursor of the coloured text, by lines", "j" * 2, 500)
+    yield from press(terminal, "next head, at the coloured text", "]" * 3, whole)
+    terminal.send("TA")
+    terminal.settle(1.0)
+    yield from press(terminal, "cursor of the small maps", "h" * 3, whole)  # it selects the head
+    yield from press(terminal, "next layer, at the small maps", "{" * 2, whole)
+    terminal.send("A3p]p]p")
+    terminal.settle(1.0)
+    yield from press(terminal, "three maps side by side", "C", whole)
+    terminal.send("gg")
+    terminal.read(4.0)  # until what is said of pinned maps has gone
+    yield from press(terminal, "cursor of three maps", "j" * 8, 500)
+    yield from press(terminal, "cursor of three maps, by keys", "l" * 8, 500)
+    idle = len(terminal.read(4.0))
+    yield Figure("idle, a second", idle / 4, "B", 0)
 
 
 def gaps(model: str, columns: int, rows: int) -> Iterator[Figure]:
