@@ -53,12 +53,12 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
     assert app.return_code == 0
 
 
-@pytest.mark.parametrize("key", ["w", "2", "4", "5", "6", "7", "8", "9", "C", "A", "T", "4/c"])
-async def test_leaving_while_a_view_is_worked_out_is_no_error(key: str) -> None:
+@pytest.mark.parametrize("keys", ["2", "9", "T", "4/c"])
+async def test_leaving_while_a_view_is_worked_out_is_no_error(keys: str) -> None:
     async with explorer("demo", text="the cat sat") as (app, pilot):
         free = threading.Event()
         app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
-        await type_keys(pilot, *key)
+        await type_keys(pilot, *keys)
     free.set()
     assert app.unforeseen is None
 
