@@ -124,9 +124,13 @@ class Views(ViewLooks):
 
     @property
     def row_head(self) -> Head | None:
-        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None."""
+        """The head, or whole layer, of the row under the cursor, where a table of heads has the keys; else None.
+
+        So it is where other rows are to come.
+        """
         pane = self._rows_with_keys
-        return pane.head_here if pane is not None and pane.has_heads and pane.counts[0] else None
+        is_there = pane is not None and pane.has_heads and pane.counts[0] and not pane.rows_widget.awaits_others
+        return pane.head_here if pane is not None and is_there else None
 
     @property
     def _rows_with_keys(self) -> RowsPane | None:

@@ -127,8 +127,9 @@ class TableGrid(TableCanvas, can_focus=True):
         ----------
         is_placed : whether the cursor has been put on a row of these; else it is where it was moved to meanwhile.
         """
-        moves = self._kept.take()
-        if is_placed or self._kept.has_been_empty:
+        is_begun_anew = is_placed or self._kept.has_been_empty
+        moves = self._kept.take(is_left=not is_begun_anew)
+        if moves or is_begun_anew:
             self._late += moves
             self._make_late_moves()
         if self.is_arranged and not self.is_growing:
@@ -194,11 +195,18 @@ class TableGrid(TableCanvas, can_focus=True):
         """Whether rows are being worked out, or arranged, and those on screen, if any, are not these."""
         return self._kept.is_expecting or self._is_to_come or not self.is_arranged
 
+    @property
+    def awaits_others(self) -> bool:
+        """Whether the rows on screen, if any, are there only until others have been worked out."""
+        return self._kept.is_expecting
+
     def put_off(self, act: Move) -> bool:
         """Do something about the row under the cursor once there is one; False where there is, or none is to come."""
-        if self.row is not None and self.is_arranged:
+        if self.row is not None and self.is_arranged and not self.awaits_others:
             return False
-        if self._kept.is_expecting:
+        if self.awaits_others and self.row is not None:
+            self._kept.add_act(act, partial(self.put, *self.cursor))
+        elif self.awaits_others:
             self._kept.has_been_empty = True
             self._kept.add(act)
         elif self.is_expecting:
