@@ -113,6 +113,11 @@ async def test_d_draws_what_the_other_model_looks_at_more_and_less(
         await settle(pilot)
         assert drawn(app).is_signed, "another head has its differences"
         assert not drawn(app).values.any(), "it has not changed, nor has what it reads"
+        for typed in ("8", "D"):
+            await pilot.press(typed)
+            await settle(pilot)
+        assert app.views.active is pane
+        assert drawn(app).is_signed, "from elsewhere it leads there"
         await pilot.press("D")
         await settle(pilot)
         assert not drawn(app).is_signed

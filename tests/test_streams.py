@@ -18,7 +18,7 @@ from tests.explorer import explorer, settle
 from tests.exporting import attn_tui, exported, refusal
 from tui.pictures import Picture, picture_in_glyphs, picture_of
 
-COMMAND = [sys.executable, "-c", "from tui.command_line import main; main()"]
+COMMAND = [sys.executable, "-c", "from tui.entry import main; main()"]
 
 
 def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -80,6 +80,27 @@ def test_a_command_that_is_stopped_says_so_in_a_line_and_leaves_no_file(words: t
     )
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
     assert not list(folder.iterdir())
+
+
+INTERRUPTED_EARLY = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tui.entry import main
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+
+assert "click" not in sys.modules, "all that takes long to import is imported by what the entry runs"
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+
+
+def test_a_command_that_is_stopped_while_its_modules_are_imported_says_so_in_a_line() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_EARLY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "attn-tui: stopped\n")
 
 
 def test_dash_and_the_device_are_standard_output_and_replace_nothing(tmp_path: Path) -> None:

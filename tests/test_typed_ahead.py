@@ -125,6 +125,33 @@ async def test_what_is_typed_behind_a_file_that_waits_is_none_of_its_menus_lette
         assert {len(file.read_text(encoding="utf-8").splitlines()) for file in folder.iterdir()} == {9}
 
 
+@pytest.mark.parametrize(
+    ("keys", "selected", "row", "pinned"),
+    [
+        ("}P", "L1H1", "L1H1", ["L1H1"]),
+        ("}jP", "L1H1", "L1H2", ["L1H2"]),
+        ("jP}jP", "L1H2", "L1H3", ["L0H2", "L1H3"]),
+        ("}j]P", "L1H3", "L1H3", ["L1H3"]),
+        ("}j\n", "L1H2", "L1H2", []),
+        ("}jj3", "L1H3", "None", []),
+    ],
+)
+async def test_what_is_about_a_row_is_of_the_row_that_comes_and_not_of_one_that_goes(
+    keys: str, selected: str, row: str, pinned: list[str], tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, "7")
+        await settle(pilot)
+        await type_keys(pilot, "j")
+        free = hold(app)
+        ahead(app, *("enter" if key == "\n" else key for key in keys))
+        await pilot.pause()
+        free.set()
+        await settle(pilot)
+        assert (str(app.conductor.selected), str(app.views.row_head)) == (selected, row)
+        assert sorted(map(str, app.tree_widget.pinned)) == pinned
+
+
 async def test_a_person_who_has_seen_that_a_key_waits_need_not_wait(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         free = hold(app)

@@ -204,13 +204,15 @@ class Conductor(ModelParts):
         return "" if self._model is None else self._model.reading.change_averaging()
 
     def change_difference(self) -> None:
-        """Show what maps are different in, the other model's or those with heads off, or the maps again."""
+        """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
         if not self._app.engine.is_comparing and not self.off.now.heads:
             switch = key_of(self._app, "app.switch")
             self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}", markup=False)
         elif self._model is not None:
+            is_seen = self._app.views.attention.display
             self._app.views.go_to("attention")
-            self._model.reading.change_difference()
+            if is_seen or not self._model.reading.is_difference:
+                self._model.reading.change_difference()
 
     def step_head(self, step: int) -> None:
         """Go to the head after or before, across layers."""
