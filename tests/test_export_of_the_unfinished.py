@@ -128,7 +128,7 @@ async def test_a_map_that_is_asked_for_as_soon_as_there_is_a_tree_is_waited_for(
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: bool(held))
         await type_keys(pilot, "3", "e")
-        assert said(app) == "the attention view shows nothing yet; it is written once it does"
+        assert said(app) == "the attention view shows nothing yet; what is chosen is written once it does"
         await type_keys(pilot, "v")
         assert said(app) == "the attention view shows nothing yet; it is written once it does"
         held.pop()()

@@ -254,7 +254,7 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
         await until(pilot, lambda: app.views.attention.shown_name is None)
         await type_keys(pilot, "e", *keys)
         nothing = "the attention view shows nothing yet; "
-        assert keys == "vj" or said(app) == nothing + ("it is written once it does" if keys else "nothing was written")
+        assert keys == "vj" or said(app) == f"{nothing}{'it' if keys else 'what is chosen'} is written once it does"
         free.set()
         if not written:
             await until(pilot, lambda: not app.views.active.is_waiting)

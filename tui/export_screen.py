@@ -148,7 +148,7 @@ class ExportScreen(Modal["tuple[Choice, Path, bool] | None"]):
             self._said_line.show(self._exporting.command() if is_model else KEYS)
         except EngineError as error:
             self._suggested = None
-            self._said_line.show(self._exporting.later() if self._exporting.is_to_come else str(error))
+            self._said_line.show(self._exporting.later(is_asked=False) if self._exporting.is_to_come else str(error))
         self._file.value = "" if self._suggested is None else str(self._suggested)
         self._file.cursor_position = len(self._file.value)
         self._confirmed = self._awaited = None

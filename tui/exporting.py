@@ -131,10 +131,11 @@ class Exporting:
         is_of_view = choice.what is What.VIEW or (choice.what.is_picture and choice.what is not What.SCREEN)
         return (is_of_view and pane.is_waiting) or (self.is_unfinished(choice) and not pane.is_stopped)
 
-    def later(self) -> str:
-        """Say that what is asked for is written later."""
+    def later(self, *, is_asked: bool = True) -> str:
+        """Say that what is asked for is written later, or would be."""
         if self.is_to_come:
-            return f"the {self.view} view shows nothing yet; it is written once it does"
+            what = "it" if is_asked else "what is chosen"
+            return f"the {self.view} view shows nothing yet; {what} is written once it does"
         again = key_of(self._app, "export.write")
         return f"still being worked out; written once it is whole, or with {again} as it is"
 
