@@ -183,11 +183,11 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
     whole = 40_000 if columns > 80 else 10_000
     with tempfile.TemporaryDirectory() as cache:
         with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
+            wait_until_all_is_there(terminal)
             yield from keys_in_views(terminal, whole)
-        with start(model, columns, rows, cache, "--text", "") as terminal:  # nothing is to be worked out any more
-            terminal.wait_for(FIRST)
-            terminal.settle(2.0)
-            terminal.send("t")
+        with start(model, columns, rows, cache, "--text", SENTENCE) as terminal:
+            wait_until_all_is_there(terminal)
+            terminal.send("wt")
             terminal.settle(0.5)
             yield from press(terminal, "tree move, with the overview beside it", "j" * 8, whole)
             for typed in ("2zt", "gg", "jjj"):  # past the model and the layer, to heads whose ranks are in one table
@@ -196,12 +196,16 @@ def keys(model: str, columns: int, rows: int) -> Iterator[Figure]:
             yield from press(terminal, "tree move, at the ranks of a layer", "j" * 4, 500)
 
 
-def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
-    """Measure keys in each view, and idle seconds; a whole view has so many bytes at most."""
+def wait_until_all_is_there(terminal: Terminal) -> None:
+    """Wait for a map, for which torch must have been imported, and then until nothing is drawn any more."""
     terminal.wait_for(FIRST)
     terminal.send("3")
     terminal.wait_for('0 "<|start|>" →', 60.0)  # where the map's cursor begins, in long words or in short ones
     terminal.settle(2.0)
+
+
+def keys_in_views(terminal: Terminal, whole: float) -> Iterator[Figure]:
+    """Measure keys in each view, and idle seconds; a whole view has so many bytes at most."""
     terminal.send("t1")
     terminal.settle(0.5)
     yield from press(terminal, "next head", "]" * 12, whole)
