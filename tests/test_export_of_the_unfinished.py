@@ -65,6 +65,22 @@ async def test_a_table_that_grows_is_written_once_it_is_whole(
         assert len(file.read_text(encoding="utf-8").splitlines()) == 9
 
 
+@pytest.mark.parametrize(("view", "waits"), [("t", True), ("S", False)])
+async def test_a_picture_of_a_table_that_grows_waits_for_it_and_one_of_the_screen_does_not(
+    view: str, waits: bool, tiny_model: TinyModel, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = heads_held_back(monkeypatch)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await type_keys(pilot, *"ww")
+        await until(pilot, lambda: app.views.active.is_unfinished)
+        await type_keys(pilot, "e", view)
+        await until(pilot, lambda: bool(list(folder.iterdir())) is not waits)
+        free.set()
+        await settle(pilot)
+        (file,) = folder.iterdir()
+        assert ("computing" in file.read_text(encoding="utf-8")) is not waits
+
+
 async def test_a_name_that_is_being_typed_is_waited_for(tiny_model: TinyModel, folder: Path) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         await type_keys(pilot, "w", "w")

@@ -152,6 +152,26 @@ async def test_what_is_about_a_row_is_of_the_row_that_comes_and_not_of_one_that_
         assert sorted(map(str, app.tree_widget.pinned)) == pinned
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+async def test_what_is_typed_at_once_behind_a_view_that_is_refused_is_done_as_one_by_one(
+    is_at_once: bool, tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("bert"), text=TEXT, head="L0H1") as (app, pilot):
+        free = hold(app)
+        if is_at_once:
+            ahead(app, *"9jP")
+            await pilot.pause()
+        free.set()
+        if not is_at_once:
+            for key in "9jP":
+                await type_keys(pilot, key)
+                await settle(pilot)
+        await settle(pilot)
+        assert isinstance(pane := app.views.active, TablePane)
+        assert pane.shown is None, pane.grid.message
+        assert list(map(str, app.tree_widget.pinned)) == ["L0H1"]
+
+
 async def test_a_person_who_has_seen_that_a_key_waits_need_not_wait(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
         free = hold(app)

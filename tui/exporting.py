@@ -113,7 +113,7 @@ class Exporting:
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would show that something is being worked out, and nothing of it."""
-        if choice.what.is_picture and choice.what is not What.SCREEN and self._app.views.active.is_waiting:
+        if choice.what.is_picture and _is_of_view(choice.what) and self._app.views.active.is_waiting:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
 
     @property
@@ -122,14 +122,13 @@ class Exporting:
         return self._app.views.active.is_waiting
 
     def is_unfinished(self, choice: Choice) -> bool:
-        """Whether a table of what is on screen would lack what is still worked out."""
-        return choice.what is What.VIEW and self._app.views.active.is_unfinished
+        """Whether a table, or a picture, of the view on screen would lack what is still worked out."""
+        return _is_of_view(choice.what) and self._app.views.active.is_unfinished
 
     def has_to_come(self, choice: Choice) -> bool:
         """Whether what is chosen of the view is still worked out: all of it, or more of it."""
         pane = self._app.views.active
-        is_of_view = choice.what is What.VIEW or (choice.what.is_picture and choice.what is not What.SCREEN)
-        return (is_of_view and pane.is_waiting) or (self.is_unfinished(choice) and not pane.is_stopped)
+        return (_is_of_view(choice.what) and pane.is_waiting) or (self.is_unfinished(choice) and not pane.is_stopped)
 
     def later(self, *, is_asked: bool = True) -> str:
         """Say that what is asked for is written later, or would be."""
@@ -225,3 +224,8 @@ def _folder_of(path: Path) -> str:
 def _of(selected: Head | None) -> str:
     """Say in a file's name what is selected."""
     return "all" if selected is None else str(selected)
+
+
+def _is_of_view(what: What) -> bool:
+    """Say whether what is written is what the active view shows."""
+    return what is What.VIEW or (what.is_picture and what is not What.SCREEN)

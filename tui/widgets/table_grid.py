@@ -140,7 +140,8 @@ class TableGrid(TableCanvas, can_focus=True):
         super().show_message(message)
         self._kept.has_been_empty = True
         if not is_waiting:
-            self._kept.take()
+            for move in self._kept.take():
+                self.call_later(move)  # as it would be done now that no row comes
             self._has_behind = False
 
     def say(self, message: str) -> None:
