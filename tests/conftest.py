@@ -116,6 +116,15 @@ def tiny_copy(tiny_model: TinyModel, tmp_path: Path) -> TinyModel:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make an empty folder and start the program in it."""
+    made = tmp_path / "written"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     """Run a Hub of our own, with an empty cache."""
     from tests.fake_hub import FakeHub, point_at

@@ -25,15 +25,6 @@ from tui.start import Start
 TEXT = "the cat sat on the mat"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to an empty folder."""
-    place = tmp_path / "written"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
-
-
 def empty_cells(file: Path, column: str) -> int:
     """Count the heads for which a file says nothing in a column."""
     with file.open(encoding="utf-8") as lines:

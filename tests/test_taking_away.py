@@ -26,15 +26,6 @@ from tui.export_screen import ExportScreen
 TEXT = "the cat [bold] sat"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make an empty folder and start the program in it."""
-    made = tmp_path / "files"
-    made.mkdir()
-    monkeypatch.chdir(made)
-    return made
-
-
 def names(folder: Path) -> list[str]:
     """List what is in a folder, hidden files too."""
     return sorted(each.name for each in folder.iterdir())

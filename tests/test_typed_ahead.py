@@ -26,15 +26,6 @@ from tui.start import Start
 TEXT = "the cat sat on the mat"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to an empty folder."""
-    place = tmp_path / "written"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
-
-
 def ahead(app: Explorer, *keys: str, after: float = 0.0) -> None:
     """Type keys at once; ``after`` so many seconds by the clock of whoever types."""
     for key in keys:
