@@ -107,12 +107,23 @@ async def type_keys(pilot: Pilot[None], *keys: str) -> None:
         event = Key(name, key if len(key) == 1 else None)
         event.time += next(SECONDS)
         pilot.app.post_message(event)
+        await _arrival(pilot.app)
         for _ in range(HOPS):
             await pilot.pause(0)
         end = monotonic() + PATIENCE
         while _is_doing_keys(pilot.app):
             assert monotonic() < end, f"{key} is still being done after {PATIENCE:.0f} s"
             await pilot.pause(LOOK)
+
+
+async def _arrival(app: App[None]) -> None:
+    """Wait until the application has taken what was posted to it, or has ended."""
+    has_arrived = asyncio.Event()
+    app.call_later(has_arrived.set)
+    end = monotonic() + PATIENCE
+    while not has_arrived.is_set() and not app._exit:
+        assert monotonic() < end, "the application does not take what is posted to it"
+        await asyncio.sleep(0)
 
 
 def _is_doing_keys(app: App[None]) -> bool:
