@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-LENGTHS = (1, 2, 3)
-"""How many things that follow each other are tried at another place together."""
-
 Costs = Sequence[Sequence[int]]
 """What each thing (the second index) costs right after each (the first); the last row is of what is done first."""
 
@@ -14,15 +11,15 @@ Costs = Sequence[Sequence[int]]
 def cheap_order(costs: Costs) -> list[int]:
     """Find an order that costs little; the least is not looked for, which takes too long for a key.
 
-    Pairs are joined, the cheapest first, until all is one chain; then a few that follow each other are moved to
-    another place as long as that costs less.
+    Pairs are joined, the cheapest first, until all is one chain; then stretches of it that follow each other change
+    places as long as that costs less.
 
     Examples
     --------
     >>> cheap_order([[9, 1, 9], [9, 9, 1], [1, 9, 9], [1, 5, 1]]), cheap_order([[5, 1], [2, 5], [1, 1]])
     ([0, 1, 2], [0, 1])
     """
-    return _improved(_joined(costs), costs)
+    return _exchanged(_joined(costs), costs)
 
 
 def _joined(costs: Costs) -> list[int]:
@@ -43,35 +40,39 @@ def _joined(costs: Costs) -> list[int]:
     return order
 
 
-def _improved(order: list[int], costs: Costs) -> list[int]:
-    """Move what follows each other to where it costs less, until there is no such place."""
+def _exchanged(order: list[int], costs: Costs) -> list[int]:
+    """Have two stretches that follow each other, however long, change places where that costs less, while any do."""
     begin = len(order)
     table = [[*row, 0] for row in costs]  # with what it costs to be done, which is nothing
     around = [begin, *order, begin]
-    while True:
-        before = around
-        for length in LENGTHS:
-            for start in range(1, len(around) - length):
-                around = _moved(around, start, start + length, table)
-        if around is before:
-            return around[1:-1]
+    is_changed = True
+    while is_changed:
+        is_changed = False
+        for start in range(1, len(around) - 2):
+            while stretches := _cheapest_exchange(around, start, table):
+                middle, stop = stretches
+                around[start:stop] = around[middle:stop] + around[start:middle]
+                is_changed = True
+    return around[1:-1]
 
 
-def _moved(around: list[int], start: int, stop: int, table: Costs) -> list[int]:
-    """Move some to the place where they cost least; what begins and ends the order stays there."""
-    first, last = around[start], around[stop - 1]
-    left, right = around[start - 1], around[stop]
-    if left == right:
-        return around
-    best = saved = table[left][first] + table[last][right] - table[left][right]
-    rest, place = around[:start] + around[stop:], 0
-    if saved <= 0:
-        return around
-    after_last = table[last]
-    previous = rest[0]
-    for at, following in enumerate(rest[1:], 1):
-        cost = table[previous][first] + after_last[following] - table[previous][following]
-        if cost < best:
-            best, place = cost, at
-        previous = following
-    return rest[:place] + around[start:stop] + rest[place:] if place else around
+def _cheapest_exchange(around: list[int], start: int, table: Costs) -> tuple[int, int] | None:
+    """Find where two stretches end that change places at the least cost, the first of which begins at a place.
+
+    None where none would cost less than as they are.
+    """
+    best, found = 0, None
+    first, from_left = around[start], table[around[start - 1]]
+    for middle in range(start + 1, len(around) - 1):
+        second, from_first = around[middle], table[around[middle - 1]]
+        saved = from_left[first] + from_first[second] - from_left[second]
+        if saved <= best:
+            continue  # what the third change alone saves begins with another stretch
+        last = second
+        for stop in range(middle + 1, len(around)):
+            right, from_last = around[stop], table[last]
+            gain = saved + from_last[right] - from_last[first] - from_first[right]
+            if gain > best:
+                best, found = gain, (middle, stop)
+            last = right
+    return found
