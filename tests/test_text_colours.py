@@ -30,7 +30,7 @@ from tui.widgets.token_text import _legible
         ((80, 24), "L0H3", "gg", 300),
         ((154, 64), "L0H3", "gg", 440),
         ((80, 24), "L2H7", "", 360),
-        ((154, 64), "L2H7", "", 490),  # of which the whole row changes, and special tokens with it
+        ((154, 64), "L2H7", "", 480),  # of which the whole row changes, and special tokens with it
     ],
 )
 async def test_a_move_is_sent_in_few_bytes_though_a_head_looks_at_many_tokens(

@@ -204,7 +204,7 @@ class TokenText(Scrolled, can_focus=True):
             level = int(self._levels[piece.token])
             coloured = self._ink is Ink.COLOUR and level != NOT_FINITE
             style = _legible(self._styles, usual)[level] if coloured else token_style
-            if piece.token in self._special:
+            if piece.token in self._special and not coloured:  # else their brackets do, at no bytes for a look more
                 style += Style(bold=True)
             is_here = piece.token == self.cursor
             yield piece.text, self.get_component_rich_style("text--cursor") if is_here else style
