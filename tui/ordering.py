@@ -67,7 +67,7 @@ def _cheapest_exchange(around: list[int], start: int, table: Costs) -> tuple[int
         second, from_first = around[middle], table[around[middle - 1]]
         saved = from_left[first] + from_first[second] - from_left[second]
         if saved <= best:
-            continue  # what the third change alone saves begins with another stretch
+            continue  # what follows could make up for it, but hardly ever does, and looking takes as long again
         last = second
         for stop in range(middle + 1, len(around)):
             right, from_last = around[stop], table[last]
