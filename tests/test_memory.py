@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,14 @@ from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
-from engine.values.memory import ACROSS_DEVICES, FreeMemory, Placement, SentenceNeed, place_sentence
+from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.off import NOTHING_OFF, Off
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle
 from tests.opening import one_line
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 from tests.test_wrong_input import refusal
+from tui.facts import model_facts
 
 GB = 10**9
 PLAIN = SentenceNeed(26 * GB, 26 * GB, GB // 10, "bfloat16", "")
@@ -146,7 +148,21 @@ async def test_the_models_page_says_what_it_takes(tiny_model: TinyModel) -> None
         assert "looking at a layer reads 12 kB" in said
         assert "of weights as float32" in said
         assert app.views.attention._message == "press i and type a sentence"
-        assert "are free on cpu" in said
+        whole = app.views.spectra.graph._message  # of which the screen breaks lines
+        assert "a sentence of 64 tokens takes" in whole
+        assert "are free on cpu" in whole
+        assert "are free" in said
+
+
+def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_model: TinyModel) -> None:
+    source = FolderSource(locate(str(tiny_model("llama"))))
+    report = MemoryReport(1, 100, 10, replace(PLAIN, tokens=40), None, 3 * GB)
+    said = model_facts(source.anatomy.outline, report)
+    assert "a sentence of 40 tokens takes 26 GB of weights as bfloat16 and 100 MB for a layer's maps" in said
+    assert "; 3.0 GB are free in main memory; whether a GPU has room is found out once a sentence is read" in said
+    unknown = model_facts(source.anatomy.outline, replace(report, free=None))
+    assert "free in main memory" not in unknown
+    assert "; whether a GPU has room" in unknown
 
 
 async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(

@@ -177,7 +177,7 @@ async def test_heads_that_feed_the_selected_one_are_pinned_but_it_stays_selected
         await press(pilot, "3")
         await settle(pilot)
         assert selected(app) == "L1H0"
-        assert foot(app).startswith(f"L1H0 stays selected; Enter on a row selects its head, here {feeding}")
+        assert foot(app).startswith(f"L1H0 stays selected; in composition Enter selects a row's head, there {feeding}")
         await press(pilot, "5", "A")
         await settle(pilot)
         assert (app.views.active.view, selected(app)) == ("maps", "L1H0")
@@ -206,7 +206,7 @@ async def test_the_first_row_of_a_ranking_is_nobodys_choice_until_the_cursor_is_
         await press(pilot, "3")
         await settle(pilot)
         assert selected(app) == row
-        assert foot(app).startswith(f"{row} stays selected; Enter on a row selects its head, here {first}")
+        assert foot(app).startswith(f"{row} stays selected; in ablation Enter selects a row's head, there {first}")
 
 
 def test_views_of_the_whole_model_are_of_no_head() -> None:

@@ -77,11 +77,12 @@ def _memory_lines(memory: MemoryReport | None) -> Iterator[str]:
     yield f"looking at a layer reads {size(memory.layer_bytes)}"
     if memory.need is None:
         return
-    needed = f"a sentence takes {size(memory.need.weights)} of weights as {memory.need.dtype}"
-    needed += f" and {size(memory.need.maps)} for a layer's maps"
-    placement = memory.placement
+    need, placement = memory.need, memory.placement
+    needed = f"a sentence of {counted(need.tokens, 'token')} takes {size(need.weights)} of weights as {need.dtype}"
+    needed += f" and {size(need.maps)} for a layer's maps, made and kept"
     if placement is None:
-        yield needed
+        free = "" if memory.free is None else f"; {size(memory.free)} are free in main memory"
+        yield f"{needed}{free}; whether a GPU has room is found out once a sentence is read"
         return
     where = "GPUs and main memory" if placement.device == ACROSS_DEVICES else placement.device
     yield f"{needed}; {'some' if placement.free is None else size(placement.free)} are free on {where}"

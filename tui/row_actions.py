@@ -73,7 +73,7 @@ class RowActions(Parts):
         elif not is_step and selected is not None and self._stayed != (pane.view, selected):
             self._stayed = (pane.view, selected)
             enter = key_of(self, "table.choose")
-            self.key_line.say(f"{selected} stays selected; {enter} on a row selects its head, here {row}")
+            self.key_line.say(f"{selected} stays selected; in {pane.view} {enter} selects a row's head, there {row}")
 
 
 def _is_of_head(view: str) -> bool:

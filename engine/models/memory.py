@@ -80,7 +80,7 @@ def sentence_need(
     smaller = "bfloat16" if chosen == "float32" and not is_quantised else ""
     if dtype != "auto" and weights > sum(entry.stored_bytes for entry in entries.values()):
         smaller = "auto"
-    return SentenceNeed(weights, mapped, maps, chosen, smaller)
+    return SentenceNeed(weights, mapped, maps, chosen, smaller, tokens)
 
 
 def free_memories() -> tuple[FreeMemory, ...]:

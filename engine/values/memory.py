@@ -40,9 +40,10 @@ class SentenceNeed:
     ----------
     weights : bytes of all weights, in the dtype in which they compute.
     mapped : bytes of these that can stay in their files on a CPU, to be read whenever they are needed.
-    maps : bytes of one layer's maps, for a sentence of `SENTENCE_TOKENS`.
+    maps : bytes of one layer's maps, in the dtype in which they are made and in float32, in which they are kept.
     dtype : in which the weights compute.
     smaller : what a person may choose as ``--dtype`` so that it takes less; empty where nothing does.
+    tokens : of the sentence whose maps these are: `SENTENCE_TOKENS`, or as many as the model reads.
     """
 
     weights: int
@@ -50,6 +51,7 @@ class SentenceNeed:
     maps: int
     dtype: str
     smaller: str
+    tokens: int = SENTENCE_TOKENS
 
     @property
     def total(self) -> int:
@@ -59,7 +61,11 @@ class SentenceNeed:
     def beside(self, other: SentenceNeed) -> SentenceNeed:
         """Give what two models take together."""
         return replace(
-            self, weights=self.weights + other.weights, mapped=self.mapped + other.mapped, maps=self.maps + other.maps
+            self,
+            weights=self.weights + other.weights,
+            mapped=self.mapped + other.mapped,
+            maps=self.maps + other.maps,
+            tokens=max(self.tokens, other.tokens),
         )
 
 
