@@ -143,6 +143,26 @@ async def test_what_is_about_a_row_is_of_the_row_that_comes_and_not_of_one_that_
         assert sorted(map(str, app.tree_widget.pinned)) == pinned
 
 
+@pytest.mark.parametrize(
+    ("keys", "view", "selected", "pinned"),
+    [
+        ("tgg1", "spectra", "None", []),
+        ("tjggj3", "attention", "L0", []),
+        ("tGgg]P", "overview", "L0H0", ["L0H0"]),
+        (":nowhere\n]P", "overview", "L0H2", ["L0H2"]),
+    ],
+)
+async def test_a_key_that_becomes_another_one_is_done_before_what_is_typed_behind_it(
+    keys: str, view: str, selected: str, pinned: list[str], tiny_model: TinyModel
+) -> None:
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H1") as (app, pilot):
+        await type_keys(pilot, "w")
+        ahead(app, *("enter" if key == "\n" else key for key in keys))
+        await settle(pilot)
+        assert (app.views.active.view, str(app.conductor.selected)) == (view, selected)
+        assert sorted(map(str, app.tree_widget.pinned)) == pinned
+
+
 @pytest.mark.parametrize("is_at_once", [True, False])
 async def test_what_is_typed_at_once_behind_a_view_that_is_refused_is_done_as_one_by_one(
     is_at_once: bool, tiny_model: TinyModel

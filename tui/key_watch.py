@@ -204,6 +204,13 @@ class KeyWatch(Parts):
         if is_waiting:
             self._hand_on(1)
 
+    async def do_next(self, event: events.Key) -> None:
+        """Do a key that the one being done has become, before those that were typed behind that."""
+        if self.is_typed_to:
+            self._held.appendleft(event)
+        else:
+            await self.on_event(event)
+
     def forget_leaving(self) -> None:
         """Drop what was typed too early to go back, which on a screen that opens by itself would end the program."""
         bindings = self.screen.active_bindings

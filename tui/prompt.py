@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from textual import events, on
@@ -19,6 +19,9 @@ from tui.drawing.text import fit
 from tui.field import Field
 from tui.main_screen import is_displayed
 from tui.panes.line import Line
+
+if TYPE_CHECKING:
+    from tui.key_watch import KeyWatch
 
 GAPS = 6
 """Cells of the line that nothing stands in: around the question and what is said, and one for the cursor and beyond."""
@@ -101,7 +104,7 @@ class PromptInput(Field):
             event.prevent_default()
             self.prompt.leave_question()
             self.prompt.close()
-            await self.app.on_event(events.Key(event.key, event.character))
+            await self.prompt.press(event.key, event.character)
         else:
             await super()._on_key(event)
 
@@ -249,9 +252,11 @@ class Prompt(Horizontal):
 
     async def first_line(self) -> None:
         """Press the key of two letters, which no keyboard has, for whoever has the keys now."""
-        from textual.events import Key
+        await self.press("gg", None)
 
-        await self.app.on_event(Key("gg", None))
+    async def press(self, key: str, character: str | None) -> None:
+        """Press a key that another one has become, before what was typed behind that."""
+        await cast("KeyWatch", self.app).do_next(events.Key(key, character))
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
