@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from textual.pilot import Pilot
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
+from engine.service.thread import Urgency
 from tui.app import Explorer
 from tui.key_watch import KeyWatch
 from tui.panes.line import Line
@@ -132,6 +134,13 @@ def _is_doing_keys(app: App[None]) -> bool:
         return False
     is_to_be_done = bool(app._passing) or (bool(app._held) and not app._is_early)
     return is_to_be_done or (app._following is not None and not app.is_waiting_with_act)
+
+
+def hold(app: Explorer) -> threading.Event:
+    """Have the engine answer nothing before an event is set."""
+    free = threading.Event()
+    app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+    return free
 
 
 @asynccontextmanager

@@ -18,11 +18,10 @@ from torch import Tensor
 from engine.models.rotary_types import ROTARY_TYPES, unturned_for_certain
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, shown, titled, type_keys, until
+from tests.explorer import explorer, hold, screen_text, settle, shown, titled, type_keys, until
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
 from tui.app import Explorer
@@ -100,8 +99,7 @@ async def test_a_distance_that_is_typed_while_the_first_is_worked_out_is_where_t
     tiny_model: TinyModel,
 ) -> None:
     async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await pilot.press("1", "d", "colon", *"distance 12", "enter")
         await until(pilot, lambda: "Δ = 12" in shown(app.views.spectra.title_line))
         free.set()
@@ -124,8 +122,7 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
     monkeypatch.chdir(tmp_path)
     model = tiny_model("llama")
     async with explorer(model, head="L1H2") as (app, pilot):
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await pilot.press("1", "d", "shift+right")
         assert shown(app.views.spectra.title_line).startswith("spectra L1H2 Δ = 1  computing …"), "at once"
         titles = {"4": "circuits L1H2", "6": "directions L1H2", "PC": "compare spectra 1 head"}
@@ -231,8 +228,7 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         await pilot.press("1")
         await settle(pilot)
         assert "d Distance" not in screen_text(app).splitlines()[-1]
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await pilot.press("d")
         await pilot.pause()
         assert "Δ" not in screen_text(app)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,9 +12,8 @@ import pytest
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tests.test_moves_kept import heads_held_back
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
@@ -108,9 +106,8 @@ async def test_one_that_is_written_as_it_is_says_so(
 async def test_what_is_asked_for_before_there_is_anything_is_written_once_there_is(
     view: str, keys: tuple[str, ...], tiny_model: TinyModel, folder: Path
 ) -> None:
-    free = threading.Event()
     async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await type_keys(pilot, "}", view)
         await until(pilot, lambda: "computing …" in screen_text(app))
         await type_keys(pilot, *keys)

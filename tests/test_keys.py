@@ -8,7 +8,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle
+from tests.explorer import explorer, hold, screen_text, settle, type_keys
 from tui.app import Explorer
 from tui.key_line import LABELS
 from tui.pasting import BehindEscape, PasteParser
@@ -41,7 +41,11 @@ async def test_the_line_of_keys_fits_and_says_what_matters(
 
 async def test_a_second_d_while_the_first_is_worked_out_changes_nothing(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
-        await pilot.press("1", "d", "d", "d")
+        await pilot.press("1")
+        await settle(pilot)
+        free = hold(app)
+        await type_keys(pilot, "d", "d", "d")
+        free.set()
         await settle(pilot)
         assert "Δ = 0" in screen_text(app)
         await pilot.press("d")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 from textual.events import Key, MouseDown, MouseMove, MouseScrollDown, MouseUp, Paste
@@ -12,9 +11,8 @@ from textual.worker_manager import WorkerManager
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
 from engine.values.views import CIRCUITS
-from tests.explorer import PATIENCE, explorer, type_keys
+from tests.explorer import PATIENCE, explorer, hold, type_keys
 from tui import launch
 from tui.app import Explorer
 from tui.beside import begin
@@ -56,8 +54,7 @@ async def test_a_view_that_comes_when_the_program_is_being_left_is_no_error() ->
 @pytest.mark.parametrize("keys", ["2", "9", "T", "4/c"])
 async def test_leaving_while_a_view_is_worked_out_is_no_error(keys: str) -> None:
     async with explorer("demo", text="the cat sat") as (app, pilot):
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await type_keys(pilot, *keys)
     free.set()
     assert app.unforeseen is None

@@ -12,10 +12,9 @@ from textual.pilot import Pilot
 from engine.service.engine import Engine
 from engine.service.heads_table import HeadsTable, Part
 from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
 from engine.values.heads import Head
 from tests.conftest import TinyModel
-from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.panes.table import TablePane
 from tui.start import Start
@@ -27,8 +26,7 @@ async def typed_while_waiting(
     app: Explorer, pilot: Pilot[None], first: Sequence[str], then: Sequence[str], *, is_blank: bool
 ) -> TablePane:
     """Press keys of which the first ask for a table, and let the engine answer after all of them."""
-    free = threading.Event()
-    app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+    free = hold(app)
     await pilot.press(*first)
     if is_blank:
         await until(pilot, lambda: "computing …" in screen_text(app))
@@ -209,8 +207,7 @@ async def test_what_is_typed_before_the_first_rows_holds_though_they_grow_and_th
     tiny_model: TinyModel, keys: Sequence[str], row: str, pinned: str, selected: str, view: str, has_sentence: bool
 ) -> None:
     async with explorer(tiny_model("llama"), head="L0H0") as (app, pilot):
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await pilot.press("w", "w")
         await until(pilot, lambda: "reading …" in screen_text(app))
         await pilot.press(*keys)
@@ -274,8 +271,7 @@ async def test_keys_move_the_cursor_on_the_map_that_comes(
     async with explorer(tiny_model("llama")) as (app, pilot):
         await pilot.press("3", "j", "l")  # there is no sentence: nothing is to come
         app.sentence_input.value = text
-        free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        free = hold(app)
         await pilot.press("i", "enter")
         await until(pilot, lambda: app.views.attention.is_waiting)
         heatmap = app.views.attention.heatmap

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import threading
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from textual.keys import _character_to_key
 
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
 from tests.conftest import TinyModel
-from tests.explorer import explorer, settle, type_keys, until
+from tests.explorer import explorer, hold, settle, type_keys, until
 from tests.test_moves_kept import heads_held_back
 from tui.app import Explorer
 from tui.key_watch import AT_ONCE
@@ -32,13 +30,6 @@ def ahead(app: Explorer, *keys: str, after: float = 0.0) -> None:
         event = Key(key if len(key) > 1 or key.isalnum() else _character_to_key(key), key if len(key) == 1 else None)
         event.time += after
         app.post_message(event)
-
-
-def hold(app: Explorer) -> threading.Event:
-    """Have the engine answer nothing before an event is set."""
-    free = threading.Event()
-    app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
-    return free
 
 
 def where(app: Explorer) -> object:
