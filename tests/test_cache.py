@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import subprocess
+import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from engine.models.directories import cache_directory
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
-from engine.service.cache import ABANDONED_SECONDS, SpectraCache, pack, trim, unpack
+from engine.service.cache import SpectraCache, trim
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import Head
@@ -33,12 +34,12 @@ def quietly(progress: Progress) -> None:
     """Report to nobody."""
 
 
-def spectra(folder: Path, use_cache: bool = True) -> SpectraGroup:
-    """Open a model anew and ask for the spectra of its first layer's heads."""
+def spectra(folder: Path, use_cache: bool = True, layer: Head = FIRST) -> SpectraGroup:
+    """Open a model anew and ask for the spectra of the heads of a layer, its first if no other is named."""
     made = Engine(EngineOptions(device="cpu", use_cache=use_cache))
     try:
         made.open(str(folder), quietly).result(60)
-        return made.spectra(FIRST, whole_layer=False).result(60)
+        return made.spectra(layer, whole_layer=False).result(60)
     finally:
         made.stop()
 
@@ -174,8 +175,11 @@ def test_spectra_are_computed_anew_where_the_cache_is_damaged(content: bytes, ti
 def test_arrays_of_another_shape_in_the_cache_are_not_believed(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     computed = spectra(folder)
+    cache = SpectraCache(cache_directory(), FolderSource(locate(str(folder))).identity)
     for file in kept():
-        file.write_bytes(pack({name: array[:2, :3] for name, array in unpack(file.read_bytes()).items()}))
+        whole = cache.load(file.name)
+        assert whole is not None
+        cache.save(file.name, {name: array[:2, :3] for name, array in whole.items()})
     assert_same(spectra(folder), computed)
 
 
@@ -237,17 +241,70 @@ def test_one_model_that_is_too_large_alone_is_kept_in_part(tmp_path: Path) -> No
     np.testing.assert_array_equal(last["Q"], np.full(500, 99.0))
 
 
-def test_a_file_that_nobody_finished_is_deleted_after_a_while(tmp_path: Path) -> None:
+def moved(one: Path, other: Path) -> None:
+    """Put a file in the place of another."""
+    other.write_bytes(one.read_bytes())
+
+
+def test_a_file_under_the_name_of_another_layer_or_model_is_not_believed(
+    tiny_model: TinyModel, tiny_copy: TinyModel
+) -> None:
+    computed = spectra(tiny_model("llama"))
+    spectra(tiny_model("llama"), layer=Head("decoder", 1))
+    of_layer = {file.name: file for file in kept()}
+    moved(of_layer["decoder-1-heads"], of_layer["decoder-0-heads"])
+    assert_same(spectra(tiny_model("llama")), computed)
+    copied = tiny_copy("llama")
+    file = copied / "model.safetensors"
+    save_file({name: 3 * weight for name, weight in load_file(file).items()}, file)
+    others = spectra(copied)
+    (of_other,) = (each for each in kept() if each.name == "decoder-0-heads" and each not in of_layer.values())
+    moved(of_layer["decoder-0-heads"], of_other)
+    assert_same(spectra(copied), others)
+
+
+def test_a_file_of_an_earlier_version_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
+    (before,) = tmp_path.glob("spectra-*")
+    monkeypatch.setattr("engine.service.cache.MATHEMATICS_VERSION", 1000)
+    before.rename(before.with_name(f"spectra-1000.{before.suffix.removeprefix('.')}"))
+    cache = SpectraCache(tmp_path, "model")
+    assert cache.is_there
+    assert cache.load("decoder-0-heads") is None
+
+
+@pytest.mark.parametrize("instead", ["pipe", "folder", "link to a device"])
+def test_what_is_no_file_in_the_cache_counts_as_absent_and_nobody_waits_for_it(
+    instead: str, tiny_model: TinyModel
+) -> None:
+    folder = tiny_model("llama")
+    computed = spectra(folder)
+    for file in kept():
+        file.unlink()
+        {"pipe": os.mkfifo, "folder": os.mkdir, "link to a device": lambda place: place.symlink_to("/dev/zero")}[
+            instead
+        ](file)
+    assert_same(spectra(folder), computed)
+    if instead != "folder":
+        assert {file.name for file in kept()} >= {"decoder-0-heads"}, "a file has its place again"
+
+
+def test_half_written_files_of_programs_that_were_killed_are_deleted_at_the_next_start(tmp_path: Path) -> None:
     SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
     (folder,) = tmp_path.glob("spectra-*/*")
-    old, young = folder / ".decoder-1-heads.1-00.part", folder / ".decoder-1-heads.2-00.part"
-    for file in (old, young):
-        file.write_bytes(b"half")
-    age = time.time() - 2 * ABANDONED_SECONDS
-    os.utime(old, (age, age))
-    trim(tmp_path)
-    assert not old.exists()
-    assert young.exists()
+    writer = "import sys, time\nfrom pathlib import Path\nfrom engine.service.files import replaced_file\n"
+    writer += "with replaced_file(Path(sys.argv[1])) as partial:\n"
+    writer += "    partial.write_text('half')\n    print(partial, flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", writer, folder / "x"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        partial = Path(process.stdout.readline().strip())
+        SpectraCache(tmp_path, "another")
+        assert partial.exists(), "who writes it is alive"
+        process.kill()
+    assert partial.exists()
+    SpectraCache(tmp_path, "another")
+    assert not partial.exists()
+    assert (folder / "decoder-0-heads").exists()
 
 
 def test_a_hub_models_cache_is_keyed_by_its_commit(hub: FakeHub, tiny_model: TinyModel) -> None:
@@ -280,7 +337,11 @@ def test_two_programs_write_read_and_trim_the_same_cache(tmp_path: Path) -> None
     assert wrong == ["0", "0"]
     files = [each for each in tmp_path.rglob("*") if each.is_file()]
     assert not [each for each in files if each.suffix == ".part"]
-    for file in files:
-        assert unpack(file.read_bytes()).keys() == {"Q", "K"}
+    caches = [
+        SpectraCache(tmp_path, identity)
+        for identity in ("shared", *(f"own {seed} {turn}" for seed in (1, 2) for turn in range(7)))
+    ]
+    whole = [arrays for each in caches for turn in range(5) if (arrays := each.load(f"decoder-{turn}-heads"))]
+    assert len(whole) == len(files)
     trim(tmp_path, 400_000)
     assert 0 < sum(each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()) <= 400_000

@@ -8,20 +8,19 @@ import json
 import math
 import os
 import shutil
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from engine.service.files import replaced_file
+from engine.service.files import remove_abandoned, replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 5
 """Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Counted up whenever files are written in another way."""
 
 SIZE_LIMIT = 512 * 2**20
@@ -30,9 +29,6 @@ SIZE_LIMIT = 512 * 2**20
 TRIM_SHARE = 64
 """Part of the limit that a program writes between two looks at what all of them together have written."""
 
-ABANDONED_SECONDS = 3600.0
-"""Age from which a half-written file belongs to nobody."""
-
 _NUMBERS = np.dtype("<f8")
 
 
@@ -40,23 +36,28 @@ def _tell_nobody(notice: str) -> None:
     """Let a notice pass."""
 
 
-def pack(arrays: Mapping[str, FloatArray]) -> bytes:
-    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all."""
+def pack(arrays: Mapping[str, FloatArray], of: str) -> bytes:
+    """Write arrays of float64 one after the other, after a line that says which they are, and the sum of it all.
+
+    Parameters
+    ----------
+    arrays : by their names.
+    of : what they are the arrays of; it is part of the sum and of nothing else.
+    """
     shapes = {name: array.shape for name, array in arrays.items()}
     numbers = b"".join(np.ascontiguousarray(array, dtype=_NUMBERS).tobytes() for array in arrays.values())
     content = json.dumps(shapes).encode() + b"\n" + numbers
-    return zlib.crc32(content).to_bytes(4, "little") + content
+    return _sum(content, of) + content
 
 
-def unpack(packed: bytes) -> dict[str, FloatArray]:
-    """Read what `pack` wrote; the arrays are views that cannot be written to.
+def unpack(packed: bytes, of: str) -> dict[str, FloatArray]:
+    """Read what `pack` wrote of the same; the arrays are views that cannot be written to.
 
     Raises
     ------
-    ValueError : when it is anything else, whole or in part.
+    ValueError : when it is anything else, whole or in part, or of something else.
     """
-    content = memoryview(packed)[4:]
-    if zlib.crc32(content).to_bytes(4, "little") != packed[:4]:
+    if _sum(memoryview(packed)[4:], of) != packed[:4]:
         raise ValueError("its sum is another")
     place = packed.index(b"\n", 4) + 1
     arrays = {}
@@ -66,11 +67,17 @@ def unpack(packed: bytes) -> dict[str, FloatArray]:
     return arrays
 
 
+def _sum(content: bytes | memoryview, of: str) -> bytes:
+    """Add up bytes and what they are of."""
+    return zlib.crc32(content, zlib.crc32(of.encode())).to_bytes(4, "little")
+
+
 class SpectraCache:
     """Arrays by name, for one model whose content is known by an identity.
 
-    A file is complete or absent, and one that is damaged counts as absent, so that several programs may read and write
-    the same ones. A disk that cannot be written to only makes the next run slower, and is told of once.
+    A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
+    so that several programs may read and write the same ones. What programs left half-written that were killed is
+    deleted at the start. A disk that cannot be written to only makes the next run slower, and is told of once.
 
     Parameters
     ----------
@@ -86,8 +93,11 @@ class SpectraCache:
         key = hashlib.sha256(identity.encode()).hexdigest()[:32]
         self._root, self._limit = root, limit
         self._notify, self._has_told = notify, False
-        self._directory = root / f"spectra-{MATHEMATICS_VERSION}.{FORMAT_VERSION}" / key
+        version = f"spectra-{MATHEMATICS_VERSION}.{FORMAT_VERSION}"
+        self._of = f"{version} {identity}"
+        self._directory = root / version / key
         self._unchecked: int | None = None
+        remove_abandoned(root.glob("spectra-*/*"))
         with contextlib.suppress(OSError):
             os.utime(self._directory)
 
@@ -98,17 +108,21 @@ class SpectraCache:
 
     def load(self, name: str) -> dict[str, FloatArray] | None:
         """Read the arrays kept under a name, or None."""
+        file = self._directory / name
         try:
-            return unpack((self._directory / name).read_bytes())
+            return unpack(file.read_bytes(), f"{self._of} {name}") if file.is_file() else None
         except Exception:  # what somebody else has written there may be almost anything
             return None
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
         """Keep arrays under a name; what makes the cache too large goes, and this too where it alone is too large."""
-        packed = pack(arrays)
+        packed = pack(arrays, f"{self._of} {name}")
+        file = self._directory / name
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with replaced_file(self._directory / name) as partial:
+            if file.exists() and not file.is_file():  # a pipe would be written to as it is, and wait for a reader
+                file.unlink()
+            with replaced_file(file) as partial:
                 partial.write_bytes(packed)
         except OSError as error:
             if not self._has_told:
@@ -154,14 +168,11 @@ def _last_used(folder: Path) -> float:
 
 
 def _files(folder: Path) -> dict[Path, tuple[float, int]]:
-    """List the files of a model with the time and the size of each; those that nobody finished are deleted."""
+    """List the files of a model with the time and the size of each."""
     found: dict[Path, tuple[float, int]] = {}
     with contextlib.suppress(OSError):
         for file in folder.iterdir():
             with contextlib.suppress(OSError):
                 stat = file.stat()
-                if file.suffix == ".part" and time.time() - stat.st_mtime > ABANDONED_SECONDS:
-                    file.unlink()
-                else:
-                    found[file] = stat.st_mtime, stat.st_size
+                found[file] = stat.st_mtime, stat.st_size
     return found

@@ -9,7 +9,7 @@ import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from engine.values.errors import EngineError
 from engine.values.tables import Table
+
+_MADE_BY = re.compile(r"\..*\.(\d+)-[0-9a-f]{8}\.part").fullmatch
+"""Finds in the name of a half-written file the number of the process that writes it."""
 
 
 @contextmanager
@@ -42,6 +45,27 @@ def replaced_file(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(folders: Iterable[Path]) -> None:
+    """Delete what `replaced_file` gave to programs to write to that were killed, in some folders."""
+    for folder in folders:
+        for partial in folder.glob(".*.part"):
+            made_by = _MADE_BY(partial.name)
+            if made_by is not None and not _is_running(int(made_by[1])):
+                with suppress(OSError):
+                    partial.unlink()
+
+
+def _is_running(process: int) -> bool:
+    """Say whether there is a process of a number, whoever's it is."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 @contextmanager
