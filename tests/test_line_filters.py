@@ -35,9 +35,7 @@ def test_a_line_takes_as_many_cells_in_either_way_and_terminals_agree_on_them() 
 
 def test_no_character_is_let_through_that_joins_turns_the_direction_or_moves_the_cursor() -> None:
     unsettled = {"\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))}
-    for character in map(
-        chr, (*range(0x80, 0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)
-    ):
+    for character in map(chr, (*range(0x3100), *range(0xF900, 0x10000), *range(0x1F300, 0x1F600), 0xD800, 0xE0041)):
         (line,) = Settled().apply([Segment(f"a{character}b")], Color(0, 0, 0))
         is_settled = (
             unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp") and character not in unsettled

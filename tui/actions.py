@@ -177,7 +177,7 @@ class Actions(
     def action_switch(self) -> None:
         """Switch the selected head off, or on again."""
         if self.conductor.is_open and (refusal := self.conductor.off.switch(self.conductor.selected)):
-            self.notify(refusal, markup=False)
+            self.notify(refusal)
 
     @on(HeadSwitched)
     def _switch_row(self, event: HeadSwitched) -> None:

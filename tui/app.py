@@ -302,7 +302,7 @@ class Explorer(Actions):
     @on(Noticed)
     def _noticed(self, event: Noticed) -> None:
         """Say what goes another way than was asked for."""
-        self.notify(event.notice, severity="warning", markup=False)
+        self.notify(event.notice, severity="warning")
 
     def show_model(self, line: Text) -> None:
         """Show the model's facts at the top."""

@@ -20,7 +20,6 @@ from engine.values.found import FoundModel, Place
 from engine.values.progress import Progress
 from tui.beside import begin
 from tui.chooser_keys import KEYS
-from tui.drawing.text import harmless
 from tui.enter import beginning, enter_does
 from tui.found_list import FoundList
 from tui.key_names import key_of
@@ -241,7 +240,7 @@ class ChooserScreen(Modal[Opened | None]):
         """Open a model."""
         self._opening = self._engine.another(name)
         self._wait_for_it(True)
-        self._say(f"opening {harmless(name)} …")
+        self._say(f"opening {name} …")
         begin(self, partial(self._open, name, self._opening), "open")
 
     async def _open(self, name: str, engine: Engine) -> None:

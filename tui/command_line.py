@@ -18,6 +18,7 @@ from tui.command_options import check_epsilon, comparing_options, engine_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
 from tui.cut_off import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
+from tui.terminal_stream import make_standard_streams_harmless
 
 COMMANDS = ("check", "completion", "config", "export", "info", "man")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
@@ -224,6 +225,7 @@ def main() -> None:
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)
     sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()
+    make_standard_streams_harmless()
     try:
         with ended_by_an_interrupt():
             command()

@@ -90,7 +90,7 @@ class Comparing:
         row = self._app.views.row_head
         head = self._selected if row is None else row
         if refusal := self.pins.toggle(head, key_of(self._app, "app.pin")):
-            self._app.notify(refusal, markup=False)
+            self._app.notify(refusal)
             return
         self._app.tree_widget.pinned = frozenset(self.pins.heads)
         self._app.tree_widget.refresh_notes()
@@ -121,7 +121,7 @@ class Comparing:
         """Show the pinned heads beside each other; where they are shown, the next thing of them."""
         pane = self._app.views.active
         if not self.pins.heads:
-            self._app.notify(self._how_to_pin, markup=False)
+            self._app.notify(self._how_to_pin)
         elif isinstance(pane, ComparePane) and not self._app.views.return_to(ComparePane.view):
             pane.turn(pane.side.next)
             self.draw()

@@ -178,7 +178,7 @@ class Conductor(ModelParts):
     def show_view(self, view: str) -> None:
         """Go to a view by its name; one of two models takes a second one."""
         if view in VIEWS and "vs" in VIEWS[view].needs and not self._app.engine.is_comparing:
-            self._app.notify(HOW_TO_COMPARE, markup=False)
+            self._app.notify(HOW_TO_COMPARE)
             return
         self._app.views.go_to(view)
         if self._model is not None:
@@ -207,7 +207,7 @@ class Conductor(ModelParts):
         """Show what maps are different in, the other model's or those with heads off; where that is seen, the maps."""
         if not self._app.engine.is_comparing and not self.off.now.heads:
             switch = key_of(self._app, "app.switch")
-            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}", markup=False)
+            self._app.notify(f"{HOW_TO_COMPARE}; or switch a head off, with {switch}")
         elif self._model is not None:
             is_seen = self._app.views.attention.display
             self._app.views.go_to("attention")

@@ -67,7 +67,7 @@ class CopyActions(Parts):
         except Superseded:
             return
         except EngineError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error")
             return
         self.copy_to_clipboard(copied.text)
         from tui.drawing.text import fit, harmless
@@ -75,7 +75,7 @@ class CopyActions(Parts):
         begin = harmless(copied.text.partition("\n")[0][: 2 * SHOWN].replace("\t", " "))
         shown = fit(begin, SHOWN).rstrip() if len(begin) > SHOWN else begin
         lines = [copied.says, shown, *self._hint()]
-        self.notify("\n".join(filter(None, lines)), title="copied", markup=False)
+        self.notify("\n".join(filter(None, lines)), title="copied")
 
     def _hint(self) -> list[str]:
         """Say once what stands between this program and the clipboard."""

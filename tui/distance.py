@@ -61,7 +61,7 @@ class Distance:
     def _is_refused(self) -> bool:
         """Say why there is no QK at a distance here, if there is none."""
         if self.refusal:
-            self._app.notify(self.refusal, severity="warning", markup=False)
+            self._app.notify(self.refusal, severity="warning")
             return True
         is_chosen = self._app.conductor.selected is not None
         choose = "QK at a distance is that of a head or a layer; choose one"
@@ -91,7 +91,7 @@ class Distance:
             raise
         except EngineError as error:
             self._want(None)
-            self._app.notify(str(error), severity="warning", markup=False)
+            self._app.notify(str(error), severity="warning")
         else:
             wanted, self._wanted = self._wanted, None
             self._turn(wanted)

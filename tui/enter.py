@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 
 from engine.values.found import GONE, FoundModel, Place
-from tui.drawing.text import harmless
 from tui.found_list import NOT_HERE
 from tui.meant import HUB_ID
 
@@ -37,12 +36,12 @@ def enter_does(
         return f"{name} is {NOT_HERE}{downloads}"
     if model.missing:
         if model.missing == GONE:
-            return f"{harmless(name)} is no longer there; {enter} looks for it again"
+            return f"{name} is no longer there; {enter} looks for it again"
         goes_on = f"{enter} tries it" if name.startswith("/") else f"{enter} downloads what is missing"
         if not name.startswith("/") and _is_offline():
             goes_on = f"{OFFLINE} the rest from being downloaded"
-        return f"{harmless(name)} is not complete: {model.missing}; {goes_on}"
-    return f"{enter} opens {harmless(name)}"
+        return f"{name} is not complete: {model.missing}; {goes_on}"
+    return f"{enter} opens {name}"
 
 
 def _is_offline() -> bool:
@@ -52,30 +51,29 @@ def _is_offline() -> bool:
 
 def _with_text(text: str, place: Place | None, enter: str, tab: str, names: Sequence[str]) -> str:
     """Say what Enter would do with what is typed."""
-    shown = harmless(text)
     if place is not None and place.model:
         is_in = "of the model in its folder" if place.kind == "file" else "how the Hub's cache calls a model"
-        return f"{shown} is {is_in}: {enter} opens {harmless(place.model)}"
+        return f"{text} is {is_in}: {enter} opens {place.model}"
     completions = _listed(place, tab)
     if place is not None and place.is_empty and place.kind == "file":
-        return f"{shown} is a file; a model is the folder with its config.json, or a .gguf file"
+        return f"{text} is a file; a model is the folder with its config.json, or a .gguf file"
     if place is not None and place.is_empty:
-        return f"the folder {shown} holds no model" + (f"; {completions}" if completions else "")
+        return f"the folder {text} holds no model" + (f"; {completions}" if completions else "")
     if place is not None and place.kind:
-        return f"{enter} opens the {place.kind} {shown}"
+        return f"{enter} opens the {place.kind} {text}"
     if not HUB_ID.fullmatch(text) or text.startswith((".", "~")):
-        return completions or f"there is no {shown}, and no Hub id is written so"
+        return completions or f"there is no {text}, and no Hub id is written so"
     if _is_offline():
-        return f"{shown} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
+        return f"{text} is {NOT_HERE}, and {OFFLINE} it from being downloaded"
     more = beginning((*(() if place is None else place.completions), *names))
-    goes_on = f"; {tab} completes: {harmless(more)}" if len(more) > len(text) else ""
-    return f"{shown} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"
+    goes_on = f"; {tab} completes: {more}" if len(more) > len(text) else ""
+    return f"{text} is {NOT_HERE}: {enter} downloads it from the Hub{goes_on}"
 
 
 def _listed(place: Place | None, tab: str) -> str:
     """List what a path may become; nothing where nothing follows."""
     every = place.completions if place is not None else ()
-    names = [harmless(each.rstrip("/").rpartition("/")[2]) for each in every[:LISTED]]
+    names = [each.rstrip("/").rpartition("/")[2] for each in every[:LISTED]]
     return f"{tab} completes: {'  '.join(names)}{'  …' * (len(every) > LISTED)}" if every else ""
 
 

@@ -80,10 +80,10 @@ class ExportActions(Parts):
         try:
             written = await self.conductor.exporting.write(choice, path, may_replace=may_replace)
         except Superseded:
-            self.notify("nothing of the file is left", title="stopped", markup=False)
+            self.notify("nothing of the file is left", title="stopped")
         except EngineError as error:
-            self.notify(str(error), severity="error", markup=False)
+            self.notify(str(error), severity="error")
         except Exception as error:  # a file that could not be made is no reason to lose what is on screen
-            self.notify(write_log(error), severity="error", markup=False)
+            self.notify(write_log(error), severity="error")
         else:
-            self.notify(written, title=f"{says}: written", markup=False)
+            self.notify(written, title=f"{says}: written")

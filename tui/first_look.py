@@ -83,7 +83,7 @@ class FirstLook:
         restoring.begin(model)
         app.show_model(model_line(outline))
         for note in outline.notes:
-            app.notify(note, severity="warning", markup=False)
+            app.notify(note, severity="warning")
         model.learning.compare()
         app.tree_widget.fill(outline)
         restoring.open_layers()

@@ -201,9 +201,9 @@ class Frame(App[None]):
         title: str = "",
         severity: SeverityLevel = "information",
         timeout: float | None = None,
-        markup: bool = True,
+        markup: bool = False,
     ) -> None:
-        """Show a message, and keep in the log what went wrong, where that much is asked for."""
+        """Show a message literally, and keep in the log what went wrong, where that much is asked for."""
         if severity != "information":
             note("warning", message)
         super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)

@@ -19,7 +19,6 @@ from textual.widgets import Input
 
 from engine.values.marks import MARKS
 from tui.declared import in_declared_order
-from tui.drawing.text import harmless
 from tui.field import OF_EDITING, Field
 from tui.key_groups import GROUPS
 from tui.key_names import is_bound, key_of
@@ -175,7 +174,7 @@ class HelpScreen(ListScreen):
 
     def __init__(self, sections: list[Section], marks: tuple[str, ...], misconfigured: tuple[str, ...] = ()) -> None:
         super().__init__()
-        wrong = Section(WRONG, tuple(Line("!", harmless(each)) for each in misconfigured))
+        wrong = Section(WRONG, tuple(Line("!", each) for each in misconfigured))
         self._sections = [wrong, *sections, Section("mouse", MOUSE)]
         self._marks = Section("marks of this head", tuple(Line(mark, MARKS[mark]) for mark in marks))
         self._search = HelpSearch()

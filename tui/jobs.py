@@ -81,7 +81,7 @@ class Jobs:
         if attention is not None and total > LONG:
             estimate = size(estimated_bytes(attention))
             about = f", about {estimate} as CSV," if format != "csv" else f", about {estimate},"
-            self._app.notify(f"{total:,} rows{about} are written to {path}", title="writing", markup=False)
+            self._app.notify(f"{total:,} rows{about} are written to {path}", title="writing")
 
         def told(report: Report) -> Callable[[int], None]:
             return lambda rows: report(Progress(self._writing.said, rows, total, "rows")) if total > LONG else None

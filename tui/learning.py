@@ -63,7 +63,7 @@ class Learning:
         self._app.show_model(line_of_two(comparison))
         self._weights.pair(short_name(comparison.other))
         for note in filter(None, (*comparison.other.notes, comparison.note)):
-            self._app.notify(note, severity="warning", markup=False)
+            self._app.notify(note, severity="warning")
 
     def label(self) -> None:
         """Have the heads labelled after the sweep, once the whole model is loaded because a sentence was read."""

@@ -39,11 +39,11 @@ _BOXES = str.maketrans(
 """What an ASCII terminal shows for signs that are drawn with; each takes one cell, as the sign does."""
 
 _UNSETTLED = re.compile(
-    r"[\x80-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
+    r"[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f"
     r"\ud800-\udfff\ufe0e\ufe0f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U00013438\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U0001f3fb-\U0001f3ff\U000e0001\U000e0020-\U000e007f]"
 )
-"""What joins or chooses pictures, colours skin, turns the direction of writing, or moves the cursor."""
+"""What controls the terminal, joins or chooses pictures, colours skin, or turns the direction of writing."""
 
 
 @lru_cache(4096)
@@ -88,14 +88,18 @@ def _without_colour(style: Style) -> Style:
 
 
 class Settled(LineFilter):
-    """Sends nothing of which terminals disagree how wide it is: a line that was typed or pasted has what it has."""
+    """Sends no control character, and nothing of which terminals disagree how wide it is.
+
+    Every cell goes through here, whoever wrote its text: a person, a model's files, an error of a library. What they
+    hold has no need to be made harmless before.
+    """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Replace what joins, colours or turns characters by as many cells without it."""
+        """Replace what controls the terminal, joins, colours or turns characters by as many cells without it."""
         return [
-            Segment(settled_cells(each.text), each.style, each.control)
-            if not each.text.isascii() and _UNSETTLED.search(each.text)
-            else each
+            each
+            if each.text.isprintable() and (each.text.isascii() or not _UNSETTLED.search(each.text))
+            else Segment(settled_cells(each.text), each.style, each.control)
             for each in segments
         ]
 

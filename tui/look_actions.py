@@ -66,14 +66,14 @@ class LookActions(Parts):
         """Take a theme by its full name, and say so."""
         self.clear_notifications()
         if self.no_color:
-            self.notify("NO_COLOR is set, and every theme without colour is the same", markup=False)
+            self.notify("NO_COLOR is set, and every theme without colour is the same")
             return
         self.theme = name
         if self.remembers_theme:
             threading.Thread(target=remember_theme, args=(self.theme,), daemon=True).start()
         short = self.theme.removeprefix("textual-")
         few = " (the terminal's own colours; maps are drawn with signs)" if self.theme == ANSI else ""
-        self.notify(f"theme {short}{few}", markup=False, timeout=2)
+        self.notify(f"theme {short}{few}", timeout=2)
 
     def keep_state(self) -> None:
         """Keep what is looked at for the next start, if that is wanted."""
@@ -85,7 +85,7 @@ class LookActions(Parts):
     async def tell_what_is_not_kept(self) -> None:
         """Say where nothing can be kept for the next start; the program goes on without."""
         if said := await asyncio.to_thread(trouble):
-            self.notify(said, severity="warning", markup=False, timeout=6)
+            self.notify(said, severity="warning", timeout=6)
 
     def set_keymap(self, keymap: Mapping[str, str]) -> None:
         """Take other keys, or none, and name those where a text does so all the time."""
@@ -128,7 +128,7 @@ class LookActions(Parts):
             if others:
                 said += f"\n… and {len(others)} more; {key_of(self, 'app.help')} lists all"
             await asyncio.to_thread(note, "error", "\n".join(("wrong in the configuration:", *self.misconfigured)))
-            self.notify(said, severity="warning", markup=False, timeout=10)
+            self.notify(said, severity="warning", timeout=10)
 
 
 def _everywhere(keys: dict[str, str]) -> dict[str, str]:

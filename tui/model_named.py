@@ -6,7 +6,6 @@ import click
 
 from engine.models.naming import meant_instead, unwrapped
 from engine.service.options import EngineOptions
-from tui.drawing.text import harmless
 
 
 def model_named(typed: str, options: EngineOptions) -> str:
@@ -14,5 +13,5 @@ def model_named(typed: str, options: EngineOptions) -> str:
     name = unwrapped(typed)
     instead = meant_instead(name, is_described=options.layout is not None)
     if instead:
-        click.echo(f"attn-tui: {harmless(name)} is of a model: opening {harmless(instead)}", err=True)
+        click.echo(f"attn-tui: {name} is of a model: opening {instead}", err=True)
     return instead or name

@@ -135,6 +135,6 @@ class ModelActions(KeyWatch):
         try:
             opened.outline.layer(parse_head(start.head, opened.outline.stacks))
         except EngineError as error:
-            self.notify(str(error), severity="warning", markup=False)
+            self.notify(str(error), severity="warning")
             return replace(start, head=None)
         return start

@@ -47,7 +47,7 @@ class Commands(Provider):
         if ways is not None:
             heads = _heads(query, ways)
             if not heads and (trouble := _trouble(query, ways)):
-                yield Hit(2.0, Text(trouble), partial(self.app.notify, trouble, markup=False), trouble)
+                yield Hit(2.0, Text(trouble), partial(self.app.notify, trouble), trouble)
             for place, head in enumerate(heads):
                 name = f"{head.stack} {head}" if len(ways.outline.stacks) > 1 else str(head)
                 label = ways.labels.get(head, "")

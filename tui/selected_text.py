@@ -15,4 +15,4 @@ SHOWN = 48
 def say_copied(app: App[Any]) -> None:
     """Say what has gone to the clipboard, by its beginning."""
     text = harmless(" ".join(app.clipboard.split()))
-    app.notify(fit(text, SHOWN).rstrip(), title="copied", markup=False, timeout=2)
+    app.notify(fit(text, SHOWN).rstrip(), title="copied", timeout=2)

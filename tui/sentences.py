@@ -109,7 +109,7 @@ class Sentences:
             if not self._has_failed:
                 self._has_failed = True
                 reason = error.strerror or str(error)
-                self._app.notify(f"sentences are not kept for the next start: {reason}", markup=False)
+                self._app.notify(f"sentences are not kept for the next start: {reason}")
 
     def begin(self, text: str) -> None:
         """Take a sentence that is being read: escape restores it from now on."""

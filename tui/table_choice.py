@@ -8,7 +8,6 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.view import Query, Scope, View
-from tui.drawing.text import harmless
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane
 
@@ -55,7 +54,7 @@ class TableChoice:
             where += "  with " if view.scope is Scope.MODEL else " · with "
             where += f"{self.off}" if "off" in view.options else "all heads on"
         if is_beside and view.scope is Scope.MODEL and "text" in view.needs and not view.beside:
-            where += f"  of {harmless(short_name(outline))}"
+            where += f"  of {short_name(outline)}"
         if "energy" in view.options:
             where += f"  ε {self.epsilon:g}"
         if self.folds and "fold_norm" in view.options:

@@ -10,7 +10,6 @@ from engine.values.heads import Head
 from engine.values.model import ModelOutline
 from engine.values.view import Scope
 from engine.values.views import OVERVIEW, VIEWS
-from tui.drawing.text import harmless
 from tui.key_names import key_of
 from tui.matches import Lines, find, lines_of
 from tui.panes.table import TablePane
@@ -159,12 +158,12 @@ class Ways:
             return f"nothing has been searched yet: {key_of(self.app, 'app.search')} searches in the tree"
         found = self.find(self.searched)
         if not found:
-            return f"no match for {harmless(self.searched)}"
+            return f"no match for {self.searched}"
         place, is_round = place_after(found, self.here, self.outline, step)
         self.app.tree_widget.mark_found(found)
         self.app.conductor.go_to(found[place])
         end = " · past the end, on from the top" if step > 0 else " · past the top, on from the end"
-        return f"/{harmless(self.searched)}  {place + 1} of {len(found)}{end if is_round else ''}"
+        return f"/{self.searched}  {place + 1} of {len(found)}{end if is_round else ''}"
 
     def leave(self, *, is_jump: bool = False) -> None:
         """Remember what the place here looks like, before something else is selected."""

@@ -43,7 +43,7 @@ def first_line(error: BaseException) -> str:
     said = str(error).strip()
     if isinstance(error, ValueError) and "trust_remote_code" in said:
         return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
-    return visible(said.partition("\n")[0]) or type(error).__name__
+    return said.partition("\n")[0] or type(error).__name__
 
 
 def _is_broken(raw: bytes) -> bool:

@@ -98,7 +98,7 @@ class Codec:
             encoded = self._codec.encode(text)
             ids = tuple(int(each) for each in getattr(encoded, "ids", encoded))
         except Exception as error:  # whatever a person's own code raises
-            raise EngineError(f"the tokenizer does not read this sentence: {visible(repr(error))}") from error
+            raise EngineError(f"the tokenizer does not read this sentence: {error!r}") from error
         if not ids:
             raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
         kept = ids[:context]

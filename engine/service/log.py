@@ -1,5 +1,6 @@
 """The log: errors that nobody foresaw, in full, and as much else as was asked for; what a person reads is one line.
 
+What it holds can be shown on a terminal: control characters are written as escapes.
 Of a person's own it has the names of models and files, where an error names them; sentences are not written into it.
 """
 
@@ -11,6 +12,7 @@ import traceback
 from datetime import datetime
 
 from engine.service.options import log_file
+from engine.values.escapes import visible_lines
 
 LEVELS = ("error", "warning", "debug")
 """What is written: errors nobody foresaw; what is said of lesser things too; and all tracebacks."""
@@ -52,7 +54,7 @@ def _append(text: str) -> bool:
             if place.stat().st_size > LARGEST:
                 place.replace(place.with_suffix(".old.log"))
         with place.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} [{os.getpid()}]\n{text}\n")
+            log.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} [{os.getpid()}]\n{visible_lines(text)}\n")
     except OSError:
         return False
     return True

@@ -1,11 +1,13 @@
-"""Texts of tokens as every table writes them: what cannot be seen as an escape."""
+"""What cannot be seen, written as an escape: in tokens of every table, and in all that a terminal is sent as text."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+_IN_LINES = re.compile(r"[^\n\t]+")
 
 
 def visible(text: str) -> str:
@@ -24,3 +26,14 @@ def visible(text: str) -> str:
         else character
         for character in text
     )
+
+
+def visible_lines(text: str) -> str:
+    r"""Write escapes as `visible` does, but keep the ends of lines and tabs.
+
+    Examples
+    --------
+    >>> visible_lines("a\tb\nc\x1b]0;d\x07")
+    'a\tb\nc\\x1b]0;d\\x07'
+    """
+    return text if text.isprintable() else _IN_LINES.sub(lambda found: visible(found[0]), text)

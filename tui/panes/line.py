@@ -9,9 +9,12 @@ from tui.drawing.text import in_ascii
 from tui.drawing.view_titles import ViewTitle
 from tui.frame import sends_ascii_only
 
+_PICTURES = {**{code: 0x2400 + code for code in range(32)}, 0x7F: 0x2421}
+"""Unicode's picture of each control character, such as ␛; a name from a model's files may hold any of them."""
+
 
 class Line(Static):
-    """One line of text, shown literally; it is redrawn only when it changes."""
+    """One line of text, shown literally, with no end of a line in it; it is redrawn only when it changes."""
 
     def __init__(self, *, classes: str) -> None:
         super().__init__("", markup=False, classes=classes)
@@ -22,7 +25,8 @@ class Line(Static):
         if isinstance(text, str):
             # Here ≥ can become two signs; where it is painted there is room for one.
             text = Text(in_ascii(text) if sends_ascii_only(self.app) else text)
-        new = text
+        new = text.copy()
+        new.plain = new.plain.translate(_PICTURES)
         if (new.plain, new.spans) != (self.shown.plain, self.shown.spans):
             is_auto = any(each is not None and each.is_auto for each in (self.styles.width, self.styles.height))
             is_longer = new.cell_len != self.shown.cell_len

@@ -15,7 +15,6 @@ from engine.mathematics.measures import energy_rank
 from engine.values.spectra import Baseline, Spectrum
 from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
-from tui.drawing.text import harmless
 from tui.drawing.view_titles import COMPUTING, ViewTitle
 from tui.numbers import short
 from tui.panes.line import Line as LineOfText
@@ -157,7 +156,7 @@ class SpectraPane(Pane):
             if self._epsilon is not None:
                 title.append(f"{gap}{rank} {self._epsilon:g}", "dim")
             if self._other is not None and not self._other.why_not:
-                title.append("  ").append(*self.graph.line_sign(0)).append(f" {harmless(self._other.name)}", "dim")
+                title.append("  ").append(*self.graph.line_sign(0)).append(f" {self._other.name}", "dim")
             if title.cell_len <= room or not room:
                 break
         self.title_line.show_title(ViewTitle(title, state))
