@@ -1,4 +1,4 @@
-"""Take the README's screenshots of the demo model: ``python screenshots/take.py [FOLDER]``.
+"""Take the pictures of README and ``docs/`` of the demo model: ``python screenshots/take.py [FOLDER]``.
 
 The same pictures are kept as text in ``tests/snapshots``, which the tests compare with what the explorer shows now.
 """

@@ -20,13 +20,14 @@ from textual.keys import format_key
 
 from engine.values.views import NEEDS
 from tests.exporting import attn_tui
-from tests.opening import ROOT
 from tui.command_line import command
 from tui.commands import VIEWS
 from tui.key_table import WRITTEN, bindings
 from tui.settings import SETTINGS
 
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+REPOSITORY = Path(__file__).parents[1]
+
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 """All that is written for users."""
 
 MOVING = {
@@ -118,9 +119,14 @@ def unread_lines(page: Path) -> list[str]:
 
 
 def _is_read(line: str) -> bool:
-    """Say whether the command takes every word of a line, of which nothing is done; VIEW stands for any view."""
+    """Say whether the command takes every word of a line, of which nothing is done; VIEW stands for any view.
+
+    A command's name by itself only names it.
+    """
     context = click.Context(command)
     words = ["ranks" if word == "VIEW" else word for word in shlex.split(line, comments=True)[1:]]
+    if words in [[name] for name in command.list_commands(context)]:
+        return True
     with ExitStack() as idle:
         for name in command.list_commands(context):
             idle.enter_context(patch.object(command.get_command(context, name), "callback", lambda **_: None))
@@ -157,7 +163,8 @@ def _keys(group: str) -> Iterator[list[str]]:
     yield ["key", "what it does", "id"]
     for name, of_keys in key_groups()[group].items():
         if not {each.key for each in of_keys} <= MOVING:
-            keys = " ".join(f"`{WRITTEN.get(each.key) or format_key(each.key)}`" for each in of_keys)
+            names = [WRITTEN.get(each.key) or format_key(each.key) for each in of_keys]
+            keys = " ".join(f"`{each.lower() if len(each) > 1 else each}`" for each in names)
             yield [keys, of_keys[0].description, f"`{name}`"]
 
 

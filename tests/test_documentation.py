@@ -9,6 +9,7 @@ import pytest
 
 from tests.documentation import (
     PAGES,
+    REPOSITORY,
     blocks,
     console_commands,
     is_printed,
@@ -21,8 +22,8 @@ from tests.opening import ROOT
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
-AS_ELSEWHERE = {"box", "field", "list", "menu", "models", "palette"}
-"""Where keys move in lists or edit a line and do nothing else."""
+WITHOUT_TABLE = {"box", "field", "list", "menu", "models", "palette", "spectra"}
+"""Where keys move or edit a line and do nothing else."""
 
 
 @each_page
@@ -48,5 +49,5 @@ def test_tables_are_those_of_the_program(page: Path) -> None:
 
 
 def test_the_keys_of_every_part_are_listed() -> None:
-    text = (ROOT / "docs" / "keys.md").read_text(encoding="utf-8")
-    assert set(re.findall("<!-- table: keys (.*) -->", text)) == key_groups().keys() - AS_ELSEWHERE
+    text = (REPOSITORY / "docs" / "keys.md").read_text(encoding="utf-8")
+    assert set(re.findall("<!-- table: keys (.*) -->", text)) == key_groups().keys() - WITHOUT_TABLE

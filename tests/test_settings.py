@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 import tui
 from engine.service import log
 from engine.service.options import log_file, state_directory
-from tests.opening import ROOT
+from tests.documentation import REPOSITORY
 from tui.command_line import command, explore
 from tui.config_file import commented, problems_of
 from tui.configured import ConfiguredCommand, effective
@@ -66,7 +66,7 @@ def test_the_example_sets_everything_as_it_is(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_page_of_the_configuration_names_bindings_that_are_there() -> None:
-    text = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
     known = every_binding().keys()
     parts = "|".join({name.partition(".")[0] for name in known})
     named = re.findall(rf"\b((?:{parts})\.\w+) =", text)

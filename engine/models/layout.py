@@ -82,7 +82,7 @@ def read_layout(file: Path) -> tuple[Description, ...]:
     except OSError as error:
         raise EngineError(f"{file} cannot be read: {error.strerror}; --layout takes a TOML file") from error
     except ValueError as error:
-        raise EngineError(f"{file} cannot be read as TOML ({error}); see the README for what it holds") from error
+        raise EngineError(f"{file} cannot be read as TOML ({error}); docs/models.md shows what it holds") from error
     several = content.get("attention")
     tables = several if isinstance(several, list) else [content]
     return tuple(_described(file, table) for table in tables)
