@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import click
@@ -81,6 +83,29 @@ def printed(line: str, folder: Path) -> str:
 def _shell(line: str, given: str, folder: Path) -> str:
     done = subprocess.run(["bash", "-c", line], cwd=folder, input=given, capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
+
+
+class NumbersAlike(doctest.OutputChecker):
+    """Compares what an example in Python gives as `is_printed` does."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        """Say whether this is what the page has."""
+        return is_printed(want, got) or super().check_output(want, got, optionflags)
+
+
+def run_python(page: Path) -> str:
+    """Run a page's Python one block after the other, sessions with ``>>>`` as doctests; give what failed in these."""
+    names: dict[str, Any] = {}
+    said: list[str] = []
+    runner = doctest.DocTestRunner(NumbersAlike(), optionflags=doctest.ELLIPSIS)
+    for block in blocks(page, "python"):
+        if block.startswith(">>> "):
+            test = doctest.DocTestParser().get_doctest(block, names, page.name, None, None)
+            runner.run(test, out=said.append, clear_globs=False)
+            names |= test.globs
+        else:
+            exec(compile(block, page.name, "exec"), names)
+    return "".join(said)
 
 
 def is_printed(expected: str, text: str) -> bool:

@@ -10,11 +10,11 @@ import pytest
 from tests.documentation import (
     PAGES,
     REPOSITORY,
-    blocks,
     console_commands,
     is_printed,
     key_groups,
     printed,
+    run_python,
     unread_lines,
     with_tables,
 )
@@ -32,9 +32,7 @@ def test_commands_and_python_give_what_the_page_says(page: Path, folder: Path) -
     for line, expected in console_commands(page):
         text = printed(line, folder)
         assert is_printed(expected, text), f"$ {line}\n{text}"
-    names: dict[str, object] = {}
-    for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
+    assert run_python(page) == ""
 
 
 @each_page
