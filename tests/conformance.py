@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import engine
@@ -34,6 +37,7 @@ from engine.models.heads import read_layer
 from engine.models.proof import prove
 from engine.models.returned import returned_probabilities
 from engine.models.sentence import Reader
+from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.proof import Finding
@@ -56,6 +60,9 @@ SECONDS = 180
 
 TOGETHER = 10
 """Types that one process checks one after the other, which imports everything once."""
+
+LACKING = 2
+"""Tensors of a checkpoint that are taken out of it to see whether what is made up in their place is shown."""
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -139,6 +146,8 @@ def _proven(model_type: str, folder: Path) -> Row:
     good = output.holds and scores.holds
     outcome = "proven" if good else "unproven" if (output.holds, scores.holds) != (False, False) else "wrong"
     reason = "" if good else next(each.note for each in (output, scores) if not each.holds)
+    if untrue := labels_untrue(reader) or made_up(folder, reader):
+        outcome, reason = "wrong", untrue
     return Row(model_type, outcome, **described, output=_say(output), scores=_say(scores), maps=maps, reason=reason)
 
 
@@ -181,6 +190,66 @@ def _maps(reader: Reader, layers: list[Head]) -> str:
     except EngineError as error:
         return " ".join(str(error).split())[:120]
     return f"{worst:.0e}"
+
+
+def labels_untrue(reader: Reader) -> str:
+    """Say which layer's map is labelled with other tokens than the model was given; nothing where all are true.
+
+    What the model was given is what its tables looked up: rows, columns where a model has the tokens first, and more
+    where it fills up blocks.
+    """
+    given: set[tuple[int, ...]] = set()
+
+    def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
+        if args and isinstance(args[0], torch.Tensor) and args[0].ndim == 2 and not args[0].is_floating_point():
+            given.update(tuple(line) for line in (*args[0].tolist(), *args[0].T.tolist()))
+
+    tables = [each for each in reader.model.modules() if isinstance(each, nn.Embedding) or not list(each.children())]
+    hooks = [table.register_forward_pre_hook(keep) for table in tables]
+    try:
+        reader.read("The dog sat.", lambda: None)
+    except EngineError:
+        return ""
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer, maps in shown_maps(reader).items():
+        queries, keys = maps.query_tokens, maps.key_tokens
+        both = keys[len(queries) :] if keys[: len(queries)] == queries else keys  # its own, then the encoder's
+        for axis in filter(None, (queries, keys if len(keys) == len(queries) else both)):
+            if axis not in {reader.words.texts(ids[: len(axis)]) for ids in given if min(ids) >= 0}:
+                return f"{layer.stack} {layer} is labelled with tokens that the model was not given"
+    return ""
+
+
+def shown_maps(reader: Reader) -> dict[Head, AttentionMaps]:
+    """Give the maps that are shown of the sentence that was read last."""
+    found = {}
+    for layer in reader.modules:
+        with suppress(EngineError):
+            found[layer] = reader.layer_maps(layer)
+    return found
+
+
+def made_up(folder: Path, reader: Reader) -> str:
+    """Take tensors out of a checkpoint, and say which map still shows what is not that of the whole one."""
+    file = folder / "model.safetensors"
+    whole = load_file(file)
+    drawn = random.Random(0).sample(sorted(whole), min(LACKING, len(whole)))
+    save_file({name: tensor for name, tensor in whole.items() if name not in drawn}, file, {"format": "pt"})
+    try:
+        lacking = open_reader(folder)
+        for each in (reader, lacking):
+            each.read(TEXT, lambda: None)
+    except EngineError:
+        return ""
+    finally:
+        save_file(whole, file, {"format": "pt"})
+    expected = shown_maps(reader)
+    for layer, maps in shown_maps(lacking).items():
+        if layer not in expected or not np.allclose(maps.weights, expected[layer].weights, rtol=0, atol=1e-5):
+            return f"{layer.stack} {layer} is shown with made-up numbers in the place of {' or '.join(drawn)}"
+    return ""
 
 
 def _apart(model_types: Sequence[str]) -> list[Row]:

@@ -9,7 +9,9 @@ from contextlib import chdir
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import numpy as np
 from click.testing import CliRunner, Result
+from numpy.typing import NDArray
 
 from tests.terminal import COMMAND
 from tui.command_line import command
@@ -39,6 +41,14 @@ def exported(*arguments: str | Path) -> list[dict[str, str]]:
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def exported_maps(model: str | Path, text: str, file: Path, *arguments: str) -> dict[str, NDArray[np.float32]]:
+    """Export a sentence's maps to a file and read them back: (heads, queries, keys) by layer."""
+    done = run(model, "attention", "--text", text, "-o", file, *arguments)
+    assert done.exit_code == 0, done.output
+    with np.load(file) as arrays:
+        return dict(arrays)
 
 
 def refusal(*arguments: str | Path, code: int = 1) -> str:

@@ -44,6 +44,7 @@ SIZES: dict[str, Any] = {
 OWN: dict[str, dict[str, Any]] = {
     "bamba": {"mamba_n_heads": 4, "mamba_d_head": 16, "attn_layer_indices": [1]},
     "bridgetower_vision_model": {"hidden_size": 64},
+    "bros": {"hidden_size": 128},
     "chameleon": {"vocabulary_map": {"<image>": 301, "IMGIMGA": 302}},
     "chameleon_vqgan": {"base_channels": 32, "channel_multiplier": [1, 1], "num_res_blocks": 1},
     "codegen": {"n_ctx": 64, "rotary_dim": 4},

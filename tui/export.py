@@ -15,7 +15,7 @@ from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
-from engine.values.errors import EngineError, NotFinite
+from engine.values.errors import EngineError, NoMap, NotFinite
 from engine.values.filters import Row
 from engine.values.heads import Head
 from engine.values.left_out import none_left
@@ -201,7 +201,14 @@ class Export:
         return [spectra for number, spectra in group.spectra.items() if self._selection.head in (None, number)]
 
     def _maps(self) -> Iterator[AttentionMaps]:
-        """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
+        """Yield the maps of the layers that are asked for, or the means over the layers of each stack.
+
+        What has no map of this sentence is left out, and its reason a notice, unless nothing else is asked for.
+
+        Raises
+        ------
+        NoMap : where nothing that is asked for has a map.
+        """
         text = self._request.text or ""
         selection = self._selection
         attending = self._comparable(
@@ -212,16 +219,24 @@ class Export:
             if selection.layer_mean
             else [(layer.stack, layer.layer) for layer in attending]
         )
+        lacking: list[NoMap] = []
         for done, (stack, layer) in enumerate(places):
             self._report(Progress("attention", done, len(places), "layers"))
-            if self._request.vs:
-                maps = self._engine.differences(text, stack, layer).result()
-            else:
-                maps = self._engine.attention(text, stack, layer, off=self._off).result()
-            if done == 0 and maps.sentence.notice:
+            try:
+                if self._request.vs:
+                    maps = self._engine.differences(text, stack, layer).result()
+                else:
+                    maps = self._engine.attention(text, stack, layer, off=self._off).result()
+            except NoMap as error:
+                lacking.append(error)
+                if len(lacking) == len(places):
+                    raise
+                continue
+            if done == len(lacking) and maps.sentence.notice:
                 self.notices.append(maps.sentence.notice)
             yield maps
             del maps  # before there are those of the next layer
+        self.notices += map(str, lacking)
 
     def _chosen_maps(self) -> Iterator[AttentionMap]:
         """Yield the maps of the heads that are asked for, or the means over the heads."""

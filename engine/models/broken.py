@@ -2,13 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from engine.models.finite import all_finite, not_finite
-from engine.models.waiting import weight_of
+from engine.models.waiting import fill_waiting, weight_of
+from engine.values.errors import EngineError
+
+
+def blank(model: nn.Module, lacking: Iterable[str]) -> None:
+    """Put NaN in the place of parameters that a checkpoint lacks, for which transformers makes up random numbers.
+
+    What such a parameter takes part in is NaN then, and is refused with the parameter's name (`broken_parameter`,
+    `choosing_by_numbers`); what it takes no part in, as a pooler in maps, is as it would be without it.
+
+    Parameters
+    ----------
+    model : as transformers has loaded it.
+    lacking : names of parameters, among which may be those of buffers; these begin with fixed numbers.
+
+    Raises
+    ------
+    ValueError : of a parameter that holds whole numbers, which cannot be NaN.
+    """
+    computed = list(getattr(model, "_keys_to_ignore_on_load_missing", None) or ())  # such as Marian's positions
+    for name in sorted(lacking):
+        if any(re.search(pattern, f"{model.base_model_prefix}.{name}") for pattern in computed):
+            continue
+        owner, _, own = name.rpartition(".")
+        module = model.get_submodule(owner)
+        parameter = module._parameters.get(own)
+        if parameter is None:
+            continue
+        if not parameter.is_floating_point():
+            raise ValueError(f"the checkpoint lacks {name}")
+        module.lacking = lacking_of(module) | {own}  # type: ignore[assignment]  # a mark of ours
+        if parameter.is_meta:
+            fill_waiting(module)
+        else:
+            nn.init.constant_(parameter, torch.nan)
+
+
+def lacking_of(module: nn.Module) -> frozenset[str]:
+    """Name a module's own parameters that its checkpoint lacks."""
+    return getattr(module, "lacking", frozenset())
+
+
+class _Choices(TorchFunctionMode):
+    """Refuses to make of NaN what hides it: places, as of the largest numbers, answers, or other numbers."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self._said = said
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        results = result if isinstance(result, tuple) else (result,)
+        is_choice = name == "nan_to_num" or any(isinstance(x, Tensor) and not x.is_floating_point() for x in results)
+        if is_choice and not name.startswith(("new_", "is")) and not name.endswith("_like"):
+            given = [x for x in args if isinstance(x, Tensor) and x.ndim and x.is_floating_point() and not x.is_meta]
+            if any(bool(x.isnan().any()) for x in given):
+                raise EngineError(self._said)
+        return result
+
+
+@contextmanager
+def choosing_by_numbers(model: nn.Module) -> Iterator[None]:
+    """Let a model whose checkpoint lacks parameters choose nothing by what they take part in, as experts or keys.
+
+    Raises
+    ------
+    EngineError : within, where it would.
+    """
+    lacking = [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
+    said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
+    with _Choices(said) if lacking else nullcontext():
+        yield
+
+
+def _lacks(names: list[str]) -> str:
+    """Say what a checkpoint lacks."""
+    return f"the checkpoint lacks {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}" if names else ""
 
 
 def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], None]) -> str | None:
@@ -22,19 +105,24 @@ def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], 
 
     Returns
     -------
-    What is said of it, or None where every number is one.
+    What is said of it, or of those that the checkpoint lacks where all others are numbers; None where there are none.
     """
     prefix = next(path for path, module in model.named_modules() if module is within)
-    names = [
-        f"{prefix}.{name}".removeprefix(".") for name, each in within.named_parameters() if each.is_floating_point()
-    ]
-    for name in names:
+    lacking = []
+    for own_name, parameter in within.named_parameters():
+        if not parameter.is_floating_point():
+            continue
         breathe()
+        name = f"{prefix}.{own_name}".removeprefix(".")
         owner, _, own = name.rpartition(".")
-        weight = weight_of(model.get_submodule(owner), own)
-        if not all_finite(weight):
+        module = model.get_submodule(owner)
+        weight = weight_of(module, own)
+        if all_finite(weight):
+            continue
+        if own not in lacking_of(module):
             return not_finite({name: (weight,)})
-    return None
+        lacking.append(name)
+    return _lacks(lacking) or None
 
 
 def cause_of_nan(model: nn.Module, breathe: Callable[[], None]) -> str:

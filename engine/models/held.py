@@ -20,6 +20,8 @@ POSITION_KEYS = {
 POSITION_TABLES = {"roformer": "embed_positions"}
 """The table of rotations, by type, whose rows are all the first one while positions are held."""
 
+ASKING_FOR_BOXES = frozenset({"bros", "udop"})
+"""Types that read no text without boxes; others of pages make boxes that are zero by themselves."""
 
 WAVE = 4000
 """Samples of sound, of which an encoder of waves makes about ten states."""
@@ -38,8 +40,8 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
     d_source : width of the states of an encoder that a decoder without one of its own looks at; None where none does.
     """
     taken = inspect.signature(model.forward).parameters
-    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    if getattr(model.config, "is_encoder_decoder", False):
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), **on_no_page(model, ids)}
+    if getattr(model.config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
         inputs["decoder_input_ids"] = ids.flip(1)
         if channels := getattr(getattr(model.config, "decoder_config", None), "num_channels", 0):  # of sound, as Dia's
             inputs["decoder_input_ids"] = ids.flip(1)[..., None].expand(*ids.shape, channels)
@@ -59,6 +61,12 @@ def arguments(model: Any, ids: Tensor, d_source: int | None = None) -> dict[str,
         if name in taken or any(each.kind is each.VAR_KEYWORD for each in taken.values()):
             inputs[name] = value
     return inputs
+
+
+def on_no_page(model: Any, ids: Tensor) -> dict[str, Tensor]:
+    """Give a model that asks for each token's box on a page (sentences, tokens, 4) boxes that are zero."""
+    is_asking = getattr(model.config, "model_type", "") in ASKING_FOR_BOXES
+    return {"bbox": torch.zeros(*ids.shape, 4, device=ids.device)} if is_asking else {}
 
 
 def _shape_of_frames(config: Any) -> tuple[int, int] | None:

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 import transformers
 
+from engine.models.broken import blank
 from engine.models.devices import lacks_memory
 from engine.models.source import Loaded
 from engine.models.tokens import first_line, silence
-from engine.models.waiting import computing_device, fill_missing
+from engine.models.waiting import computing_device
 from engine.models.words import words_of_folder
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
@@ -37,28 +38,38 @@ def input_device(model: Any) -> str:
 
 
 def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
-    """Choose the class to load: the one of a type's bare model, or, where a type has none, the one it was saved from.
+    """Choose the class to load: a type's bare model where that is a part of the class the checkpoint names, else that.
 
-    Code that comes with a model names its own classes, and a GGUF file has no configuration beside it.
+    A decoder that was saved without its encoder, for instance, is no part of its type's bare model. Code that comes
+    with a model names its own classes, and a GGUF file has no configuration beside it.
     """
     if "gguf_file" in options or options.get("trust_remote_code"):
         return transformers.AutoModel
     config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
-    if type(config) in transformers.AutoModel._model_mapping:
-        return transformers.AutoModel
-    found = [class_named(name, config) for name in config.architectures or ()]
-    return next((each for each in found if each is not None), transformers.AutoModel)
+    found = transformers.AutoModel._model_mapping.get(type(config), ())
+    bare = found if isinstance(found, tuple) else (found,)
+    named = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+    if named is None or named in bare:
+        return named or transformers.AutoModel
+    if bare:
+        with torch.device("meta"):
+            whole = named(config)
+        if type(getattr(whole, whole.base_model_prefix, None)) in bare:
+            return transformers.AutoModel
+    return named
 
 
 def class_named(name: str, config: Any) -> Any:
-    """Find a class of transformers, which may be one that it does not offer by itself; None where there is none."""
-    if hasattr(transformers, name):
-        return getattr(transformers, name)
+    """Find a class of models of transformers, offered by itself or not, that takes such a configuration, if any."""
     try:
-        module = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+        own = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
     except ImportError:
-        return None
-    return getattr(module, name, None)
+        own = None
+    for module in (transformers, own):
+        found = getattr(module, name, None)
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found if isinstance(config, found.config_class or ()) else None
+    return None
 
 
 def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
@@ -75,15 +86,15 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
     if is_spread:
         options = {"device_map": "auto", **options}
     try:
-        model = model_class(directory, options).from_pretrained(
+        model, loading = model_class(directory, options).from_pretrained(
             directory,
             attn_implementation="eager",
             dtype=dtype if dtype == "auto" else getattr(torch, dtype),
             local_files_only=True,
+            output_loading_info=True,
             **options,
         )
-        if is_spread:
-            fill_missing(model)
+        blank(model, loading["missing_keys"])
         return (model if is_spread else model.to(device)).eval()
     except Exception as error:  # whatever a model's own loading code raises
         where = "into the GPUs and main memory" if is_spread else f"on {device}"

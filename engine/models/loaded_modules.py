@@ -25,14 +25,19 @@ def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
     named = dict(model.named_modules())
     found: dict[Head, nn.Module] = {}
     for layer, described in anatomy.modules.items():
-        path = described.outline.module
-        module = named.get(turn_of(path, layer.layer)) or find_module(named, path)
-        if module is None:
+        path = find_path(named, own_path(described))
+        if path is None:
+            missing = described.outline.module
             raise EngineError(
-                f"{anatomy.outline.name}: the loaded model has no module {path}; attention maps cannot be read"
+                f"{anatomy.outline.name}: the loaded model has no module {missing}; attention maps cannot be read"
             )
-        found[layer] = module
+        found[layer] = named[path]
     return found
+
+
+def own_path(module: AttentionModule) -> str:
+    """Name a layer's attention module as the model does, where the checkpoint holds a block once for several layers."""
+    return turn_of(module.outline.module, module.outline.layer)
 
 
 def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
@@ -103,7 +108,8 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
     named = dict(model.named_modules())
     loaded = dict(loaded_attention(named))
     found: dict[str, nn.Module] = {}
-    for matrix, own in (("Q", module.outline.module), ("K", module.key_value_module)):
+    lender = turn_of(module.key_value_module, module.outline.layer)
+    for matrix, own in (("Q", own_path(module)), ("K", lender)):
         path = path_of(named, own)
         rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
         projection = first_beside(named, path, [rule.first_step(matrix) for rule in rules])
@@ -115,8 +121,7 @@ def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, 
 
 def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
     """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
-    path = find_path(named, turn_of(module.outline.module, module.outline.layer))
-    path = path or find_path(named, module.outline.module)
+    path = find_path(named, own_path(module))
     if path is None:
         return None
     loaded = dict(loaded_attention(named)).get(path)

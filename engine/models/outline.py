@@ -206,6 +206,8 @@ def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[
         notes.append(f"only the heads that read text are here; left out: {', '.join(places.left_out)}")
     if places.unknown:
         notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
+    if "max_2d_position_embeddings" in config:
+        notes.append("tokens have no place on a page here: the boxes that the model reads with them are all zero")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
         notes.append(f"sentences of more than {longest} tokens scale rotary positions; QK at a distance is of shorter")
     if config.get("is_encoder_decoder") and config.get("decoder_start_token_id") is None:

@@ -147,12 +147,6 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
             left_out.append(module)
         elif module not in linear:
             found.append((module, rule))
-    fitting = {*linear, *left_out, *(module for module, _ in found)}
-    unknown = [
-        re.sub(r"\d+", "N", module)
-        for module in unfitting_modules(names, fitting, model_type, config)
-        if tower_of(module, model_type) is None
-    ]
     found.sort(key=lambda each: numbers_of(each[0]))
     if model_type in SHARING_TYPES:
         shared = _shared(found, config.get("num_hidden_layers"), config.get(SHARING_TYPES[model_type], 1))
@@ -171,6 +165,12 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
     borrowing = dict(_borrowing(placed, config))
     placed |= {place: each for place, (each, _) in borrowing.items()}
     lenders = {place: lender for place, (_, lender) in borrowing.items()}
+    fitting = {*linear, *left_out, *(module for module, _ in (*found, *placed.values()))}
+    unknown = [
+        re.sub(r"\d+", "N", module)
+        for module in unfitting_modules(names, fitting, model_type, config)
+        if tower_of(module, model_type) is None
+    ]
     return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), lenders)
 
 

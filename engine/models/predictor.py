@@ -218,7 +218,7 @@ class Predictor:
     def run_tokens(self, asked: Asked, count: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
         single = {
-            name: each[:, :1].expand(count, 1) if isinstance(each, Tensor) else each
+            name: each[:, :1].expand(count, 1, *each.shape[2:]) if isinstance(each, Tensor) else each
             for name, each in asked.inputs.items()
         }
         return self._logits_of(single, 1, 0, breathe, around)
@@ -226,7 +226,8 @@ class Predictor:
     def _run(self, asked: Asked, copies: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
         """Run the model on copies of the sentence: (copies, vocabulary) float32 logits at the token."""
         inputs = {
-            name: each.expand(copies, -1) if isinstance(each, Tensor) else each for name, each in asked.inputs.items()
+            name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each
+            for name, each in asked.inputs.items()
         }
         return self._logits_of(inputs, len(asked.tokens), asked.position, breathe, around)
 

@@ -120,6 +120,7 @@ def _window_of(config: Any) -> int | None:
     more than they see.
     """
     config = config.get_text_config() if hasattr(config, "get_text_config") else config
-    is_on = getattr(config, "use_sliding_window", True)
-    found = [getattr(config, name, None) for name in WINDOWS] if is_on else []
+    settings = config.to_dict() if hasattr(config, "to_dict") else vars(config)  # some refuse to be asked for these
+    is_on = settings.get("use_sliding_window", True)
+    found = [settings.get(name) for name in WINDOWS] if is_on else []
     return min((each for each in found if isinstance(each, int) and each > 0), default=None)

@@ -9,6 +9,7 @@ second call sees what the first saw.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -17,12 +18,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from engine.models.broken import why_no_numbers
+from engine.models.broken import choosing_by_numbers, why_no_numbers
 from engine.models.calls import for_weights, keeping_calls
 from engine.models.devices import inferring
 from engine.models.gathering import Gathering, Unsuitable
 from engine.models.heap import large_tensors_apart
-from engine.models.held import attend_in_full
+from engine.models.held import attend_in_full, on_no_page
 from engine.models.interventions import Outputs
 from engine.models.keeping import KeepingReader
 from engine.models.kept_calls import KeptCalls
@@ -43,7 +44,7 @@ from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
 from engine.models.words import TokenNumbers
 from engine.values.attention import Sentence
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, NoMap
 from engine.values.heads import Head
 from engine.values.off import NOTHING_OFF, Off
 
@@ -52,6 +53,9 @@ COPIES = 4
 
 SCORING_COPIES = 16
 """Of a layer's maps, that taking its scores apart holds at a time: in float64, with all that gradients need."""
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""Kinds of parameters that stand for any number of arguments, or none."""
 
 Ran = TypeVar("Ran")
 
@@ -128,6 +132,8 @@ class Reader(KeepingReader):
 
     def _refuse_unknown(self, sentence: Sentence, error: EngineError) -> None:
         """Say of a sentence that the model failed on which of its tokens there is no embedding of, if any."""
+        if isinstance(error.__cause__, (TypeError, ValueError)):
+            return  # it asks for more than tokens, or for others
         for number, text in zip(sentence.ids, sentence.tokens, strict=True):
             if number >= self.vocabulary:
                 raise EngineError(
@@ -139,18 +145,26 @@ class Reader(KeepingReader):
         """Give what the model is called with for a sentence, ids (1, tokens) each.
 
         The decoder of an encoder–decoder model reads the same sentence after its start token, and without the last
-        one, which in training it is to predict.
+        one, which in training it is to predict. It is always given its ids: it would make up its own.
 
         Raises
         ------
-        EngineError : when a sentence of token numbers has one that there is no token of.
+        EngineError : when a sentence of token numbers has one that there is no token of, or the model reads no tokens,
+            or not them alone.
         """
+        taken = inspect.signature(self.model.forward).parameters
+        asked = [name for name, each in taken.items() if each.default is each.empty and each.kind not in _ANY_NUMBER]
+        others = [name for name in asked or list(taken)[:1] if name != "input_ids"]
+        if others and ("input_ids" not in taken or asked):
+            raise EngineError(f"{self._outline.name} reads {others[0]}, not text alone; its spectra work all the same")
         if isinstance(self.words, TokenNumbers):
             self.words.refuse_beyond(sentence.ids, self.vocabulary, self._outline.name)
         ids = torch.tensor([sentence.ids], device=self._device)
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-        if getattr(self.model.config, "is_encoder_decoder", False):
-            start = getattr(self.model.config, "decoder_start_token_id", None)
+        inputs |= on_no_page(self.model, ids)
+        if "decoder_input_ids" in taken:
+            config = self.model.config
+            start = getattr(config, "decoder_start_token_id", None) if config.is_encoder_decoder else None
             own = (sentence.ids if start is None else (start, *sentence.ids))[: len(sentence.ids)]
             inputs["decoder_input_ids"] = torch.tensor([own], device=self._device)
         return inputs
@@ -175,6 +189,7 @@ class Reader(KeepingReader):
                 mode,
                 activating_in_pieces(self.model),
                 large_tensors_apart(tokens),
+                choosing_by_numbers(self.model),
                 inferring(),
             ):
                 return run()
@@ -182,7 +197,9 @@ class Reader(KeepingReader):
             if not self._kept:
                 raise EngineError(f"{tokens} tokens do not fit on {self._device}; type a shorter sentence") from error
             self._kept.clear()  # the sentence that is wanted comes before those that were
-        except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        except EngineError:
+            raise
+        except Exception as error:  # whatever a model's own code raises
             if not self.reads_with_kernels:
                 raise EngineError(
                     f"{self._outline.name} fails on this sentence: {first_line(error)}; try another one"
@@ -220,7 +237,7 @@ class Reader(KeepingReader):
         if found is None or found.shape[2:] != (len(queries), len(keys)):
             known = reason_without_map(module, returned, heads, (len(queries), len(keys)))
             reason = f"{known}; its spectra still work" if known else why_no_numbers(self.model, module, breathe)
-            raise EngineError(f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show: {reason}")
+            raise NoMap(f"{layer.stack} {layer} of '{self._outline.model_type}' has no map to show: {reason}")
         del returned
         gathering.begin((heads, len(queries), len(keys)))
         gathering.put(0, found[0])
@@ -236,7 +253,7 @@ class Reader(KeepingReader):
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
         if layer not in self._calls:
-            raise EngineError(
+            raise NoMap(
                 f"{layer.stack} {layer} took no part in reading this sentence and has no map to show; its spectra work"
             )
         own = self._sentence.tokens
@@ -280,7 +297,7 @@ class Reader(KeepingReader):
                 reading_with_kernels(self.model, breathe, gathering),
                 inferring(),
             ):
-                with large_tensors_apart(max(shape[1:])):
+                with large_tensors_apart(max(shape[1:])), choosing_by_numbers(self.model):
                     was_handed_on = gathering.was_handed_on(module(*call.args, **call.kwargs))
                     del call  # before there is the memory of maps
                 if was_handed_on and gathering.make(breathe):
@@ -297,10 +314,15 @@ class Reader(KeepingReader):
         """Call an attention module once more, in its eager way."""
         call = for_weights(module, args, kwargs)
         try:
-            with self._lent(self.model), reading_eagerly(self.model), torch.inference_mode():
+            with (
+                self._lent(self.model),
+                reading_eagerly(self.model),
+                choosing_by_numbers(self.model),
+                torch.inference_mode(),
+            ):
                 return module(*call.args, **call.kwargs)
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise EngineError(
+            raise NoMap(
                 f"{self._outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
             ) from error
 

@@ -34,8 +34,21 @@ _PLACEHOLDER = re.compile(r"<.+>|\[.+\]")
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 """How SentencePiece spells a byte of a character that it does not know."""
 
+VOCABULARY_FILE = re.compile(r"(tokenizer\.|tekken|vocab|merges|spiece|sentencepiece).*|.*\.(model|tiktoken)")
+"""How the files of tokenizers' vocabularies are called, besides what the tokenizers of a type say of theirs."""
+
 _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
+
+
+def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
+    """Say whether a folder holds the vocabulary of its tokenizer; without one transformers makes up an empty one.
+
+    Tokenizers of bytes and of code points have none, and say so.
+    """
+    own = getattr(tokenizer, "vocab_files_names", None)
+    names = {each.name for each in directory.iterdir()}
+    return own == {} or not names.isdisjoint((own or {}).values()) or any(map(VOCABULARY_FILE.fullmatch, names))
 
 
 def first_line(error: BaseException) -> str:
@@ -93,7 +106,7 @@ class Tokenizer:
             raise EngineError(
                 f"{directory} has no tokenizer that opens ({first_line(error)}); its spectra work, attention needs one"
             ) from error
-        if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):  # what is made where no file is
+        if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
             raise EngineError(
                 f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
             )

@@ -75,7 +75,7 @@ def _let_go(hook: Any, part: nn.Module) -> None:
 
 
 class _Filled(Mapping[str, Tensor]):
-    """Weights that wait, and zeros where there are none.
+    """Weights that wait, and NaN where there are none.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class _Filled(Mapping[str, Tensor]):
         try:
             return self._kept[name]
         except KeyError:
-            return torch.zeros_like(self._shapes[name], device="cpu")
+            return torch.full_like(self._shapes[name], torch.nan, device="cpu")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._shapes)
@@ -99,15 +99,11 @@ class _Filled(Mapping[str, Tensor]):
         return len(self._shapes)
 
 
-def fill_missing(model: nn.Module) -> None:
-    """Have zeros in the place of waiting weights that no file keeps, such as those of a pooler that nobody trained.
-
-    A model in one place has random numbers there; a spread one would fail where they are to be brought.
-    """
-    for module in model.modules():
-        hook = _bringing(module)
-        if hook is not None:
-            hook.weights_map = _Filled(hook.weights_map, dict(module.named_parameters()))
+def fill_waiting(module: nn.Module) -> None:
+    """Have NaN in the place of a module's own waiting weights that no file keeps; they could not be brought."""
+    hook = _bringing(module)
+    if hook is not None:
+        hook.weights_map = _Filled(hook.weights_map, dict(module.named_parameters(recurse=False)))
 
 
 def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> set[str]:

@@ -19,8 +19,9 @@ from engine.models.held import (
     tables_held,
     takes_positions,
 )
-from engine.models.loaded_modules import first_beside, loaded_attention, path_of
+from engine.models.loaded_modules import first_beside, loaded_attention, own_path, path_of
 from engine.models.outline import AttentionModule
+from engine.models.places import turn_of
 from engine.models.projections import sibling
 from engine.models.repeats import vocabulary_of
 from engine.models.returned import four_dimensional, returned_probabilities
@@ -100,14 +101,17 @@ def observe(
         stack.enter_context(tables_held(model, model_type))
         stack.enter_context(rotations_held(model))
         for head, module in modules.items():
-            path, lender = (path_of(named, each) for each in (module.outline.module, module.key_value_module))
+            lent = turn_of(module.key_value_module, head.layer)
+            path, lender = (path_of(named, each) for each in (own_path(module), lent))
             seen[head] = Observation(named[path], named[lender], positions_are_held=held)
             watch = _Watch(seen[head], module, ids, model_type in RETURNING_SCORES, breathe)
             owners = {"Q": path, "K": lender, "V": lender, "O": path}
             stack.enter_context(watch.watching(named, owners, found.get(lender)))
         try:
             model(**inputs)
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+        except EngineError:
+            raise
+        except Exception as error:  # whatever a model's own code raises
             raise EngineError(f"the model does not run: {str(error).partition(chr(10))[0]}") from error
     return seen
 

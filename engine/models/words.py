@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.models.naming import CACHED, cached_id
 from engine.models.source import Frame, Words
-from engine.models.tokens import Tokenizer
+from engine.models.tokens import VOCABULARY_FILE, Tokenizer
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.escapes import visible
-
-_OF_TOKENIZER = re.compile(r"(tokenizer|tekken|vocab|merges|spiece|sentencepiece).*|.*\.(model|tiktoken)")
-"""How the files of tokenizers are called."""
 
 
 class TokenNumbers:
@@ -148,7 +144,8 @@ def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
     try:
         return Tokenizer.of_folder(directory, trust_remote_code)
     except EngineError:
-        if any(_OF_TOKENIZER.fullmatch(each.name) for each in directory.iterdir()):
+        names = [each.name for each in directory.iterdir()]
+        if "tokenizer_config.json" in names or any(map(VOCABULARY_FILE.fullmatch, names)):
             raise
     of_repository = directory.parent.parent.name
     if not of_repository.startswith(CACHED):

@@ -148,4 +148,4 @@ class WholeModel:
                 ImportError, RuntimeError
             ):  # what its code needs and is not there is told when the model loads
                 for name in (names,) if isinstance(names, str) else names:
-                    getattr(transformers, name)
+                    getattr(transformers, name, None)

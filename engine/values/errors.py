@@ -20,6 +20,10 @@ class NotFinite(EngineError):
         self.what = what
 
 
+class NoMap(EngineError):
+    """A layer has no map of this sentence to show, for a reason of its own; others may have theirs."""
+
+
 class NotFolded(EngineError):
     """The gain of a norm cannot be folded into weights; without it they can be looked at.
 
