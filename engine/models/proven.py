@@ -5,10 +5,10 @@ from __future__ import annotations
 _NAMES = """
     afmoe aimv2_text_model albert align_text_model altclip_text_model apertus arcee aria aria_text audioflamingo3 axk1
     aya_vision bailing_hybrid bamba bart beam bert bert-generation big_bird bigbird_pegasus biogpt bitnet blenderbot
-    blenderbot-small blip_text_model bloom blt blt_patcher bridgetower_text_model camembert canine chameleon
-    chinese_clip_text_model clap_text_model clip_text_model clipseg_text_model clvp_decoder codegen cohere cohere2
-    cohere2_moe cohere2_vision cohere_compass cohere_compass_text colmodernvbert colpali colqwen2 convbert cosmos3_edge
-    cosmos3_edge_text cosmos3_omni cpmant csm ctrl cwm data2vec-text dbrx deberta deberta-v2 deepseek_ocr2
+    blenderbot-small blip_text_model bloom blt blt_patcher bridgetower_text_model bros camembert canary_decoder canine
+    chameleon chinese_clip_text_model clap_text_model clip_text_model clipseg_text_model clvp_decoder codegen cohere
+    cohere2 cohere2_moe cohere2_vision cohere_compass cohere_compass_text colmodernvbert colpali colqwen2 convbert
+    cosmos3_edge cosmos3_edge_text cosmos3_omni cpmant csm ctrl cwm data2vec-text dbrx deberta deberta-v2 deepseek_ocr2
     deepseek_ocr2_text deepseek_v2 deepseek_v3 deepseek_v32 deepseek_vl deepseek_vl_hybrid dia dia_encoder diffllama
     diffusion_gemma_text distilbert dots1 dots3_note dots3_note_text dpr electra embedding_gemma2 embedding_gemma2_text
     emu3 emu3_text_model encoder-decoder ernie ernie4_5 ernie4_5_moe ernie4_5_vl_moe ernie4_5_vl_moe_text esm esmc
@@ -30,16 +30,16 @@ _NAMES = """
     mpt mt5 muse_glimmer muse_glimmer_text muse_spark muse_spark_text musicflamingo mvp nanochat nemo_speechlm nemotron
     nemotron_h nemotron_h_omni nllb-moe nomic_bert olmo olmo2 olmo3 olmo_hybrid olmoe openai-gpt openai_privacy_filter
     opt ovis2 owlv2_text_model owlvit_text_model paddleocr_vl paddleocr_vl_text paligemma pegasus persimmon phi phi3
-    phi4_multimodal phimoe plbart pocket_tts pop2piano qianfan_ocr qwen2 qwen2_5_omni_talker qwen2_5_omni_text
-    qwen2_5_omni_thinker qwen2_5_vl qwen2_5_vl_text qwen2_audio qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5
-    qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_omni_moe_thinker
-    qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp qwen4_exp_text recurrent_gemma rembert roberta
-    roberta-prelayernorm roc_bert roformer seamless_m4t seamless_m4t_v2 seed_oss siglip2_text_model siglip_text_model
-    smollm3 smolvlm solar_open speech-encoder-decoder splinter squeezebert stablelm starcoder2 step3p5 step3p7
-    switch_transformers t5 t5gemma t5gemma2 t5gemma2_encoder t5gemma2_text tapas tipsv2_text_model trocr ultrabert
-    ultravbert umt5 unlimited_ocr unlimited_ocr_text vaultgemma vibevoice vibevoice_asr video_llama_3 video_llava
-    videoprism_text_model vipllava visual_bert voxtral whisper xclip_text_model xglm xlm xlm-roberta xlm-roberta-xl
-    xlnet xmod youtu zamba zamba2
+    phi4_multimodal phimoe plbart pocket_tts pop2piano pp_formulanet_text qianfan_ocr qwen2 qwen2_5_omni_talker
+    qwen2_5_omni_text qwen2_5_omni_thinker qwen2_5_vl qwen2_5_vl_text qwen2_audio qwen2_moe qwen2_vl qwen2_vl_text qwen3
+    qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_asr qwen3_moe qwen3_next qwen3_omni_moe_text
+    qwen3_omni_moe_thinker qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text qwen4_exp qwen4_exp_text
+    recurrent_gemma rembert roberta roberta-prelayernorm roc_bert roformer seamless_m4t seamless_m4t_v2 seed_oss
+    siglip2_text_model siglip_text_model smollm3 smolvlm solar_open speech-encoder-decoder splinter squeezebert stablelm
+    starcoder2 step3p5 step3p7 switch_transformers t5 t5gemma t5gemma2 t5gemma2_encoder t5gemma2_text tapas
+    tipsv2_text_model trocr udop ultrabert ultravbert umt5 unlimited_ocr unlimited_ocr_text vaultgemma vibevoice
+    vibevoice_asr video_llama_3 video_llava videoprism_text_model vipllava visual_bert voxtral whisper xclip_text_model
+    xglm xlm xlm-roberta xlm-roberta-xl xlnet xmod youtu zamba zamba2
 """
 
 PROVEN_TYPES = frozenset(_NAMES.split())
