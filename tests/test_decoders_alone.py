@@ -99,3 +99,12 @@ def test_its_heads_are_proven(alone: Path) -> None:
     done = attn_tui("check", alone)
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "6 layers: 6 verified"
+
+
+def test_heads_are_switched_off_and_counted_where_they_are_read(alone: Path) -> None:
+    done = attn_tui("export", alone, "ablation", "--text", TEXT)
+    assert done.returncode == 0, done.stderr
+    assert "cross L0 is left out: it takes no part in reading this sentence" in done.stderr
+    assert {row["stack"] for row in csv.DictReader(io.StringIO(done.stdout))} == {"decoder"}
+    assert exported(alone, "ablation", "--text", TEXT, "--by-mean", "--head", "decoder.L0H0")
+    assert {row["stack"] for row in exported(alone, "contributions", "--text", TEXT)} == {"decoder"}

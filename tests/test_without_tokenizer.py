@@ -14,6 +14,8 @@ from transformers import AutoModelForCausalLM
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.exporting import attn_tui
+from tests.tiny_configurations import tiny_configuration
+from tests.tiny_models import build
 
 NUMBERS = (5, 17, 3, 5, 17, 30)
 
@@ -54,6 +56,14 @@ def test_its_maps_and_predictions_are_those_of_the_model_itself(bare: Path) -> N
         assert float(row["weight"]) == pytest.approx(float(expected[int(row["query"]), int(row["key"])]), abs=1e-6)
     (likeliest,) = (row for row in rows(bare, "predictions", "--text", text) if row["rank"] == "1")
     assert int(likeliest["token_id"]) == int(likeliest["token"]) == int(said.logits[0, -1].argmax())
+
+
+@pytest.mark.parametrize("model_type", ["t5", "mt5", "switch_transformers", "mbart", "splinter", "udop", "bert"])
+def test_types_whose_tokenizer_is_made_up_where_no_file_is_read_numbers(model_type: str, tmp_path: Path) -> None:
+    build(tiny_configuration(model_type)).save_pretrained(tmp_path)
+    found = rows(tmp_path, "attention", "--text", "5 17 3", "--layer", "0", "--stack", "encoder", "--head", "0")
+    assert [row["key_token"] for row in found[:3]] == ["5", "17", "3"]
+    assert "type token numbers, such as 5 17 3" in refusal(tmp_path, "attention", "--text", "the cat")
 
 
 def test_its_directions_name_tokens_by_their_numbers(bare: Path) -> None:

@@ -70,7 +70,8 @@ def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: in
 
 def _layers(predictor: Predictor) -> list[LayerOutline]:
     """List the layers whose heads write to the stream that is predicted from."""
-    return [layer for layer in predictor.outline.attending_layers if layer.stack in (predictor.stack, "cross")]
+    layers = predictor.outline.attending_layers
+    return [each for each in layers if each.stack in (predictor.stack, "cross") and predictor.is_run(each.name)]
 
 
 def _at_once(vocabulary: int) -> int:

@@ -26,6 +26,9 @@ from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, ModelOutline
 
+PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
+"""Settings of models that read tokens with their boxes on a page."""
+
 
 @dataclass(frozen=True, slots=True)
 class LatentNames:
@@ -206,7 +209,7 @@ def _notes(model_type: str, places: Places, config: Mapping[str, Any]) -> tuple[
         notes.append(f"only the heads that read text are here; left out: {', '.join(places.left_out)}")
     if places.unknown:
         notes.append(f"attention of a form that attn-tui does not know is left out: {', '.join(places.unknown)}")
-    if "max_2d_position_embeddings" in config:
+    if not PAGE_SETTINGS.isdisjoint(config):
         notes.append("tokens have no place on a page here: the boxes that the model reads with them are all zero")
     if longest := unscaled_length(config, config.get("rope_parameters") or config.get("rope_scaling")):
         notes.append(f"sentences of more than {longest} tokens scale rotary positions; QK at a distance is of shorter")

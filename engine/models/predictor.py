@@ -75,6 +75,7 @@ class Predictor:
         own = [paths[module] for layer, module in reader.modules.items() if layer.stack == self.stack]
         self.stream = Stream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
+        self._run_modules: set[nn.Module] = set()
         self._runs = UNTOLD
 
     @contextmanager
@@ -86,6 +87,10 @@ class Predictor:
         finally:
             self._runs.end()
             self._runs = UNTOLD
+
+    def is_run(self, layer: Head) -> bool:
+        """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
+        return self._reader.modules[layer] in self._run_modules
 
     def ask(self, text: str, position: int | None) -> Asked:
         """Find the token that a prediction is asked for.
@@ -155,7 +160,8 @@ class Predictor:
         if self._means[0] != key:
             means: dict[Head, Tensor] = {}
             with self.told(AVERAGING, 1):
-                self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(list(self.outputs.layers), means))
+                layers = [layer for layer in self.outputs.layers if self.is_run(layer)]
+                self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(layers, means))
             self._means = (key, means)
         return self._means[1]
 
@@ -247,6 +253,7 @@ class Predictor:
                 step = stack.enter_context(self._runs.one())
 
                 def pause(module: nn.Module, args: tuple[Any, ...]) -> None:
+                    self._run_modules.add(module)
                     step()
                     breathe()
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from engine.mathematics.logits import Dealt
+from engine.values.errors import Unread
 from engine.values.heads import Head
+from engine.values.left_out import UNREAD
 from engine.values.model import LayerOutline
 from engine.values.off import Off
 from engine.values.tables import Cell
@@ -37,6 +39,8 @@ class AblationTable:
     def sweep(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield a row for each head of a layer: what a token's probability becomes without it."""
         predictor, asked, logits = self._predicting.asked(query, breathe)
+        if not predictor.is_run(layer.name):
+            raise Unread(UNREAD)
         token = self._predicting.token(query, logits, predictor)
         found = self._found.setdefault((query.text, query.position, token, query.by_mean), {})
         for oldest in list(self._found)[:-KEPT]:

@@ -7,17 +7,25 @@ class EngineError(Exception):
     """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
 
 
-class NotFinite(EngineError):
-    """A layer's weights hold NaN, infinite or far too large numbers, of which nothing can be worked out; others do not.
+class LeftOut(EngineError):
+    """Of one layer nothing can be worked out; of others it can.
 
     Attributes
     ----------
-    what : which tensors they are in, and how many there are.
+    what : why, in few words.
     """
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; nothing can be worked out of that layer, look at another")
         self.what = what
+
+
+class NotFinite(LeftOut):
+    """A layer's weights hold NaN, infinite or far too large numbers; ``what`` says which tensors, and how many."""
+
+
+class Unread(LeftOut):
+    """A layer takes no part in reading a sentence, as one that looks at an encoder where there is none."""
 
 
 class NoMap(EngineError):

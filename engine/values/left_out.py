@@ -1,4 +1,4 @@
-"""Layers that have no rows because of the numbers that their weights hold: in words, and in few."""
+"""Layers that have no rows, for what their weights hold or since nothing runs them: in words, and in few."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from engine.values.heads import Head
 NAMED = 3
 """Layers that are named in few words where more are left out."""
 
+UNREAD = "it takes no part in reading this sentence"
+"""Why a layer is left out that the model does not run."""
+
 LeftOut = Mapping[Head, str]
-"""By layer, which of its tensors hold NaN, infinite or far too large numbers."""
+"""By layer, which of its tensors hold NaN, infinite or far too large numbers, or that it is not run."""
 
 
 def reasons(left_out: LeftOut) -> Iterator[str]:
@@ -40,7 +43,8 @@ def without(left_out: LeftOut) -> str:
     several = len({layer.stack for layer in left_out}) > 1
     names = [f"{layer.stack} {layer}" if several else str(layer) for layer in left_out]
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    why = "NaN or infinite" if any("NaN" in what for what in left_out.values()) else "beyond float64"
+    said = " ".join(left_out.values())
+    why = "NaN or infinite" if "NaN" in said else "unread" if UNREAD in said else "beyond float64"
     return f"without {', '.join(names[:NAMED])}{more} ({why})"
 
 
