@@ -63,6 +63,13 @@ def test_maps_up_to_what_is_lacking_are_shown_and_the_rest_names_it(tiny_copy: T
     assert f"nothing is predicted: {LACKS}transformer.h.0.mlp.c_fc.weight" in said
 
 
+def test_a_check_of_what_a_parameter_is_lacking_for_says_so(tiny_copy: TinyModel) -> None:
+    done = attn_tui("check", without(tiny_copy("gpt2"), "h.0.mlp.c_fc.weight"))
+    first, second = done.stdout.splitlines()[:2]
+    assert first.count("verified") == 2
+    assert second.count("of a parameter that holds such or that the checkpoint lacks") == 2
+
+
 def test_what_takes_no_part_may_be_lacking(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2", with_head=True)
     expected = exported(folder, "attention", "--text", TEXT)

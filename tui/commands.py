@@ -49,7 +49,7 @@ _EXPORT = f"""Write what the explorer shows: tables as CSV, JSON lines or Parque
 A sentence, --text, is needed by {_OF_SENTENCES}; a second model, --vs, by {_OF_TWO}; a file, -o heads.npz, by matrices.
 
 A layer whose weights hold NaN or infinite numbers is left out, which a line on standard error says; the exit code is 0
-then too. One that is named, by --layer or --head, is refused with 1.
+then too; so is one without a map of the sentence. One that is named, by --layer or --head, is refused with 1.
 """
 
 

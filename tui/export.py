@@ -15,7 +15,7 @@ from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
-from engine.values.errors import EngineError, LeftOut, NoMap
+from engine.values.errors import EngineError, LayerLeftOut, NoMap
 from engine.values.filters import Row
 from engine.values.heads import Head
 from engine.values.left_out import none_left
@@ -120,7 +120,7 @@ class Export:
             self._report(Progress(activity, done, len(layers), "layers"))
             try:
                 yield from found(layer)
-            except LeftOut as error:
+            except LayerLeftOut as error:
                 if self._selection.is_one_layer:
                     raise
                 self.left_out[layer.name] = error.what

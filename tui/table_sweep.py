@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, LeftOut
+from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import ModelOutline
@@ -47,7 +47,7 @@ async def swept(
     for done, layer in enumerate(layers):
         begin(heads[done], heads[-1])
         answer = await patiently(engine.table(name, replace(query, layer=layer.name), SWEEP), waiting)
-        if isinstance(answer, LeftOut):
+        if isinstance(answer, LayerLeftOut):
             left_out[layer.name] = answer.what
         elif isinstance(answer, EngineError):
             yield answer

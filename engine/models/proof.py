@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from engine.models.finite import all_finite
 from engine.models.heads import LayerWeights
 from engine.models.outline import AttentionModule
 from engine.models.proof_case import Case
@@ -87,6 +88,8 @@ def _what_is_missing(seen: Observation) -> str:
     """Say why a layer cannot be checked, if so."""
     if seen.written is None:
         return "it took no part in the sentence, or calls its projections in a way that cannot be watched"
+    if not all_finite(seen.written):
+        return "it computes NaN or infinite numbers, of a parameter that holds such or that the checkpoint lacks"
     if seen.probabilities is None:
         return "it does not return its attention probabilities"
     return ""

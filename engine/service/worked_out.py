@@ -18,7 +18,7 @@ from engine.service.predictions_table import PredictionsTable
 from engine.service.rollout import Rollout
 from engine.service.token_tables import TokenTables
 from engine.service.weights_table import WeightsTable
-from engine.values.errors import EngineError, LeftOut
+from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
 from engine.values.left_out import none_left
 from engine.values.model import LayerOutline
@@ -121,7 +121,7 @@ class WorkedOut:
                 telling(done, len(layers))
                 try:
                     rows += tuple(self._of_layers[name](layer, query, breathe))
-                except LeftOut as error:
+                except LayerLeftOut as error:
                     if query.layer is not None:
                         raise
                     left_out[layer.name] = error.what

@@ -7,7 +7,7 @@ class EngineError(Exception):
     """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
 
 
-class LeftOut(EngineError):
+class LayerLeftOut(EngineError):
     """Of one layer nothing can be worked out; of others it can.
 
     Attributes
@@ -20,11 +20,11 @@ class LeftOut(EngineError):
         self.what = what
 
 
-class NotFinite(LeftOut):
+class NotFinite(LayerLeftOut):
     """A layer's weights hold NaN, infinite or far too large numbers; ``what`` says which tensors, and how many."""
 
 
-class Unread(LeftOut):
+class Unread(LayerLeftOut):
     """A layer takes no part in reading a sentence, as one that looks at an encoder where there is none."""
 
 
