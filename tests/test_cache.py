@@ -55,7 +55,7 @@ def assert_same(one: SpectraGroup, other: SpectraGroup) -> None:
     for head in one.spectra:
         for mine, theirs in zip(one.of(head), other.of(head), strict=True):
             assert (mine.head, mine.matrix) == (theirs.head, theirs.matrix)
-            assert (mine.rows, mine.cols, mine.tolerance) == (theirs.rows, theirs.cols, theirs.tolerance)
+            assert (mine.rows, mine.cols, mine.noise) == (theirs.rows, theirs.cols, theirs.noise)
             np.testing.assert_array_equal(mine.singular_values, theirs.singular_values)
 
 

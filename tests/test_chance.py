@@ -17,7 +17,7 @@ from engine.values.heads import MATRICES, Head
 from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
-from tests.test_export import dense_matrices, reference, rows
+from tests.test_export import dense_matrices, noise_in, reference, rows
 from tui.baselines import learn_baselines
 from tui.knowledge import KEPT_EPSILONS, Knowledge
 from tui.numbers import rough
@@ -67,7 +67,7 @@ def test_chance_is_what_a_simulation_gives_within_its_standard_error(
     for row in rows(folder, "ranks", "--energy", "0.05", *options):
         matrix = row["matrix"]
         rank = min(*dense[label, matrix].shape, *(min(own[factor].shape) for factor in matrix))
-        measured = [reference(each[matrix], rank, 0.05) for each in draws]
+        measured = [reference(each[matrix], rank, 0.05, noise_in(each, matrix, shared)) for each in draws]
         for measure in RANK_COLUMNS[6:]:
             found, values = float(row[f"{measure}_chance"]), np.array([each[measure] for each in measured])
             if measure == "condition_number" and label == "all":

@@ -42,6 +42,11 @@ def dense_rank(matrix: Tensor) -> int:
     return int(torch.linalg.matrix_rank(matrix, rtol=TOLERANCE))
 
 
+def spectral_norm(matrix: Tensor) -> float:
+    """Give a dense matrix's σ₁."""
+    return float(torch.linalg.matrix_norm(matrix, 2))
+
+
 def dense(factors: Factors, head: int | None) -> dict[str, Tensor]:
     """Write out the six matrices of a head, or of the layer as a whole."""
     query, key, value, output = (factor.double() for factor in factors)
@@ -73,7 +78,8 @@ def measured(
     }
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
     frame = Frame(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
-    return measure(of_layer(factors) if head is None else of_heads(factors), ranks, frame)[head or 0]
+    noise = tolerance * np.array([spectral_norm(dense(factors, each)["QK"]) for each in heads])
+    return measure(of_layer(factors) if head is None else of_heads(factors), ranks, noise, frame)[head or 0]
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:

@@ -65,7 +65,8 @@ def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
     full = {"Q": r, "K": r, "V": r, "O": r, "QK": r, "OV": r}
     ranks = {matrix: np.full(heads, rank) for matrix, rank in full.items()}
     token_map = draw(1, 1, d, d, seed=2)[0][0]
-    drawn = measure(of_heads(factors), ranks, Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, tuple(SPECTRA), token_map))
+    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, tuple(SPECTRA), token_map)
+    drawn = measure(of_heads(factors), ranks, np.zeros(heads), frame)
     for name, exact in exact_chance(d, full).items():
         values = np.array([each[name] for each in drawn])
         error = values.std() / math.sqrt(heads)

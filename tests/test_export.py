@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +60,30 @@ def dense_matrices(model: Any, layer: int) -> Dense:
     return dense
 
 
-def reference(matrix: NDArray[np.float64], rank: int, epsilon: float) -> dict[str, float]:
+def noise_of(matrix: NDArray[np.float64]) -> float:
+    """Give what of a stored matrix may be rounding, by the definition in the README."""
+    (m, n), sigma = matrix.shape, np.linalg.svd(matrix, compute_uv=False)
+    stored = float(np.finfo(np.float32).eps) * np.linalg.norm(matrix) * (math.sqrt(m) + math.sqrt(n)) / math.sqrt(m * n)
+    return float(max(sigma[0] * max(m, n) * np.finfo(np.float64).eps, stored))
+
+
+def noise_in(own: Mapping[str, NDArray[np.float64]], matrix: str, group: int) -> float:
+    """Give the same of any matrix of a head or a layer, each key/value head beside all that share it."""
+    if len(matrix) == 1:
+        return noise_of(own[matrix])
+    first, second = (own[factor] for factor in matrix)
+    noise = noise_of(first) * np.linalg.norm(second, 2) + np.linalg.norm(first, 2) * noise_of(second)
+    return float(noise * math.sqrt(group))
+
+
+def reference(matrix: NDArray[np.float64], rank: int, epsilon: float, noise: float) -> dict[str, float]:
     """Measure a dense matrix by the definitions; ``rank`` is the structural rank."""
     sigma = np.linalg.svd(matrix, compute_uv=False)
     energy, share = sigma**2, sigma / sigma.sum()
     share = share[share > 0]
-    tolerance = max(max(matrix.shape) * np.finfo(np.float64).eps, float(np.finfo(np.float32).eps))
     return {
         "energy_rank": int(np.count_nonzero(np.cumsum(energy) < (1 - epsilon) * energy.sum())) + 1,
-        "numerical_rank": int((sigma > tolerance * sigma[0]).sum()),
+        "numerical_rank": int((sigma > noise).sum()),
         "effective_rank": math.exp(-(share * np.log(share)).sum()),
         "stable_rank": energy.sum() / energy[0],
         "participation_ratio": energy.sum() ** 2 / (energy**2).sum(),
@@ -89,13 +105,16 @@ def test_every_measure_is_that_of_the_dense_matrices_in_float64(
     assert len(table) == 2 * (4 + 1) * 6
     width = model.config.hidden_size // model.config.num_attention_heads
     for row in table:
-        matrix = dense_matrices(model, int(row["layer"]))[row["head"], row["matrix"]]
+        dense = dense_matrices(model, int(row["layer"]))
+        matrix = dense[row["head"], row["matrix"]]
+        group = 4 // settings.get("num_key_value_heads", 4) if row["head"] == "all" else 1
+        noise = noise_in({each: dense[row["head"], each] for each in "QKVO"}, row["matrix"], group)
         assert row["stack"] == "decoder"
         assert (int(row["rows"]), int(row["cols"])) == matrix.shape
         structural = width if row["head"] != "all" else min(matrix.shape)
         if row["head"] == "all" and row["matrix"] in ("QK", "OV"):
             structural = min(*matrix.shape, width * settings.get("num_key_value_heads", 4))
-        expected = reference(matrix, structural, 0.05)
+        expected = reference(matrix, structural, 0.05, noise)
         for column, value in expected.items():
             if column in ("energy_rank", "numerical_rank"):
                 assert row[column] == str(value), row

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.mathematics import measures
 from engine.mathematics.chance import BesideChance, chance_curve, chance_measure
-from engine.mathematics.measures import MEASURES
+from engine.mathematics.measures import MEASURES, StoredSize, product_noise
 from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.values.heads import Head
 from engine.values.spectra import Baseline, Spectrum
@@ -22,9 +22,10 @@ Sigma = NDArray[np.float64]
 BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
-def measured(name: str, sigma: list[float] | Sigma, epsilon: float = 0.01, tolerance: float = 1e-12) -> float:
-    """Compute one measure of one spectrum."""
-    return float(BY_NAME[name].compute(np.asarray(sigma, dtype=np.float64), epsilon, tolerance))
+def measured(name: str, sigma: list[float] | Sigma, epsilon: float = 0.01, noise: float = 1e-12) -> float:
+    """Compute one measure of one spectrum, with noise of a share of the largest."""
+    values = np.asarray(sigma, dtype=np.float64)
+    return float(BY_NAME[name].compute(values, epsilon, noise * values[0]))
 
 
 def spectra() -> list[Sigma]:
@@ -132,12 +133,17 @@ def test_a_batch_gives_what_its_spectra_give_one_by_one(measure: measures.Measur
     np.testing.assert_allclose(np.asarray(together, dtype=float).ravel(), np.asarray(one_by_one, dtype=float), 1e-14)
 
 
-def test_numerical_rank_counts_what_is_above_rounding_noise_in_either_dtype() -> None:
+def test_numerical_rank_counts_what_is_above_the_noise() -> None:
+    assert measured("numerical_rank", [1.0, 0.5, 0.0101, 0.01, 0.005], noise=0.01) == 3
+
+
+def test_noise_is_that_of_the_arithmetic_or_of_what_is_stored() -> None:
     double, bfloat16 = 2.0**-52, 2.0**-7
-    assert measures.rank_tolerance(64, 768, double, 0.0) == 768 * double
-    assert measures.rank_tolerance(64, 768, double, bfloat16) == bfloat16
-    noise = [1.0, 0.5, bfloat16 * 1.01, bfloat16, bfloat16 / 2]
-    assert measured("numerical_rank", noise, tolerance=measures.rank_tolerance(64, 768, double, bfloat16)) == 3
+    assert StoredSize(64, 768, 0.0, 2.0, 1.0).noise == 768 * double
+    stored = StoredSize(64, 768, bfloat16, 2.0, 1.0)
+    assert stored.noise == pytest.approx(bfloat16 * 2.0 * (8 + math.sqrt(768)) / math.sqrt(64 * 768))
+    other = StoredSize(64, 512, 0.0, 9.0, 3.0)
+    assert product_noise(stored, other) == pytest.approx(3.0 * stored.noise + 512 * double * 3.0)
 
 
 def test_energies_are_shares_that_sum_to_one() -> None:

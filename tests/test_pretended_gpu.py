@@ -77,7 +77,7 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
     ):
         frame = circuit_measures.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
         ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
-        rows += circuit_measures.measure(made, ranks, frame)
+        rows += circuit_measures.measure(made, ranks, np.zeros(count), frame)
     return [value for row in rows for value in row.values()]
 
 

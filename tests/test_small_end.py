@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Product
-from engine.mathematics.measures import numerical_rank, rank_tolerance
+from engine.mathematics.measures import StoredSize, numerical_rank, product_noise
 from engine.mathematics.small_end import MOST, smallest_singular_values
 from engine.mathematics.spectra import product_singular_values
 from engine.mathematics.subspaces import image_in_kernel
@@ -87,8 +87,9 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
     own, shared = own.to(stored), torch.randn(1, N, N, generator=generator, dtype=torch.float64).to(stored)
     dense = torch.linalg.svdvals(own[0].double().T @ shared[0].double())
     found = product_singular_values(own, shared, is_squared=True)[0]
-    tolerance = rank_tolerance(N, N, DOUBLE, torch.finfo(stored).eps)
-    assert numerical_rank(found[None].numpy(), tolerance) == numerical_rank(dense[None].numpy(), tolerance)
+    norms = [[float(torch.linalg.matrix_norm(each[0].double(), kind)) for kind in ("fro", 2)] for each in (own, shared)]
+    noise = product_noise(*(StoredSize(N, N, torch.finfo(stored).eps, *each) for each in norms))
+    assert numerical_rank(found.numpy(), noise) == numerical_rank(dense.numpy(), noise)
     torch.testing.assert_close(found, dense, rtol=4e-6, atol=float(16 * N * DOUBLE * dense[0]))
 
 
@@ -110,7 +111,7 @@ def test_of_a_small_kernel_so_much_is_in_the_image_as_was_planted(
     matrix = mixed - beyond @ (beyond.T @ mixed)
     matrix = matrix - (matrix @ kernel) @ kernel.T
     matrix += noise * (beyond @ orthogonal(3)[:count, :count] @ kernel.T)
-    assert numerical_rank(torch.linalg.svdvals(matrix)[None].numpy(), 1e-5) == N - count
+    assert numerical_rank(torch.linalg.svdvals(matrix).numpy(), 1e-5) == N - count
     identity = torch.eye(N, dtype=torch.float64)[None]
     whole = Product(identity, matrix[None], identity, is_whole=True)
     if noise:

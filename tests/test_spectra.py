@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.measures import MEASURES, rank_tolerance
+from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm
 from engine.mathematics.spectra import (
     circuit_singular_values,
     head_singular_values,
@@ -163,10 +163,10 @@ def assert_agree(
     np.testing.assert_allclose(sigma[resolved], reference[resolved], rtol=1e-5)
     np.testing.assert_array_less(sigma[~resolved], 1.1e-9 * factors + 1e-320)
     rows, cols = matrix.shape
-    tolerance = rank_tolerance(rows, cols, DOUBLE, stored)
+    noise = StoredSize(rows, cols, stored, frobenius_norm(reference), factors).noise
     for measure in MEASURES:
         for epsilon in (0.01, 0.1, 1e-4):
-            ours, theirs = (measure.compute(each, epsilon, tolerance).item() for each in (sigma, reference))
+            ours, theirs = (measure.compute(each, epsilon, noise).item() for each in (sigma, reference))
             if measure.name in COUNTS:
                 assert ours == theirs, (measure.name, epsilon)
             elif measure.name != "condition_number" or resolved.all():

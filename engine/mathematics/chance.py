@@ -30,16 +30,16 @@ def chance_measure(
 ) -> dict[str, float]:
     """Average a measure over the draws, by matrix, scaled to a head's own factors where it is a norm."""
     return {
-        matrix: _mean(measure, epsilon, baseline.draws[matrix], spectra[matrix].tolerance)
+        matrix: _mean(measure, epsilon, baseline.draws[matrix], spectra[matrix].chance_noise)
         * (chance_scale(matrix, spectra) if measure.is_norm else 1.0)
         for matrix in baseline.draws
         if matrix in spectra
     }
 
 
-def _mean(measure: Measure, epsilon: float, draws: FloatArray, tolerance: float) -> float:
+def _mean(measure: Measure, epsilon: float, draws: FloatArray, noise: float) -> float:
     """Average a measure over draws, (draws, structural rank)."""
-    return float(measure.compute(draws, epsilon, tolerance).mean())
+    return float(measure.compute(draws, epsilon, noise).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,14 @@ class BesideChance:
             if matrix not in draws:
                 rows.append(None)
                 continue
-            tolerance = spectra[matrix].tolerance
-            if (matrix, tolerance) not in means:
-                means[matrix, tolerance] = [_mean(measure, epsilon, draws[matrix], tolerance) for measure in MEASURES]
+            noise = spectra[matrix].chance_noise
+            if (matrix, noise) not in means:
+                means[matrix, noise] = [_mean(measure, epsilon, draws[matrix], noise) for measure in MEASURES]
             scale = chance_scale(matrix, spectra)
             rows.append(
                 tuple(
                     mean * scale if measure.is_norm else mean
-                    for measure, mean in zip(MEASURES, means[matrix, tolerance], strict=True)
+                    for measure, mean in zip(MEASURES, means[matrix, noise], strict=True)
                 )
             )
         return rows

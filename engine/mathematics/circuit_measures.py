@@ -121,7 +121,7 @@ class Frame:
     ----------
     compared : the circuits (``QK``, ``OV``) whose two sides are the same space; of the others nothing is said that
         takes one side for the other.
-    tolerance : by circuit, the cosine below which a direction counts as orthogonal.
+    tolerance : by circuit, the cosine below which a direction counts as orthogonal (`measures.cosine_noise`).
     of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
         stacked projections.
     spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here (see `spectra_of`); it takes
@@ -136,13 +136,16 @@ class Frame:
     token_map: Tensor | None = None
 
 
-def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
+def measure(
+    circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], noise: NDArray[np.float64], frame: Frame
+) -> list[Numbers]:
     """Measure a batch of heads, or one layer as a whole.
 
     Parameters
     ----------
     circuits : what is measured.
     ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
+    noise : (batch,) of QK: up to it singular values do not count.
     frame : what is defined here.
 
     Returns
@@ -176,7 +179,7 @@ def measure(circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], frame: F
                     cosine = cosines(image(filled, own[fills]), image(dropped, own[drops]))
                     row |= _of_angles(name, cosine)
                 if name == "QK":
-                    row |= _floors(circuits.qk.of(slice(place, place + 1)), own[name], cosine, tolerance)
+                    row |= _floors(circuits.qk.of(slice(place, place + 1)), own[name], cosine, float(noise[place]))
         row |= shares_of_rounding(row)
     return rows
 
@@ -238,7 +241,7 @@ def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: 
     return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
 
 
-def _floors(qk: Product, rank: int, cosine: Tensor | None, tolerance: float) -> Numbers:
+def _floors(qk: Product, rank: int, cosine: Tensor | None, noise: float) -> Numbers:
     """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have.
 
     Without the cosines between what queries and keys read, nothing is known of the symmetric part.
@@ -246,7 +249,7 @@ def _floors(qk: Product, rank: int, cosine: Tensor | None, tolerance: float) -> 
     d = qk.left.shape[-2]
     if cosine is None:
         return {"qk_identity_floor": identity_floor(rank, d)}
-    of_symmetric = symmetric_rank(qk, rank, cosine, tolerance) if rank else 0
+    of_symmetric = symmetric_rank(qk, rank, cosine, noise) if rank else 0
     return {
         "qk_identity_floor": identity_floor(rank, d),
         "qk_symmetric_identity_floor": identity_floor(of_symmetric, d),
@@ -277,7 +280,7 @@ def _of_angles(name: str, cosine: Tensor) -> Numbers:
     }
 
 
-def exact_chance(d: int, ranks: Mapping[str, int]) -> Numbers:
+def exact_chance(d: int, ranks: Mapping[str, float]) -> Numbers:
     """Give what is known of Gaussian factors without drawing any, for circuits from a space of d dimensions to itself.
 
     Turning W_Q against W_K gives 1/d for the symmetry, whatever their singular values; turning W_O's sign leaves a head

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.mathematics.measures import StoredSize, frobenius_norm, spectral_norm
+from engine.values.spectra import FloatArray
+
 FAR_FROM_ORTHONORMAL = 0.1
 """How far the Gram matrix of a basis that one Cholesky factor made may be from the identity for a second to mend it."""
 
@@ -45,6 +48,12 @@ class Thin:
     def of(self, place: int) -> Thin:
         """Take one of the batch."""
         return Thin(self.basis[place : place + 1], self.triangle[place : place + 1], self.is_whole)
+
+    def stored_size(self, epsilon: float | FloatArray) -> StoredSize:
+        """Give the sizes (batch,) of the matrices, whose numbers are stored as finely as ``epsilon`` (batch,) says."""
+        sigma: FloatArray = torch.linalg.svdvals(self.triangle).numpy()
+        rows, cols = self.triangle.shape[-1], self.basis.shape[-2]
+        return StoredSize(rows, cols, epsilon, frobenius_norm(sigma), spectral_norm(sigma))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ With ``p_i = σ_i² / Σσ²`` and ``q_i = σ_i / Σσ``; a zero matrix has rank
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.columns import OF_SPECTRA
-from engine.values.spectra import FloatArray, Spectrum
+from engine.values.spectra import FloatArray
+
+COMPUTE_EPSILON = float(np.finfo(np.float64).eps)
+"""All singular values are computed in float64."""
 
 DEFAULT_EPSILON = 0.01
 """The share of the energy that `energy_rank` leaves out, unless the person says otherwise."""
@@ -46,25 +50,58 @@ def energy_rank(sigma: FloatArray, epsilon: float = DEFAULT_EPSILON) -> NDArray[
     return np.where(total[..., 0] > 0, np.minimum(below, sigma.shape[-1]), 0)
 
 
-def numerical_rank(sigma: FloatArray, tolerance: float | FloatArray) -> NDArray[np.int64]:
-    """Count the singular values above ``tolerance · σ₁`` (the LAPACK and NumPy convention; see `rank_tolerance`)."""
-    threshold = sigma[..., :1] * np.asarray(tolerance)[..., None]
-    counts: NDArray[np.int64] = np.count_nonzero(sigma > threshold, axis=-1)
+def numerical_rank(sigma: FloatArray, noise: float | FloatArray) -> NDArray[np.int64]:
+    """Count the singular values (..., r) above the noise (...) of their matrix (`StoredSize.noise`)."""
+    counts: NDArray[np.int64] = np.count_nonzero(sigma > np.asarray(noise)[..., None], axis=-1)
     return counts
 
 
-def rank_of(spectrum: Spectrum) -> int:
-    """Count a matrix's numerical rank."""
-    return int(numerical_rank(spectrum.singular_values, spectrum.counted_above))
+def random_norm(rows: int, cols: int) -> float:
+    """Give the spectral norm of a random matrix of Frobenius norm one, ``(√m + √n) / √(mn)`` (Vershynin 2018, 4.4)."""
+    return (math.sqrt(rows) + math.sqrt(cols)) / math.sqrt(rows * cols)
 
 
-def rank_tolerance(rows: int, cols: int, compute_epsilon: float, stored_epsilon: float) -> float:
-    """Give the relative size below which a singular value is rounding noise.
+@dataclass(frozen=True, slots=True)
+class StoredSize:
+    """How large a stored matrix is, and how finely its numbers are stored; arrays (batch,) tell of several matrices.
 
-    ``max(max(rows, cols) · eps(compute dtype), eps(stored dtype))``: the second term keeps the rounding of bf16
-    weights from counting as rank.
+    Attributes
+    ----------
+    rows, cols : its shape.
+    epsilon : the distance between neighbouring numbers as they are stored, relative to the numbers.
+    frobenius, spectral : its norms.
     """
-    return max(max(rows, cols) * compute_epsilon, stored_epsilon)
+
+    rows: int
+    cols: int
+    epsilon: float | FloatArray
+    frobenius: float | FloatArray
+    spectral: float | FloatArray
+
+    @property
+    def noise(self) -> FloatArray:
+        """Give what rounding adds to the matrix at most: smaller singular values say nothing of the weights.
+
+        ``max(σ₁ · max(m, n) · eps(float64), eps(stored) · ‖W‖_F · (√m + √n) / √(mn))``. The first term is NumPy's for
+        singular values in float64. The second is the spectral norm of a random matrix with entries of the size of
+        eps(stored) times those of W (Vershynin 2018, 4.4), about three times that of what rounding has added.
+        """
+        computed = np.multiply(self.spectral, max(self.rows, self.cols) * COMPUTE_EPSILON)
+        stored = np.multiply(self.epsilon, self.frobenius) * random_norm(self.rows, self.cols)
+        return np.maximum(computed, stored)
+
+
+def product_noise(first: StoredSize, second: StoredSize) -> FloatArray:
+    """Give what rounding adds to a product AB at most, ``noise(A) ‖B‖₂ + ‖A‖₂ noise(B)``."""
+    return first.noise * second.spectral + first.spectral * second.noise
+
+
+def cosine_noise(dimensions: int, epsilon: float) -> float:
+    """Give the cosine of an angle between subspaces below which it is a right one but for rounding.
+
+    ``max(d · eps(float64), eps(stored))``, of subspaces of d dimensions that stored matrices span.
+    """
+    return max(dimensions * COMPUTE_EPSILON, epsilon)
 
 
 def effective_rank(sigma: FloatArray) -> FloatArray:
@@ -120,7 +157,7 @@ class Measure:
     name : the column.
     title : what a screen calls it.
     formula : what it is, for the screen.
-    compute : (singular values (..., r), ε, tolerance) to one number per spectrum.
+    compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
     is_count : whether its values are whole numbers.
     is_norm : whether it grows with the matrix; the others depend on the spectrum's shape alone.
     """
@@ -128,7 +165,7 @@ class Measure:
     name: str
     title: str
     formula: str
-    compute: Callable[[FloatArray, float, float], NDArray[np.generic]]
+    compute: Callable[[FloatArray, float, float | FloatArray], NDArray[np.generic]]
     is_count: bool = False
     is_norm: bool = False
 
@@ -136,39 +173,39 @@ class Measure:
 MEASURES: tuple[Measure, ...] = (
     Measure(
         "energy_rank", "energy rank", OF_SPECTRA["energy_rank"],
-        lambda sigma, epsilon, tolerance: energy_rank(sigma, epsilon), is_count=True,
+        lambda sigma, epsilon, noise: energy_rank(sigma, epsilon), is_count=True,
     ),
     Measure(
         "numerical_rank", "numerical rank", OF_SPECTRA["numerical_rank"],
-        lambda sigma, epsilon, tolerance: numerical_rank(sigma, tolerance), is_count=True,
+        lambda sigma, epsilon, noise: numerical_rank(sigma, noise), is_count=True,
     ),
     Measure(
         "effective_rank", "effective rank", OF_SPECTRA["effective_rank"],
-        lambda sigma, epsilon, tolerance: effective_rank(sigma),
+        lambda sigma, epsilon, noise: effective_rank(sigma),
     ),
     Measure(
         "stable_rank", "stable rank", OF_SPECTRA["stable_rank"],
-        lambda sigma, epsilon, tolerance: stable_rank(sigma),
+        lambda sigma, epsilon, noise: stable_rank(sigma),
     ),
     Measure(
         "participation_ratio", "participation ratio", OF_SPECTRA["participation_ratio"],
-        lambda sigma, epsilon, tolerance: participation_ratio(sigma),
+        lambda sigma, epsilon, noise: participation_ratio(sigma),
     ),
     Measure(
         "spectral_norm", "spectral norm", OF_SPECTRA["spectral_norm"],
-        lambda sigma, epsilon, tolerance: spectral_norm(sigma), is_norm=True,
+        lambda sigma, epsilon, noise: spectral_norm(sigma), is_norm=True,
     ),
     Measure(
         "frobenius_norm", "Frobenius norm", OF_SPECTRA["frobenius_norm"],
-        lambda sigma, epsilon, tolerance: frobenius_norm(sigma), is_norm=True,
+        lambda sigma, epsilon, noise: frobenius_norm(sigma), is_norm=True,
     ),
     Measure(
         "nuclear_norm", "nuclear norm", OF_SPECTRA["nuclear_norm"],
-        lambda sigma, epsilon, tolerance: nuclear_norm(sigma), is_norm=True,
+        lambda sigma, epsilon, noise: nuclear_norm(sigma), is_norm=True,
     ),
     Measure(
         "condition_number", "condition number", OF_SPECTRA["condition_number"],
-        lambda sigma, epsilon, tolerance: condition_number(sigma),
+        lambda sigma, epsilon, noise: condition_number(sigma),
     ),
 )  # fmt: skip
 """Every measure, in the order of the table's columns."""

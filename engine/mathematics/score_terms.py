@@ -23,6 +23,7 @@ from torch import Tensor
 
 from engine.mathematics.directions import with_signs
 from engine.mathematics.factored import product, thin
+from engine.mathematics.measures import product_noise
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class Side:
     read : (d,) float64, x.
     weight : (r, d) float64, A or B.
     rest : (r,) float64, what it would be for x = 0: a or c.
+    epsilon : the distance between neighbouring numbers of the stored weight, relative to the numbers.
     """
 
     read: Tensor
     weight: Tensor
     rest: Tensor
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class ScoreTerms:
     ----------
     values : (r,) σ_i (x_q·u_i)(v_i·x_k), by singular value, the largest first.
     sigma : (r,) of ``s AᵀB``.
+    noise : what of it may be the rounding of stored weights.
     left, right : (d_q, r) and (d_k, r), u and v; u_i's number that is largest in size is positive.
     query, key : (r,) x_q·u_i and x_k·v_i.
     query_rest, key_rest, both_rests : the three terms in which a or c stands.
@@ -59,6 +63,7 @@ class ScoreTerms:
 
     values: Tensor
     sigma: Tensor
+    noise: float
     left: Tensor
     right: Tensor
     query: Tensor
@@ -87,7 +92,10 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     >>> [round(each**2, 9) for each in found.sizes]  # of 10 / 2 and 5 / 2
     [5.0, 2.5]
     """
-    left, sigma, right = product(thin(query.weight[None]), thin(key.weight[None])).singular_triples()
+    factors = thin(query.weight[None]), thin(key.weight[None])
+    left, sigma, right = product(*factors).singular_triples()
+    stored = (factor.stored_size(side.epsilon) for factor, side in zip(factors, (query, key), strict=True))
+    noise = abs(scale) * float(product_noise(*stored)[0])
     if scale < 0:
         right = -right
     left, right = with_signs(left, right)
@@ -100,6 +108,7 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
     return ScoreTerms(
         sigma * on_left * on_right,
         sigma,
+        noise,
         left,
         right,
         on_left,

@@ -10,8 +10,8 @@ A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero s
 
 Everything is float64. The Gram way is taken, and kept for each matrix whose smallest eigenvalue shows that it has
 digits to spare; the others are done again by QR, and of a product of full rank, where squaring nearly always loses a
-few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD; where its own
-rounding would decide one, they are those of exact arithmetic (`engine.mathematics.careful`). Stored numbers are made
+few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD: the noise of a
+product, up to which singular values do not count, is above what float64 loses of its factors. Stored numbers are made
 float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is in the cache.
 """
 
@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.mathematics.careful import settled
 from engine.mathematics.gram import (
     ACCURATE_EIGENVALUE_RATIO,
     PIECE,
@@ -52,11 +51,10 @@ def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
     result = descending_roots(eigenvalues)
     doubtful = is_ill_conditioned(eigenvalues)
     if bool(doubtful.any()):
-        stored = wide[doubtful.to(wide.device)]
-        rows = stored.double()
+        rows = wide[doubtful.to(wide.device)].double()
         is_square = rows.shape[-1] == rows.shape[-2]
         values = torch.linalg.svdvals(rows if is_square else _triangle(rows.mT))
-        result[doubtful] = settled(values, stored).to(result.device)
+        result[doubtful] = values.to(result.device)
     return result
 
 
@@ -142,10 +140,9 @@ def _full_products(own: Tensor, shared: Tensor, solver: str | None, is_squared: 
         products += mine.double().mT @ theirs.double().repeat_interleave(group, 0)
     if is_squared and products.shape[-1] == products.shape[-2]:
         eigenvalues = eigenvalues_of(_moved(gram_of(products), solver))
-        values = torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
-    else:
-        values = torch.linalg.svdvals(_moved(products, solver))
-    return settled(values, own, shared)
+        return torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
+    values: Tensor = torch.linalg.svdvals(_moved(products, solver))
+    return values
 
 
 def _mended(product: Tensor, eigenvalues: Tensor) -> Tensor:
@@ -179,7 +176,7 @@ def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: T
         places = doubtful.to(own.device).nonzero()[:, 0]
         left, right = own[places], shared[places // group]
         core = _triangle(left.double().mT) @ _triangle(right.double().mT).mT
-        result[doubtful] = settled(torch.linalg.svdvals(core), left, right).to(result.device)
+        result[doubtful] = torch.linalg.svdvals(core).to(result.device)
     return result
 
 

@@ -87,7 +87,7 @@ def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     return int(onto.shape[-1]) - kept
 
 
-def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, tolerance: float) -> int:
+def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, noise: float) -> int:
     """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
 
     With ``M = U Σ Vᵀ`` of rank r, S is ``[U V] C [U V]ᵀ`` for a C whose singular values are those of Σ/2, each twice.
@@ -98,38 +98,40 @@ def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, tolerance: float)
     ----------
     matrix, rank : one product as of `image_in_kernel`, and its numerical rank.
     cosine : (k,) or more, those between the images of M and Mᵀ, the largest first.
-    tolerance : singular values of S below its share of the largest are rounding noise.
+    noise : singular values of S up to it are rounding noise, as those of M are.
     """
-    d, core = matrix.left.shape[-2], matrix.core[0]
+    d, core, apart = matrix.left.shape[-2], matrix.core[0], 1 - float(cosine.flatten()[0])
     if matrix.is_whole:
-        symmetric = core + core.mT
-        if _is_regular(symmetric, tolerance):
+        symmetric = (core + core.mT) / 2
+        if _is_regular(symmetric, noise):
             return int(d)
-    elif 2 * rank <= d and core.shape == (rank, rank) and _condition(core) * tolerance < (1 - cosine.flatten()[0]) / 2:
+    elif 2 * rank <= d and core.shape == (rank, rank) and noise * _norm_of_inverse(core) < apart / 2:
         return 2 * rank
     else:
         triangle = torch.linalg.qr(torch.cat([matrix.left[0], matrix.right[0]], -1), mode="r")[1]
         half = triangle[:, : core.shape[0]] @ core @ triangle[:, core.shape[0] :].mT
-        symmetric = half + half.mT
-    values = torch.linalg.eigvalsh(symmetric).abs()
-    return int((values > tolerance * values.amax()).sum())
+        symmetric = (half + half.mT) / 2
+    return int((torch.linalg.eigvalsh(symmetric).abs() > noise).sum())
 
 
-def _condition(square: Tensor) -> float:
-    """Give ``‖M‖_F ‖M⁻¹‖_F``, which is no less than ``σ₁ / σ_r``; infinite where there is no inverse."""
+def _norm_of_inverse(square: Tensor) -> float:
+    """Give ``‖M⁻¹‖_F``, which is no less than ``1 / σ_r``; infinite where there is no inverse."""
     inverse, failed = torch.linalg.inv_ex(square)
-    return float("inf") if bool(failed) else float(square.norm() * inverse.norm())
+    return float("inf") if bool(failed) else float(inverse.norm())
 
 
-def _is_regular(square: Tensor, tolerance: float) -> bool:
-    """Say whether a symmetric matrix's smallest singular value is far above a share of the largest.
+def _is_regular(square: Tensor, noise: float) -> bool:
+    """Say whether a symmetric matrix's smallest singular value is far above its noise.
 
     Of Gaussian right sides b the solutions x have ``‖x‖²`` of ``‖M⁻¹‖_F² ‖b‖² / n`` on average, and vectors that are
     multiplied again and again grow by the largest value in the end. Ten times what both tell is hardly ever too little.
     That it is far above can be told in float32.
     """
     n = square.shape[-1]
-    scaled = (square / square.norm()).float()
+    size = float(square.norm())
+    if not size > noise:
+        return False
+    scaled = (square / size).float()
     generator = torch.Generator().manual_seed(0)
     block = torch.randn(n, 4, generator=generator).to(square.device)
     solved, failed = torch.linalg.solve_ex(scaled, block)
@@ -138,8 +140,8 @@ def _is_regular(square: Tensor, tolerance: float) -> bool:
     inverse = float(solved.norm() / block.norm()) * n**0.5
     for _ in range(8):
         block = scaled @ (block / block.norm(dim=0))
-    condition = float(block.norm(dim=0).amax()) * inverse
-    return bool(condition * 10 < min(1 / tolerance, 1 / torch.finfo(scaled.dtype).eps))
+    condition: float = float(block.norm(dim=0).amax()) * inverse
+    return noise * inverse * 10 < size and condition * 10 < 1 / float(torch.finfo(scaled.dtype).eps)
 
 
 def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:

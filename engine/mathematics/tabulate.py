@@ -40,13 +40,14 @@ def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> 
 
     Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
     """
-    batches: dict[tuple[str, int, float], list[int]] = defaultdict(list)
+    batches: dict[tuple[str, int], list[int]] = defaultdict(list)
     for place, spectrum in enumerate(spectra):
-        batches[spectrum.matrix, len(spectrum.singular_values), spectrum.counted_above].append(place)
+        batches[spectrum.matrix, len(spectrum.singular_values)].append(place)
     rows: list[tuple[Cell, ...]] = [()] * len(spectra)
-    for (_, _, tolerance), places in batches.items():
+    for places in batches.values():
         sigma = np.stack([spectra[place].singular_values for place in places])
-        measured = [measure.compute(sigma, epsilon, tolerance).tolist() for measure in MEASURES]
+        noise = np.array([spectra[place].noise for place in places])
+        measured = [measure.compute(sigma, epsilon, noise).tolist() for measure in MEASURES]
         for place, values in zip(places, zip(*measured, strict=True), strict=True):
             spectrum = spectra[place]
             rows[place] = (*_place(spectrum.head, spectrum.matrix), spectrum.rows, spectrum.cols, *values)

@@ -37,9 +37,8 @@ DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10,
 
 STORED_EPSILONS = {
     **DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
-    "int8": 2.0**-7, "int4": 2.0**-3, "int2": 2.0**-1, "nf4": 2.0**-2, "fp4": 2.0**-1,
 }  # fmt: skip
-"""The same with what stands for numbers only with a scale beside it: the distance of the largest two."""
+"""The same with what stands for numbers only with a scale beside it."""
 
 DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
 """Bits of a number, by what its dtype's name ends with; others have eight."""
@@ -92,6 +91,12 @@ class Tensors(Protocol):
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of one tensor in order, at most `PART` at a time."""
+
+    def step(self, name: str) -> float | None:
+        """Give the distance between neighbouring numbers of one tensor, as a root mean square.
+
+        None where it grows with the numbers, as `STORED_EPSILONS` says.
+        """
 
 
 def alike(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
@@ -189,6 +194,9 @@ class Checkpoint:
         self._refuse_lost(name)
         for first in range(0, self.entries[name].parameters, PART):
             yield self._read(name, partial(_piece, first))
+
+    def step(self, name: str) -> None:
+        """Give None: neighbours of larger numbers are further away."""
 
     def _read(self, name: str, view: View) -> Tensor:
         """Read what a view leaves of one tensor."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from engine.models.outline import AttentionModule
 from engine.models.placed import as_it_is
 from engine.models.rules import Layout, fused_places
 from engine.values.errors import EngineError, NotFinite
+from engine.values.spectra import FloatArray
 
 if TYPE_CHECKING:
     from engine.models.checkpoint import Cut
@@ -34,7 +36,8 @@ class LayerWeights:
     output : (heads, d_output, value_head_dim)
     query_bias, key_bias, value_bias : (heads or key_value_heads, head_dim), or None where the model has none.
     output_bias : (d_output,), of the layer and not of any head, or None.
-    epsilons : by projection, the relative spacing of the stored dtype.
+    epsilons : by projection, (heads or key_value_heads,), the distance between neighbouring stored numbers, relative to
+        the numbers.
     gate, gate_bias : (heads, head_dim, d_model) and (heads, head_dim) of an output gate that is kept with the queries.
     shared_key_rows : how many of a key's last rows all heads share and no latent's norm touches.
     circuits : the factors of QK and OV where these are not products of the four projections, with more rows to a head.
@@ -48,7 +51,7 @@ class LayerWeights:
     key_bias: Tensor | None
     value_bias: Tensor | None
     output_bias: Tensor | None
-    epsilons: dict[str, float]
+    epsilons: dict[str, FloatArray]
     gate: Tensor | None = None
     gate_bias: Tensor | None = None
     shared_key_rows: int = 0
@@ -58,6 +61,11 @@ class LayerWeights:
     def group(self) -> int:
         """How many query heads share one key/value head."""
         return self.query.shape[0] // self.key.shape[0]
+
+    def epsilons_by_head(self, matrix: str) -> FloatArray:
+        """Say how finely each head's projection is stored, that of a key/value head at each of its heads: (heads,)."""
+        stored = self.epsilons[matrix]
+        return stored.repeat(len(self.query) // len(stored))
 
     def copied(self) -> LayerWeights:
         """Copy what is cut out of larger tensors in memory, so that these can be let go of."""
@@ -100,9 +108,8 @@ class StoredLayer:
         steps += [module.output_first] if module.output_first else []
         names = dict.fromkeys((*module.weights.values(), *module.biases.values(), *steps))
         self._stored = {name: _floating(name, tensors.cutting(name)) for name in names}
-        self._epsilons = {
-            matrix: STORED_EPSILONS[tensors.entries[name].dtype] for matrix, name in module.weights.items()
-        }
+        self._dtypes = {matrix: tensors.entries[name].dtype for matrix, name in module.weights.items()}
+        self._steps = {matrix: tensors.step(name) for matrix, name in module.weights.items()}
         lengths = {name: tensors.entries[name].shape[0] for name in steps}
         down = module.latents.get("K")
         self._shared_key_rows = 0 if down is None else lengths[down.down] - lengths[down.norm]
@@ -134,32 +141,53 @@ class StoredLayer:
         shared = range(heads.start // group, (heads.stop - 1) // group + 1)
         parts: dict[str, Tensor] = {}
         biases: dict[str, Tensor] = {}
+        epsilons: dict[str, FloatArray] = {}
         for matrix, wanted in (("Q", heads), ("K", shared), ("V", shared)):
             if matrix not in matrices:
                 rows, columns = outline.shape(matrix, False)
                 parts[matrix] = _nothing(len(wanted), rows, columns)
                 continue
             weight = self._finite(self._stored[module.weights[matrix]](partial(_heads, module, matrix, wanted)))
+            epsilons[matrix] = self._epsilon(matrix, weight)
             bias = self._bias(matrix)
             bias = None if bias is None else _rows(module, bias, matrix, wanted)
             if matrix in module.latents:
                 weight, bias = self._first_step(matrix).then(weight, bias, with_shared=matrix == "K")
             parts[matrix] = weight
             biases |= {} if bias is None else {matrix: bias}
+        if "O" in matrices:
+            parts["O"] = self._output(heads)
+            epsilons["O"] = self._epsilon("O", parts["O"])
+        else:
+            parts["O"] = _nothing(len(heads), *outline.shape("O", False))
         return LayerWeights(
             parts["Q"],
             parts["K"],
             parts["V"],
-            self._output(heads) if "O" in matrices else _nothing(len(heads), *outline.shape("O", False)),
+            parts["O"],
             biases.get("Q"),
             biases.get("K"),
             biases.get("V"),
             self._bias("O"),
-            self._epsilons,
+            epsilons,
             self._gate(module.weights["Q"], heads),
             self._gate(module.biases.get("Q"), heads),
             self._shared_key_rows,
         )
+
+    def _epsilon(self, matrix: str, heads: Tensor) -> FloatArray:
+        """Say how finely each head's numbers (heads, rows, columns) are stored, relative to them: (heads,).
+
+        Numbers of float32 that bfloat16 has too were bfloat16 before they were saved.
+        """
+        dtype, step = self._dtypes[matrix], self._steps[matrix]
+        if step is not None:
+            sizes: FloatArray = heads.double().square().mean((1, 2)).sqrt().numpy()
+            return np.where(sizes > 0, step / np.where(sizes > 0, sizes, 1.0), 0.0)
+        epsilons: FloatArray = np.full(len(heads), STORED_EPSILONS[dtype])
+        if dtype == "float32" and heads.dtype == torch.float32:
+            epsilons[[_are_bfloat16(head) for head in heads]] = STORED_EPSILONS["bfloat16"]
+        return epsilons
 
     def _finite(self, part: Tensor) -> Tensor:
         """Refuse a part of a tensor that no singular value could be computed of, and name all that is wrong there."""
@@ -240,6 +268,11 @@ def _changed_circuits(delta: LayerWeights, now: LayerWeights) -> LayerWeights:
         value=pair(delta.value, now.value.double() - delta.value.double()),
         output=pair(now.output, delta.output, 2),
     )
+
+
+def _are_bfloat16(head: Tensor) -> bool:
+    """Say whether the float32 numbers of a head (rows, columns) are all numbers of bfloat16 too."""
+    return not any(bool((rows.bfloat16() != rows).any()) for rows in (head[:1], head))
 
 
 def _is_cut_out(part: Tensor) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import TensorEntry, Tensors
@@ -118,31 +119,39 @@ def _packed(
     decoder: Callable[[str], Callable[[], Tensor]],
 ) -> Tensors:
     """Put a weight ``[out, in]`` in the place of every module's packed parts."""
+
+    def step(module: str) -> float:
+        return _root_mean_square(stored.read(f"{module}.scales"))
+
     modules = [name.removesuffix(".qweight") for name in stored.entries if name.endswith(".qweight")]
     hidden = frozenset(f"{module}.{part}" for module in modules for part in _PARTS)
     return Decoded(
         stored,
         {f"{module}.weight": (TensorEntry(shape(module), f"int{bits}"), decoder(module)) for module in modules},
         hidden,
+        {f"{module}.weight": partial(step, module) for module in modules},
     )
 
 
 def bitsandbytes(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     """Read bitsandbytes: rows of eight bits (Dettmers et al. 2022), or blocks of four (Dettmers et al. 2023)."""
     decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+    steps: dict[str, Callable[[], float]] = {}
     hidden: set[str] = set()
     for name in stored.entries:
         weight, separator, kind = name.partition(QUANT_STATE)
         if separator:
             state = _state(stored, name)
             shape = tuple(int(size) for size in state["shape"])
-            decoders[weight] = TensorEntry(shape, kind), _four_bits(stored, weight, state)
+            decoders[weight] = TensorEntry(shape, kind), partial(_four_bits, stored, weight, state)
+            steps[weight] = partial(_step_of_four_bits, stored, weight, state)
             hidden |= {each for each in stored.entries if each.startswith(f"{weight}.")}
         if name.endswith(".SCB"):
             weight = f"{name.removesuffix('.SCB')}.weight"
             decoders[weight] = TensorEntry(stored.entries[weight].shape, "int8"), _eight_bits(stored, weight, name)
+            steps[weight] = partial(_step_of_eight_bits, stored, name)
             hidden |= {name, f"{name.removesuffix('.SCB')}.weight_format"}
-    return Decoded(stored, decoders, frozenset(hidden))
+    return Decoded(stored, decoders, frozenset(hidden), steps)
 
 
 def _state(stored: Tensors, name: str) -> dict[str, Any]:
@@ -161,25 +170,46 @@ def _eight_bits(stored: Tensors, weight: str, scales: str) -> Callable[[], Tenso
     return lambda: stored.read(weight).float() * (stored.read(scales).float()[:, None] / INT8_RANGE)
 
 
-def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Callable[[], Tensor]:
-    """Make what reads a weight of two numbers a byte, whose blocks each have a scale, which may be packed itself."""
+def _step_of_eight_bits(stored: Tensors, scales: str) -> float:
+    """Give the distance between a row's neighbouring numbers, over all rows."""
+    return _root_mean_square(stored.read(scales)) / INT8_RANGE
 
-    def read() -> Tensor:
-        import torch
 
-        table = stored.read(f"{weight}.quant_map").float()
-        scales = stored.read(f"{weight}.absmax")
-        if f"{weight}.nested_absmax" in stored.entries:
-            nested = stored.read(f"{weight}.nested_absmax").float()
-            levels = stored.read(f"{weight}.nested_quant_map").float()[scales.long()]
-            of_block = nested.repeat_interleave(int(state["nested_blocksize"]))[: len(levels)]
-            scales = levels * of_block + float(state.get("nested_offset", 0.0))
-        packed = stored.read(weight).flatten().long()
-        numbers = torch.stack([packed >> 4, packed & 15], 1).flatten()  # the higher half of a byte comes first
-        values = table[numbers] * scales.float().repeat_interleave(int(state["blocksize"]))[: len(numbers)]
-        return values[: TensorEntry(tuple(state["shape"]), "").parameters].reshape(list(state["shape"]))
+def _four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> Tensor:
+    """Read a weight of two numbers a byte."""
+    return _of_levels(stored, weight, state, stored.read(f"{weight}.quant_map").float())
 
-    return read
+
+def _step_of_four_bits(stored: Tensors, weight: str, state: Mapping[str, Any]) -> float:
+    """Give the distance between neighbouring levels, over the numbers as they are spread among them."""
+    import torch
+
+    levels, places = stored.read(f"{weight}.quant_map").float().sort()
+    gaps = levels.diff()
+    around = torch.empty_like(levels)
+    around[places] = (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]])) / 2
+    return _root_mean_square(_of_levels(stored, weight, state, around))
+
+
+def _of_levels(stored: Tensors, weight: str, state: Mapping[str, Any], table: Tensor) -> Tensor:
+    """Look up in a table what is packed in fours of bits, and scale each block, by scales that may be packed too."""
+    import torch
+
+    scales = stored.read(f"{weight}.absmax")
+    if f"{weight}.nested_absmax" in stored.entries:
+        nested = stored.read(f"{weight}.nested_absmax").float()
+        levels = stored.read(f"{weight}.nested_quant_map").float()[scales.long()]
+        of_block = nested.repeat_interleave(int(state["nested_blocksize"]))[: len(levels)]
+        scales = levels * of_block + float(state.get("nested_offset", 0.0))
+    packed = stored.read(weight).flatten().long()
+    numbers = torch.stack([packed >> 4, packed & 15], 1).flatten()  # the higher half of a byte comes first
+    values = table[numbers] * scales.float().repeat_interleave(int(state["blocksize"]))[: len(numbers)]
+    return values[: TensorEntry(tuple(state["shape"]), "").parameters].reshape(list(state["shape"]))
+
+
+def _root_mean_square(numbers: Tensor) -> float:
+    """Give the typical size of numbers."""
+    return float(numbers.double().square().mean().sqrt())
 
 
 FORMATS: dict[str, Callable[[Tensors, Mapping[str, Any]], Tensors]] = {

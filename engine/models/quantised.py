@@ -36,6 +36,7 @@ class Decoded:
     stored : as they are in the files.
     decoders : for each weight that has to be decoded, what is known of it and what reads it.
     hidden : names that only make sense to a decoder.
+    steps : for each weight that is made of whole numbers, or of a few levels, what gives the distance between them.
     """
 
     def __init__(
@@ -43,9 +44,11 @@ class Decoded:
         stored: Tensors,
         decoders: Mapping[str, tuple[TensorEntry, Callable[[], Tensor]]],
         hidden: frozenset[str] = frozenset(),
+        steps: Mapping[str, Callable[[], float]] | None = None,
     ) -> None:
         self._stored = stored
         self._decoders = decoders
+        self._steps = steps or {}
         plain = {name: entry for name, entry in stored.entries.items() if name not in hidden}
         self.entries: dict[str, TensorEntry] = plain | {name: entry for name, (entry, _) in decoders.items()}
 
@@ -76,6 +79,13 @@ class Decoded:
         if free is not None and needed > free:
             raise EngineError(f"to decode it takes {size(needed)} of memory, and {size(free)} are free")
         yield from self.read(name).reshape(-1).split(PART)
+
+    def step(self, name: str) -> float | None:
+        """Give the distance between neighbouring numbers of one tensor, as a root mean square."""
+        if name in self._steps:
+            return self._steps[name]()
+        is_stored_so = self._stored.entries.get(name) == self.entries[name]
+        return self._stored.step(name) if is_stored_so else None
 
 
 def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:

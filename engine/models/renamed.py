@@ -122,6 +122,10 @@ class _Called:
         """Go through one tensor."""
         return self._stored.parts(self._names[name])
 
+    def step(self, name: str) -> float | None:
+        """Give the distance between neighbouring numbers of one tensor."""
+        return self._stored.step(self._names[name])
+
 
 def _grouped(stored: Tensors, model: Any) -> list[_Group]:
     """Say, as transformers' loader does, which stored tensors become which of the model's."""
@@ -197,6 +201,9 @@ class ModuleTensors:
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through one tensor as it is now."""
         yield from self.read(name).reshape(-1).split(PART)
+
+    def step(self, name: str) -> None:
+        """Give None: neighbours of larger numbers are further away."""
 
 
 def whole(directory: Path, **options: Any) -> Tensors:

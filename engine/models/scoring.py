@@ -220,7 +220,8 @@ class Scoring:
         _, columns, slopes = self._slopes[matrix]
         weight = slopes[:, place] @ _weight(projection).to(written)[columns]
         rest = made[head, place].detach() - weight @ read[place]
-        return Side(*(each.cpu().double() for each in (read[place], weight, rest)))
+        own, weight, rest = (each.cpu().double() for each in (read[place], weight, rest))
+        return Side(own, weight, rest)
 
 
 def _by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:

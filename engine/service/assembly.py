@@ -1,39 +1,23 @@
-"""From arrays of singular values to the spectra of named heads, and the baseline beside them; NumPy alone."""
+"""From arrays of singular values to the spectra of named heads; NumPy alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.mathematics.measures import rank_tolerance
+from engine.mathematics.measures import StoredSize, frobenius_norm, product_noise, random_norm, spectral_norm
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
-from engine.values.spectra import NORMS, FloatArray, SpectraGroup, Spectrum
-
-COMPUTE_EPSILON = float(np.finfo(np.float64).eps)
-"""All singular values are computed in float64."""
+from engine.values.spectra import EPSILONS, NORMS, FloatArray, SpectraGroup, Spectrum
 
 BASELINE_DRAWS = 8
 """Gaussian heads that the baseline of a head is taken from; a whole layer's averages itself over its many values."""
 
 
-def _is_rounding(product: FloatArray, factors: Sequence[FloatArray], stored_epsilon: float) -> bool:
-    """Say whether a product is no larger than what storing its factors has made of them.
-
-    Singular values of AB move by up to ``‖A‖₂ ‖B‖₂ eps(stored dtype)`` (Weyl). Those of a product that is zero but for
-    that are all of one size, so that none would be below a share of the largest.
-    """
-    largest: float = product.max(initial=0.0)
-    return bool(0 < largest <= stored_epsilon * np.prod([each.max(initial=0.0) for each in factors]))
-
-
 def assemble(
-    layer: LayerOutline,
-    numbers: Sequence[int],
-    values: Mapping[str, FloatArray],
-    epsilons: Mapping[str, float],
-    lacking: str = "",
+    layer: LayerOutline, numbers: Sequence[int], values: Mapping[str, FloatArray], lacking: str = ""
 ) -> SpectraGroup:
     """Name the singular values of a layer.
 
@@ -41,8 +25,8 @@ def assemble(
     ----------
     layer : whose they are.
     numbers : the heads whose they are; -1 alone for the whole layer's.
-    values : by matrix, (heads, structural rank); those that are left out are not there, but the norms of factors.
-    epsilons : by projection, the relative spacing of its stored dtype; a circuit has the coarser one of its factors.
+    values : by matrix, (heads, structural rank); those that are left out are not there, but the norms of factors. By
+        the names of `EPSILONS`, how finely the factors are stored.
     lacking : why some are left out.
     """
     whole_layer = list(numbers) == [-1]
@@ -51,14 +35,40 @@ def assemble(
     norms = {factor: float(values[norm][0, 0]) for factor, norm in NORMS.items() if norm in values}
     for matrix in (matrix for matrix in MATRICES if matrix in values):
         rows, cols = layer.shape(matrix, whole_layer)
-        stored = max(epsilons[factor] for factor in matrix)
-        tolerance = rank_tolerance(rows, cols, COMPUTE_EPSILON, stored)
+        noise, chance = (_noise(layer, matrix, whole_layer, values, by_chance) for by_chance in (False, True))
         own_norms = {factor: norm for factor, norm in norms.items() if factor in matrix}
         for row, number in enumerate(numbers):
-            own = values[matrix][row]
-            factors = [values[each][row] if each in values else values[NORMS[each]][row, 1:] for each in matrix]
-            is_rounding = len(matrix) > 1 and _is_rounding(own, factors, stored)
             spectra[number][matrix] = Spectrum(
-                names[number], matrix, rows, cols, own, tolerance, is_rounding, own_norms
+                names[number], matrix, rows, cols, values[matrix][row], float(noise[row]), float(chance[row]), own_norms
             )
     return SpectraGroup(layer.name, whole_layer, spectra, lacking)
+
+
+def _noise(
+    layer: LayerOutline, matrix: str, whole_layer: bool, values: Mapping[str, FloatArray], by_chance: bool
+) -> FloatArray:
+    """Give the noise of a matrix of each head: (heads,); by chance, that of Gaussian factors of norm one."""
+    sizes = [_size(layer, factor, whole_layer, values, by_chance) for factor in matrix]
+    if len(sizes) == 1:
+        return sizes[0].noise
+    if layer.is_change:  # it is a difference of two products, and no product of its factors
+        epsilon, sigma = np.maximum(sizes[0].epsilon, sizes[1].epsilon), values[matrix]
+        size = StoredSize(*layer.shape(matrix, whole_layer), epsilon, frobenius_norm(sigma), spectral_norm(sigma))
+        return size.noise
+    # A layer's circuit has each key/value head beside all the heads that share it.
+    group = layer.heads / layer.key_value_heads if whole_layer else 1.0
+    return product_noise(*sizes) * math.sqrt(group)
+
+
+def _size(
+    layer: LayerOutline, factor: str, whole_layer: bool, values: Mapping[str, FloatArray], by_chance: bool
+) -> StoredSize:
+    """Give the size of a factor of each head, from its singular values or from the norms that stand for them."""
+    rows, cols = layer.shape(factor, whole_layer)
+    epsilon = values[EPSILONS[factor]][:, 0]
+    if by_chance:
+        return StoredSize(rows, cols, epsilon, 1.0, random_norm(rows, cols))
+    if factor not in values:
+        frobenius, spectral = values[NORMS[factor]].T
+        return StoredSize(rows, cols, epsilon, frobenius, spectral)
+    return StoredSize(rows, cols, epsilon, frobenius_norm(values[factor]), spectral_norm(values[factor]))

@@ -17,7 +17,7 @@ import numpy as np
 from engine.service.files import remove_abandoned, replaced_file
 from engine.values.spectra import FloatArray
 
-MATHEMATICS_VERSION = 5
+MATHEMATICS_VERSION = 6
 """Counted up whenever a change in the mathematics changes a number, so that older files are not read any more."""
 
 FORMAT_VERSION = 3

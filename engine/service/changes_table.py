@@ -22,7 +22,7 @@ from engine.mathematics.changes import (
     unrelated,
 )
 from engine.mathematics.circuit_measures import summed
-from engine.mathematics.measures import MEASURES, rank_of
+from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.service.assembly import BASELINE_DRAWS
 from engine.service.circuits_table import CircuitsTable
 from engine.service.crew import Crew
@@ -255,11 +255,16 @@ def _measured(
         for name in ("", "_chance"):
             row[f"change{name}"] = float(np.fmax(row[f"qk_distance{name}"], row[f"ov_distance{name}"]))
     for matrix in first.projections.keys() - left_out:
-        ranks = ([rank_of(each[matrix]) for each in spectra] for spectra in (before, now))
+        ranks = ([_rank_of(each[matrix]) for each in spectra] for spectra in (before, now))
         found = images_apart(first.projections[matrix], next(ranks), second.projections[matrix], next(ranks))
         for row, each in zip(rows, found, strict=True):
             row |= {} if each is None else _of_angles(matrix, each)
     return rows
+
+
+def _rank_of(spectrum: Spectrum) -> int:
+    """Count a matrix's numerical rank."""
+    return int(numerical_rank(spectrum.singular_values, spectrum.noise))
 
 
 def _norms(parts: _Parts, matrix: str) -> Tensor:

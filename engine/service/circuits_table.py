@@ -27,7 +27,7 @@ from engine.mathematics.circuit_measures import (
 )
 from engine.mathematics.circuits import mass_chance
 from engine.mathematics.eigenvalues import attempts, settled
-from engine.mathematics.measures import numerical_rank, rank_of
+from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
 from engine.service.assembly import BASELINE_DRAWS
@@ -38,6 +38,7 @@ from engine.service.token_tables import TokenTables, WatchedRows
 from engine.service.whole_layers import without_factors
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
+from engine.values.spectra import FloatArray, Spectrum
 from engine.values.tables import Cell
 from engine.values.view import Query
 from engine.values.views import CIRCUITS
@@ -46,7 +47,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from engine.models.heads import LayerWeights
     from engine.service.session import Breathe, Session
+
+    Ranks = Mapping[str, NDArray[np.int64]]
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
@@ -79,70 +83,74 @@ class CircuitsTable:
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer."""
-        factors = self._factors(layer, query)
+        weights = self._session.layer_weights(layer.name)
         for whole_layer in (False, True):
             if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
                 breathe()
-                yield from self._measured(layer, whole_layer, factors, query, breathe)
+                yield from self._measured(layer, whole_layer, weights, query, breathe)
 
     def of_heads(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads, and not that of the layer as a whole."""
-        yield from self._measured(layer, False, self._factors(layer, query), query, breathe)
+        yield from self._measured(layer, False, self._session.layer_weights(layer.name), query, breathe)
 
     def of_layer(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the row of one layer as a whole."""
-        yield from self._measured(layer, True, self._factors(layer, query), query, breathe)
-
-    def _factors(self, layer: LayerOutline, query: Query) -> Factors:
-        """Read what a layer's circuits are products of, keys turned where a distance is asked for."""
-        return factors_at(self._session, layer, self._session.layer_weights(layer.name), query.distance)
+        yield from self._measured(layer, True, self._session.layer_weights(layer.name), query, breathe)
 
     def _measured(
-        self, layer: LayerOutline, whole_layer: bool, factors: Factors, query: Query, breathe: Breathe
+        self, layer: LayerOutline, whole_layer: bool, weights: LayerWeights, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
-        """Yield the rows of a layer's heads, or of the layer as a whole."""
+        """Yield the rows of a layer's heads, or of the layer as a whole, keys turned where a distance is asked for."""
+        factors = factors_at(self._session, layer, weights, query.distance)
         group = self._session.spectra(layer.name, whole_layer, breathe).with_circuits()
         if whole_layer:
             self.left_out[layer.name] = without_factors(layer, group.left_out, group.lacking)
         numbers = [number for number in group.spectra if query.wants(number)]
         spectra = [group.spectra[number] for number in numbers]
-        ranks = {matrix: np.array([rank_of(own[matrix]) for own in spectra]) for matrix in spectra[0]}
+        ranks = {
+            matrix: np.array([numerical_rank(own[matrix].singular_values, own[matrix].noise) for own in spectra])
+            for matrix in spectra[0]
+        }
+        noise = np.array([own["QK"].noise for own in spectra])  # turned keys are as large as they were
         if query.distance is not None:
-            ranks["QK"] = _rank_of_qk(factors, numbers, whole_layer, spectra[0]["QK"].tolerance)
-        tolerance = {circuit: spectra[0][circuit].tolerance for circuit in CIRCUITS_OF}
+            ranks["QK"] = numerical_rank(_values_of_qk(factors, numbers, whole_layer), noise)
+        stored = weights.epsilons
+        tolerance = {
+            circuit: cosine_noise(max(layer.shape(circuit, False)), max(stored[each].max() for each in circuit))
+            for circuit in CIRCUITS_OF
+        }
         compared, token_map = _compared(layer), self._token_map(layer, breathe)
         has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
         solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
         frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
         breathe()
         chosen = factors if whole_layer else _chosen(factors, numbers)
-        measured = self._in_pieces(chosen, ranks, frame, breathe)
-        chance = self._of_chance(layer, whole_layer, frame, group.left_out, breathe)
+        measured = self._in_pieces(chosen, ranks, noise, frame, breathe)
+        chance = self._of_chance(layer, spectra[0], frame, group.left_out, breathe)
         for number, own in zip(numbers, measured, strict=True):
             place = (layer.stack, layer.layer, "all" if whole_layer else str(number))
             yield (*place, *_cells(own, chance))
 
     def _in_pieces(
-        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe, of: str = ""
+        self, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame, breathe: Breathe, of: str = ""
     ) -> list[Numbers]:
         """Measure heads a few at a time, or a layer as a whole, off the engine's own thread, which stays free."""
         if not frame.of_heads:
-            return [self._of_layer(factors, ranks, frame, breathe)]
+            return [self._of_layer(factors, ranks, noise, frame, breathe)]
         group = len(factors[0]) // len(factors[1])
         pieces: list[Callable[[], list[Numbers]]] = []
         for start in range(0, len(factors[1]), SHARED_AT_ONCE):
             shared = slice(start, start + SHARED_AT_ONCE)
             own = slice(group * start, group * (start + SHARED_AT_ONCE))
             part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
-            pieces.append(partial(_measure_heads, part, {name: each[own] for name, each in ranks.items()}, frame))
+            own_ranks = {name: each[own] for name, each in ranks.items()}
+            pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
         with self._session.telling(f"measuring circuits{of}", "heads") as telling:
             heads = len(factors[0])
             found = self._crew.run(pieces, breathe, done=lambda done: telling(done * heads // len(pieces), heads))
         return [row for rows in found for row in rows]
 
-    def _of_layer(
-        self, factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame, breathe: Breathe
-    ) -> Numbers:
+    def _of_layer(self, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame, breathe: Breathe) -> Numbers:
         """Measure a layer as a whole.
 
         Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
@@ -152,7 +160,7 @@ class CircuitsTable:
         squares = {kind: each[0] for kind, each in zip(frame.spectra, made, strict=True)}
         problems = {kind: attempts(square) for kind, square in squares.items()}
         pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
-        pieces.append(partial(measure, layer, ranks, replace(frame, spectra=())))
+        pieces.append(partial(measure, layer, ranks, noise, replace(frame, spectra=())))
         with self._session.telling("measuring the layer as a whole", "problems") as telling:
             done: list[Any] = self._crew.run(pieces, breathe, done=lambda done: telling(done, len(pieces)))
         left, row = iter(done[:-1]), dict[str, float](done[-1][0])
@@ -163,24 +171,32 @@ class CircuitsTable:
         return row | shares_of_rounding(row)
 
     def _of_chance(
-        self, layer: LayerOutline, whole_layer: bool, frame: Frame, left_out: frozenset[str], breathe: Breathe
+        self,
+        layer: LayerOutline,
+        spectra: Mapping[str, Spectrum],
+        frame: Frame,
+        left_out: frozenset[str],
+        breathe: Breathe,
     ) -> Numbers:
-        """Measure Gaussian heads of a layer's shapes; layers of one shape share it."""
+        """Measure Gaussian heads of a layer's shapes, stored as finely; layers of one shape share it."""
+        whole_layer, noises = not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()}
         shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
         inner = layer.head_dim, layer.value_head_dim
-        key = (whole_layer, inner, left_out, *shapes.values(), *frame.tolerance.values(), frame.compared, frame.spectra)
+        key = (whole_layer, inner, left_out, *shapes.values(), *noises.values(), frame.compared, frame.spectra)
         if key not in self._chance:
             breathe()
-            ranks = {matrix: min(shape) for matrix, shape in shapes.items()}
-            widths = (layer.heads, layer.key_value_heads) if whole_layer else (1, 1)
-            ranks["QK"] = min(*shapes["QK"], widths[1] * layer.head_dim)
-            ranks["OV"] = min(*shapes["OV"], widths[1] * layer.value_head_dim)
+            baseline = self._session.baseline(layer.name, whole_layer, breathe)
+            assert baseline is not None  # there are no circuits of changes
+            counted = {name: numerical_rank(baseline.draws[name], noise) for name, noise in noises.items()}
+            ranks = {matrix: float(counted[matrix].mean()) if matrix in counted else min(shape)
+                     for matrix, shape in shapes.items()}  # fmt: skip
             factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
             draws = 1 if whole_layer else BASELINE_DRAWS
-            full = {matrix: np.full(draws, rank) for matrix, rank in ranks.items() if matrix not in left_out}
+            norms = math.prod(math.sqrt(math.prod(shapes[factor])) for factor in "QK")
+            noise = np.full(draws, noises["QK"] * norms)
             solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
             drawn = self._in_pieces(
-                factors, full, replace(frame, spectra=solved, token_map=None), breathe, " by chance"
+                factors, counted, noise, replace(frame, spectra=solved, token_map=None), breathe, " by chance"
             )
             means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
             better = exact_chance(layer.d_model, ranks)
@@ -210,16 +226,16 @@ class CircuitsTable:
         return kept if kept is not None and kept.shape == (layer.d_output, layer.d_values) else None
 
 
-def _rank_of_qk(factors: Factors, numbers: list[int], whole_layer: bool, tolerance: float) -> NDArray[np.int64]:
-    """Count the ranks of QK where keys are turned."""
-    if whole_layer:
-        return numerical_rank(layer_matrix("QK", *factors)[None].numpy(), tolerance)
-    return numerical_rank(circuit_of_heads("QK", *factors[:2])["QK"][numbers].numpy(), tolerance)
+def _values_of_qk(factors: Factors, numbers: list[int], whole_layer: bool) -> FloatArray:
+    """Compute the singular values of QK where keys are turned: (heads, rank)."""
+    values = layer_matrix("QK", *factors)[None] if whole_layer else circuit_of_heads("QK", *factors[:2])["QK"][numbers]
+    found: FloatArray = values.numpy()
+    return found
 
 
-def _measure_heads(factors: Factors, ranks: Mapping[str, NDArray[np.int64]], frame: Frame) -> list[Numbers]:
+def _measure_heads(factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
     """Factor and measure some heads."""
-    return measure(of_heads(factors), ranks, frame)
+    return measure(of_heads(factors), ranks, noise, frame)
 
 
 def _compared(layer: LayerOutline) -> frozenset[str]:

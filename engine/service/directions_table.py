@@ -12,9 +12,8 @@ from torch import Tensor
 from engine.mathematics.circuit_measures import of_heads
 from engine.mathematics.directions import chance_projections, groups, projections, with_signs
 from engine.mathematics.factored import Product
-from engine.mathematics.measures import rank_tolerance
+from engine.mathematics.measures import product_noise
 from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
-from engine.service.assembly import COMPUTE_EPSILON
 from engine.service.positions import factors_at
 from engine.service.token_tables import TokenTable, TokenTables, WatchedRows
 from engine.values.errors import NotFinite
@@ -82,23 +81,23 @@ class DirectionsTable:
         for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
             if query.matrix in (None, matrix):
                 chosen = product.of(numbers)
-                stored = max(weights.epsilons[each] for each in matrix)
-                tolerance = rank_tolerance(*layer.shape(matrix, False), COMPUTE_EPSILON, stored)
+                first, second = (circuits.factors[each].stored_size(weights.epsilons_by_head(each)) for each in matrix)
+                noise = product_noise(first, second)[numbers]
                 scales = _norms_of_factors(own[:2] if matrix == "QK" else own[2:])
                 curve = None if baseline is None else baseline.draws[matrix].mean(0)
-                for part in self._of_matrix(layer, matrix, chosen, tolerance, query, breathe):
+                for part in self._of_matrix(layer, matrix, chosen, noise, query, breathe):
                     place, index, *cells, number, note = part
                     chance = "" if curve is None else float(curve[index - 1] * scales[numbers[place]])
                     yield (layer.stack, layer.layer, str(numbers[place]), matrix, index, *cells, chance, number, note)
 
     def _of_matrix(
-        self, layer: LayerOutline, matrix: str, product: Product, tolerance: float, query: Query, breathe: Breathe
+        self, layer: LayerOutline, matrix: str, product: Product, noise: FloatArray, query: Query, breathe: Breathe
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of one circuit: a head's place among those asked for, then the cells from the index on."""
         left, sigma, right = product.singular_triples()
         left, right = with_signs(left, right)
         count = min(query.first, sigma.shape[-1])
-        notes = [_notes(values[:count], values, tolerance) for values in sigma.numpy()]
+        notes = [_notes(*each, count) for each in zip(sigma.numpy(), noise, strict=True)]
         sides = self._sides(layer, matrix, query, breathe)
         breathe()
         found = [
@@ -185,11 +184,11 @@ def _norms_of_factors(factors: tuple[Tensor, Tensor]) -> list[float]:
     return scales
 
 
-def _notes(sigma: FloatArray, whole: FloatArray, tolerance: float) -> list[str]:
-    """Say of each singular value why no direction can be claimed, or nothing where one can."""
+def _notes(sigma: FloatArray, noise: float, count: int) -> list[str]:
+    """Say of each of the first singular values why no direction can be claimed, or nothing where one can."""
     notes = []
-    for index, (start, end) in enumerate(groups(whole)[: len(sigma)]):
-        if not whole[index] > tolerance * whole[0]:
+    for index, (start, end) in enumerate(groups(sigma)[:count]):
+        if not sigma[index] > noise:
             notes.append("null space: every direction in it is as good as another")
         elif end > start:
             notes.append(f"directions {start + 1} to {end + 1} have nearly equal singular values: no one is claimed")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from engine.mathematics.directions import groups, projections
-from engine.mathematics.measures import rank_tolerance
+from engine.mathematics.measures import numerical_rank
 from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
 from engine.models.proof import TOLERANCES
-from engine.service.assembly import COMPUTE_EPSILON
 from engine.service.token_tables import TokenTable, TokenTables, WatchedRows
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -60,6 +59,7 @@ class ExplainTable:
         self._session = session
         self._tables = tables
         self._last: tuple[tuple[str, Head], tuple[Scoring, Tokens]] | None = None
+        self._epsilons: tuple[Head, dict[str, FloatArray]] | None = None
 
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one cell for each of the layer's heads that are asked for."""
@@ -86,17 +86,26 @@ class ExplainTable:
             self._last = (text, layer), self._session.sentences.scoring(text, layer, breathe)
         return self._last[1]
 
+    def _epsilons_of(self, layer: Head) -> dict[str, FloatArray]:
+        """Say how finely each head's queries and keys are stored."""
+        if self._epsilons is None or self._epsilons[0] != layer:
+            weights = self._session.layer_weights(layer)
+            self._epsilons = layer, {matrix: weights.epsilons_by_head(matrix) for matrix in "QK"}
+        return self._epsilons[1]
+
     def _of_cell(
         self, layer: LayerOutline, scoring: Scoring, cell: tuple[int, int, int], query: Query, breathe: Breathe
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the cells of a row from the term to the note."""
         number, place, key = cell
-        sides = scoring.side("Q", number, place), scoring.side("K", number, key)
+        stored = self._epsilons_of(layer.name)
+        sides = (
+            replace(scoring.side("Q", number, place), epsilon=float(stored["Q"][number])),
+            replace(scoring.side("K", number, key), epsilon=float(stored["K"][number])),
+        )
         breathe()
         found = score_terms(*sides, float(scoring.scales[number]))
-        stored = max(self._session.epsilons(layer.name)[each] for each in "QK")
-        tolerance = rank_tolerance(*layer.shape("QK", False), COMPUTE_EPSILON, stored)
-        pairs = sorted(_pairs(found, tolerance), key=lambda term: -abs(term.value))
+        pairs = sorted(_pairs(found), key=lambda term: -abs(term.value))
         breathe()
         tokens = self._tokens(
             layer, found, [t.places[0] for t in pairs if t.places and not t.note][: query.first], query, breathe
@@ -198,10 +207,10 @@ def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) 
     return otherwise if asked is None else asked
 
 
-def _pairs(found: ScoreTerms, tolerance: float) -> Iterator[Term]:
+def _pairs(found: ScoreTerms) -> Iterator[Term]:
     """Yield the terms of singular pairs; those of nearly equal singular values, and of the null space, as one."""
     sigma = found.sigma.numpy()
-    rank = int((sigma > tolerance * sigma[0]).sum()) if len(sigma) else 0
+    rank = int(numerical_rank(sigma, found.noise))
     for start, end in dict.fromkeys(groups(sigma[:rank])) if rank else ():
         value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
         if start == end:

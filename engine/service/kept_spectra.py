@@ -8,7 +8,7 @@ from engine.models.directories import cache_directory
 from engine.service.cache import SpectraCache
 from engine.service.loading import torch_import
 from engine.values.heads import MATRICES
-from engine.values.spectra import NORMS, FloatArray
+from engine.values.spectra import EPSILONS, NORMS, FloatArray
 
 
 class KeptSpectra:
@@ -33,7 +33,7 @@ class KeptSpectra:
         values = None if self._cache is None else self._cache.load(file)
         if (
             values is None
-            or values.keys() - {*MATRICES, *NORMS.values()}
+            or values.keys() - {*MATRICES, *NORMS.values(), *EPSILONS.values()}
             or {len(each) for each in values.values()} != {rows}
         ):
             return {}
@@ -42,7 +42,7 @@ class KeptSpectra:
     def load_all(self, file: str, rows: int) -> dict[str, FloatArray] | None:
         """Take the arrays of all six matrices from disk, or None where they are not there whole."""
         values = self.load(file, rows)
-        return values if values.keys() == set(MATRICES) else None
+        return values if values.keys() >= set(MATRICES) else None
 
     def save(self, file: str, values: dict[str, FloatArray]) -> None:
         """Keep arrays on disk."""

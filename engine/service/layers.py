@@ -21,7 +21,7 @@ from engine.models.source import Source
 from engine.service.loading import collector_at_rest
 from engine.values.heads import MATRICES, Head
 from engine.values.model import BATCH, LayerOutline
-from engine.values.spectra import NORMS, FloatArray
+from engine.values.spectra import EPSILONS, NORMS, FloatArray
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,12 +79,15 @@ class Layers:
         found = [self._heads.pop(name, {}) for name in names]
         self._held = None
         if key not in self._complete:
-            self._complete[key] = {matrix: np.concatenate([each[matrix] for each in found]) for matrix in MATRICES}
+            names_of_arrays = (*MATRICES, *EPSILONS.values())
+            self._complete[key] = {name: np.concatenate([each[name] for each in found]) for name in names_of_arrays}
         return self._complete[key]
 
     def _compute_heads(self, layer: LayerOutline, batch: range, breathe: Breathe) -> None:
         """Compute a few heads one after the other, and keep them until the layer is complete."""
-        values = self._of_weights(self._cut(layer, batch), MATRICES, False, breathe)
+        weights = self._cut(layer, batch)
+        values = self._of_weights(weights, MATRICES, False, breathe)
+        values |= {name: weights.epsilons_by_head(factor)[:, None] for factor, name in EPSILONS.items()}
         for row, number in enumerate(batch):
             name = Head(layer.stack, layer.layer, number)
             self._heads[name] = {matrix: rows[row : row + 1] for matrix, rows in values.items()}
@@ -94,15 +97,17 @@ class Layers:
 
         Returns
         -------
-        (1, rank) by matrix, and the norms, (1, 2), of circuits' factors that are not among them.
+        (1, rank) by matrix, the norms, (1, 2), of circuits' factors that are not among them, and how finely each factor
+        is stored, (1, 1).
         """
 
         def compute(some: tuple[str, ...]) -> Values:
             weights = self._open(layer.name).cut(matrices=set("".join(some)))
-            norms = {NORMS[each]: _norms(weights, each) for each in "".join(some) if each not in matrices}
+            beside = {NORMS[each]: _norms(weights, each) for each in "".join(some) if each not in matrices}
+            beside |= {EPSILONS[each]: _epsilon_of_layer(weights, each) for each in "".join(some)}
             if layer.is_large:
                 weights = _added_up(weights, some)  # what they are added up from goes before anything is computed
-            return self._of_weights(weights, some, True, breathe) | norms
+            return self._of_weights(weights, some, True, breathe) | beside
 
         return self._in_steps(layer, "weights", matrices, compute)
 
@@ -208,6 +213,20 @@ def _added_up(weights: LayerWeights, matrices: tuple[str, ...]) -> LayerWeights:
     )
 
 
+def _by_head(weights: LayerWeights, factor: str) -> Tensor:
+    """Give a factor's heads, (heads or key_value_heads, head_dim, width)."""
+    return {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
+
+
+def _epsilon_of_layer(weights: LayerWeights, factor: str) -> FloatArray:
+    """Say how finely a factor of a layer as a whole is stored: (1, 1); the squares of its heads' noise add up."""
+    epsilons = weights.epsilons[factor]
+    if np.ptp(epsilons) > 0:
+        sizes = [float(head.double().norm()) for head in _by_head(weights, factor)]
+        epsilons = np.sqrt(np.average(epsilons**2, weights=np.square(sizes), keepdims=True))
+    return np.array(epsilons[:1, None])
+
+
 def _norms(weights: LayerWeights, factor: str) -> FloatArray:
     """Compute the norms of a factor of a layer as a whole, Frobenius and spectral, a head after the other: (1, 2).
 
@@ -215,7 +234,7 @@ def _norms(weights: LayerWeights, factor: str) -> FloatArray:
     """
     import torch
 
-    heads = {"Q": weights.query, "K": weights.key, "V": weights.value, "O": weights.output.mT}[factor]
+    heads = _by_head(weights, factor)
     frobenius = math.hypot(*(float(head.double().norm()) for head in heads))
     vector, largest = torch.randn(heads.shape[-1], generator=torch.Generator().manual_seed(0)), 0.0
     for _ in range(POWER_STEPS if frobenius else 0):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.models.checkpoint import STORED_EPSILONS
 from engine.models.source import Source
 from engine.models.telling import Tell, Telling
 from engine.service.assembly import BASELINE_DRAWS, assemble
@@ -137,14 +136,14 @@ class Session:
         key = (layer.whole_layer, whole_layer)
         if key not in self._groups:
             outline = self.outline.layer(layer)
-            file, epsilons = _file(layer, whole_layer), self.epsilons(layer)
+            file = _file(layer, whole_layer)
             if whole_layer:
                 whole = self._wholes.of_weights(outline, file, breathe)
-                self._groups[key] = assemble(outline, [-1], whole.values, epsilons, whole.lacking)
+                self._groups[key] = assemble(outline, [-1], whole.values, whole.lacking)
             else:
                 heads = outline.heads
                 values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
-                self._groups[key] = assemble(outline, range(heads), values, epsilons)
+                self._groups[key] = assemble(outline, range(heads), values)
                 self._kept_apart.add(heads * len(values))
         return self._groups[key]
 
@@ -156,7 +155,7 @@ class Session:
             return self.spectra(head, False, breathe).of(head.head)
         torch_import.wait(breathe)
         values = self._layers.head(head, breathe)
-        return assemble(outline, [head.head], values, self.epsilons(head)).of(head.head)
+        return assemble(outline, [head.head], values).of(head.head)
 
     def spectra_at(self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe) -> SpectraGroup:
         """Give spectra with QK's at a distance of the key before the query, of a layer's heads or of the layer."""
@@ -174,12 +173,6 @@ class Session:
 
             self._turned = TurnedSpectra(self)
         return self._turned
-
-    def epsilons(self, layer: Head) -> dict[str, float]:
-        """Give the relative spacing of the dtype that each projection is stored in."""
-        weights = self._source.anatomy.modules[layer.whole_layer].weights
-        entries = self._source.tensors.entries
-        return {matrix: STORED_EPSILONS.get(entries[name].dtype, 0.0) for matrix, name in weights.items()}
 
     def forget(self) -> None:
         """Let spectra be computed anew, of weights that may have changed since."""

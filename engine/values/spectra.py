@@ -17,6 +17,9 @@ NORMS = {matrix: f"|{matrix}|" for matrix in "QKVO"}
 """What a factor's norms, Frobenius and spectral, are called beside arrays of singular values, where its own are left
 out."""
 
+EPSILONS = {matrix: f"eps {matrix}" for matrix in "QKVO"}
+"""What the relative distance between a factor's neighbouring stored numbers, (heads, 1), is called beside them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spectrum:
@@ -28,8 +31,8 @@ class Spectrum:
     matrix : one of `engine.values.heads.MATRICES`.
     rows, cols : the matrix's shape, as PyTorch stores it.
     singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
-    tolerance : a singular value counts towards the numerical rank when it is above ``tolerance`` times the largest.
-    is_rounding : whether it is a product of which nothing is left but the rounding of its factors.
+    noise : a singular value counts towards the numerical rank when it is above this.
+    chance_noise : the same of Gaussian factors of Frobenius norm one, stored as finely.
     norms : the Frobenius norms of those of a circuit's factors whose own spectra are left out.
     """
 
@@ -38,14 +41,9 @@ class Spectrum:
     rows: int
     cols: int
     singular_values: FloatArray
-    tolerance: float
-    is_rounding: bool = False
+    noise: float
+    chance_noise: float = 0.0
     norms: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def counted_above(self) -> float:
-        """The share of the largest singular value above which others count; of mere rounding not even that one does."""
-        return 1.0 if self.is_rounding else self.tolerance
 
 
 @dataclass(frozen=True, slots=True)

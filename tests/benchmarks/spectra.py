@@ -29,7 +29,7 @@ import numpy as np  # noqa: E402  # the number of threads is set before the libr
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from engine.mathematics.measures import energy_rank, numerical_rank, rank_tolerance  # noqa: E402
+from engine.mathematics.measures import energy_rank, numerical_rank  # noqa: E402
 from engine.service.computing import Computing, Factors  # noqa: E402
 from engine.values.heads import MATRICES  # noqa: E402
 from engine.values.spectra import FloatArray  # noqa: E402
@@ -99,12 +99,12 @@ def weight_watcher(factors: Factors) -> None:
 
 def same_ranks(found: dict[str, FloatArray], exact: dict[str, Tensor]) -> tuple[int, int]:
     """Count the ranks that are those of dense float64, and all of them: energy ranks at several ε, numerical ranks."""
-    tolerance = rank_tolerance(D_MODEL, D_MODEL, 2.0**-52, 2.0**-23)
     agree = total = 0
     for matrix, rows in found.items():
         truth = exact[matrix].numpy()[:, : rows.shape[1]]
+        noise = 2.0**-23 * truth[:, 0]
         pairs = [(energy_rank(rows, epsilon), energy_rank(truth, epsilon)) for epsilon in EPSILONS]
-        for ours, theirs in (*pairs, (numerical_rank(rows, tolerance), numerical_rank(truth, tolerance))):
+        for ours, theirs in (*pairs, (numerical_rank(rows, noise), numerical_rank(truth, noise))):
             agree += int(np.count_nonzero(ours == theirs))
             total += len(ours)
     return agree, total
