@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
+from engine.demo import MODEL_DIRECTORY
 from engine.models.heads import LayerWeights, read_layer
 from engine.models.proof import prove
 from engine.models.rules import Layout, fused_places
@@ -21,7 +26,7 @@ from engine.values.heads import Head
 from engine.values.proof import Finding, LayerProof
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
-from tests.opening import open_folder, open_reader
+from tests.opening import open_folder, open_reader, with_config
 from tests.test_wrong_input import refusal
 from tui.proofs import describe_finding, run_check, summarise
 
@@ -115,16 +120,80 @@ def test_a_forgotten_bias_is_found(name: str, breaks: str, tiny_model: TinyModel
     assert getattr(proof_of(tiny_model("gpt2"), LAYER, forget), breaks).holds is False
 
 
-def test_half_precision_is_judged_by_its_own_rounding(tiny_model: TinyModel) -> None:
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_checked_without_its_rounding(dtype: str, tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     _, checkpoint, anatomy = open_folder(folder)
-    reader = open_reader(folder, "bfloat16")
+    reader = open_reader(folder, dtype)
     weights = read_layer(checkpoint, anatomy.modules[LAYER])
+    before = {name: (each.dtype, each.clone()) for name, each in reader.model.state_dict().items()}
     proof = prove(anatomy.modules[LAYER], weights, reader.observe(lambda: None)[LAYER])
     assert proof.output.holds
-    assert proof.output.residual > 1e-5
+    assert proof.scores.holds
+    assert max(proof.output.residual, proof.scores.residual) < 1e-5
     wrong = replace(weights, value=weights.value.roll(1, 0))
     assert prove(anatomy.modules[LAYER], wrong, reader.observe(lambda: None)[LAYER]).output.holds is False
+    for name, each in reader.model.state_dict().items():
+        assert before[name][0] == each.dtype
+        assert torch.equal(before[name][1], each)
+
+
+def rewritten(folder: Path, change: Callable[[str, Tensor], Tensor], **settings: Any) -> Path:
+    """Change the numbers of a folder, and settings of its configuration."""
+    file = folder / "model.safetensors"
+    changed = {name: change(name, each).contiguous() for name, each in load_file(file).items()}
+    save_file(changed, file, metadata={"format": "pt"})
+    return with_config(folder, **settings)
+
+
+def with_biases(size: float, name: str, stored: Tensor) -> Tensor:
+    """Make biases of queries and keys large beside what is read, as Qwen2 has them, and store bfloat16."""
+    is_large = name.endswith(("q_proj.bias", "k_proj.bias"))
+    drawn = size * torch.randn(stored.shape, generator=torch.Generator().manual_seed(len(name)))
+    return (drawn if is_large else 3 * stored).bfloat16()
+
+
+def a_row_off(name: str) -> Spoil:
+    """Exchange two neighbouring rows of one head."""
+
+    def exchange(weights: LayerWeights) -> LayerWeights:
+        part = getattr(weights, name).clone()
+        part[1, [2, 3]] = part[1, [3, 2]]
+        return replace(weights, **{name: part})
+
+    return exchange
+
+
+@pytest.mark.parametrize("size", [10.0, 1000.0])
+def test_large_biases_stored_in_bfloat16_raise_no_false_alarm(size: float, tiny_copy: TinyModel) -> None:
+    folder = rewritten(tiny_copy("qwen2"), partial(with_biases, size), dtype="bfloat16")
+    done = attn_tui("check", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 layers: 2 verified" in done.stdout
+    assert proof_of(folder, LAYER, a_row_off("value")).output.holds is False
+
+
+def test_the_demo_is_proven_in_bfloat16_and_a_row_that_is_off_is_found(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(MODEL_DIRECTORY, tmp_path / "demo"))
+    rewritten(folder, lambda _, stored: stored.bfloat16(), dtype="bfloat16")
+    done = attn_tui("check", folder)
+    assert "4 layers: 4 verified" in done.stdout, done.stdout
+    assert attn_tui("check", "demo", "--dtype", "bfloat16").returncode == 0
+    for name, side in (("query", "scores"), ("key", "scores"), ("value", "output"), ("output", "output")):
+        assert getattr(proof_of(folder, Head("decoder", 0), a_row_off(name)), side).holds is False, name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model_type", ["olmo", "olmoe"])
+def test_clipping_that_bites_is_named_and_hides_no_fault(model_type: str, dtype: str, tiny_copy: TinyModel) -> None:
+    copy = tiny_copy(model_type)
+    folder = rewritten(copy, lambda name, each: (3 * each).to(getattr(torch, dtype)), dtype=dtype, clip_qkv=0.5)
+    found = [proof_of(folder, LAYER, spoil) for spoil in (lambda weights: weights, _roll("value"), _roll("query"))]
+    assert (found[0].output.holds, found[0].scores.holds) == (True, True), found[0]
+    assert "clipping" in found[0].output.note
+    assert "clipping" in found[0].scores.note
+    assert found[1].output.holds is False
+    assert found[2].scores.holds is False
 
 
 def test_findings_and_layers_are_put_into_words() -> None:

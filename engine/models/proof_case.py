@@ -30,6 +30,10 @@ VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
 """What attention modules call the numbers that they multiply latents and values by, and at which they cut them off."""
 
 
+Try = tuple[str, float, float]
+"""What a model does beside a plain formula, how far that is from its own numbers, and the largest that are rounded."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One layer that is being checked."""
@@ -48,8 +52,17 @@ class Case:
     @property
     def clip(self) -> float:
         """Give the size at which the module cuts queries, keys and values off; infinite where it does not."""
-        clip = getattr(self.seen.module, CLIP, None)
+        module: Any = self.seen.module
+        clip = getattr(module, CLIP, getattr(getattr(module, "config", None), CLIP, None))
         return math.inf if clip is None else float(clip)
+
+    @property
+    def loads_rounded(self) -> bool:
+        """Whether projections in two steps were rounded as they were loaded, of which only the product is known."""
+        dtype = self.seen.loaded_as
+        if dtype is None or not (self.module.latents or self.module.output_first):
+            return False
+        return any(float(each.min()) < torch.finfo(dtype).eps for each in self.weights.epsilons.values())
 
     def latent_size(self, matrix: str) -> Tensor | None:
         """Give what a first step's norm multiplies a token's latent by, (sentences, tokens, 1), or None."""
@@ -92,8 +105,9 @@ def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def call_norm(norm: nn.Module, rows: Tensor, seen: Observation) -> Tensor:
-    """Call one of the model's own norms in the dtype that it runs in."""
+    """Call one of the model's own norms in the dtype that it has while its layer is checked."""
     assert seen.written is not None
     with torch.inference_mode():
-        result: Tensor = norm(rows.to(seen.written.dtype)).to(rows)
+        dtype = torch.promote_types(seen.written.dtype, torch.float32)
+        result: Tensor = norm(rows.to(dtype)).to(rows)
     return result

@@ -17,6 +17,7 @@ from engine.models.proof_case import (
     VALUE_NORMS,
     VALUE_SCALE,
     Case,
+    Try,
     call_norm,
     convolve,
     relative,
@@ -27,7 +28,7 @@ from engine.models.proof_mixing import remixed
 from engine.models.witness import Observation
 
 
-def outputs(case: Case) -> Iterator[tuple[str, float]]:
+def outputs(case: Case) -> Iterator[Try]:
     """Try (a): values, perhaps normed; mixed by the probabilities; perhaps normed or gated; written."""
     seen, weights = case.seen, case.weights
     assert seen.probabilities is not None
@@ -56,7 +57,7 @@ def _mix(case: Case, value: Tensor) -> Tensor:
     return case.seen.probabilities.to(value) @ value.repeat_interleave(case.weights.group, 1)
 
 
-def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[tuple[str, float]]:
+def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Try]:
     """Write what the heads have mixed, plainly, and by way of a norm or a gate where the module has one."""
     seen, weights = case.seen, case.weights
     assert seen.written is not None
@@ -73,9 +74,9 @@ def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[tuple[str,
     if (norm := case.child(OUTPUT_NORMS)) is not None:
         handed_on += [([*names, "output norm"], normed) for normed in _normed(norm, mixed, seen)]
     for said, heads in handed_on:
-        yield ", ".join(said), residual(heads)
+        yield ", ".join(said), residual(heads), 1.0
         for gate in _gates(case, heads):
-            yield ", ".join([*said, "output gate"]), residual(heads * gate)
+            yield ", ".join([*said, "output gate"]), residual(heads * gate), 1.0
 
 
 def _normed(norm: nn.Module, mixed: Tensor, seen: Observation) -> Iterator[Tensor]:

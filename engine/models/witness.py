@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from engine.models.repeats import vocabulary_of
 from engine.models.returned import four_dimensional, returned_probabilities
 from engine.models.rules import Rule
 from engine.models.waiting import at_hand
+from engine.models.widened import as_float32, as_half, half_precision, in_float32
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -51,6 +53,7 @@ class Observation:
     written : what the output projection wrote, (sentences, tokens, d_output).
     probabilities : (sentences, heads, queries, keys), or None where the module does not return them.
     positions_are_held : whether all positions were zero, or the model has no rotations.
+    loaded_as : the half precision of the weights of a module that was seen computing in float32; None for any other.
     """
 
     module: nn.Module
@@ -61,6 +64,7 @@ class Observation:
     written: Tensor | None = None
     probabilities: Tensor | None = None
     positions_are_held: bool = True
+    loaded_as: torch.dtype | None = None
 
 
 def two_rows(model: Any) -> Tensor:
@@ -103,7 +107,8 @@ def observe(
         for head, module in modules.items():
             lent = turn_of(module.key_value_module, head.layer)
             path, lender = (path_of(named, each) for each in (own_path(module), lent))
-            seen[head] = Observation(named[path], named[lender], positions_are_held=held)
+            half = half_precision(named[path])
+            seen[head] = Observation(named[path], named[lender], positions_are_held=held, loaded_as=half)
             watch = _Watch(seen[head], module, ids, model_type in RETURNING_SCORES, breathe)
             owners = {"Q": path, "K": lender, "V": lender, "O": path}
             stack.enter_context(watch.watching(named, owners, found.get(lender)))
@@ -135,10 +140,9 @@ class _Watch:
     ) -> Iterator[None]:
         """Watch the module and its projections, under the names of the file's rule or of the loaded model's."""
         rule, seen = self._module.rule, self._seen
-        hooks = [
-            seen.module.register_forward_pre_hook(self._begin),
-            seen.module.register_forward_hook(self._keep_returned),
-        ]
+        hooks = []
+        own = vars(seen.module).get("forward")  # accelerate's, of a model that is spread
+        seen.module.forward = partial(self._run, seen.module.forward)
         names: dict[str, str] = {}
         for matrix in "QKVO":
             rules = [each for each in (rule, loaded) if each is not None]
@@ -160,15 +164,28 @@ class _Watch:
                 with _Products(uses, self._keep) if uses else nullcontext():
                     yield
         finally:
+            if own is None:
+                del seen.module.forward
+            else:
+                seen.module.forward = own
             for hook in hooks:
                 hook.remove()
 
-    def _begin(self, attention: nn.Module, args: tuple[Any, ...]) -> None:
-        """Count the module's calls."""
+    def _run(self, forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run the module, in float32 where it is of half precision."""
         self._calls += 1
         self._breathe()
+        half = half_precision(self._seen.module)
+        if half is None:  # or another watch of the same module has it in float32 already
+            result = forward(*args, **kwargs)
+            self._keep_returned(result)
+            return result
+        with in_float32(self._seen.module):
+            result = forward(*as_float32(args), **as_float32(kwargs))
+        self._keep_returned(result)
+        return as_half(result, half)
 
-    def _keep_returned(self, attention: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+    def _keep_returned(self, result: Any) -> None:
         """Keep the probabilities that the module returns."""
         seen, heads = self._seen, self._module.outline.heads
         if seen.probabilities is None and "Q" in seen.reads:
