@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from engine.mathematics.patterns import (
     visible_keys,
 )
 from engine.values.visible import Visible
+from tests import tiny_models
+from tests.exporting import exported
+from tests.tiny_configurations import tiny_configuration
 
 TOKENS = 12
 SEEN: dict[str, Callable[[int, int], bool]] = {
@@ -44,6 +48,15 @@ def one_key(keys: NDArray[np.int64]) -> Maps:
     """Make the map of a head that looks at one key; a query without one looks at itself."""
     keys = np.where((keys >= 0) & (keys < len(keys)), keys, np.arange(len(keys)))
     return np.eye(len(keys), dtype=np.float32)[keys]
+
+
+def test_a_decoder_that_sees_its_own_past_and_all_of_an_encoder_has_that_many_keys(tmp_path: Path) -> None:
+    tiny_models.save(tiny_models.build(tiny_configuration("t5gemma2")), tmp_path)
+    for row in exported(tmp_path, "attention", "--stack", "decoder", "--head", "0", "--text", "hello, all"):
+        query, key, tokens = int(row["query"]), int(row["key"]), 8
+        expected = 1 / (query + 1 + tokens) if key <= query or key >= tokens else 0.0
+        assert float(row["weight_chance"]) == pytest.approx(expected)
+        assert (float(row["weight"]) > 0) == (expected > 0)
 
 
 @pytest.mark.parametrize("kind", list(SEEN))

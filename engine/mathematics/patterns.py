@@ -36,6 +36,7 @@ def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Vi
     A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
     or back only, through a window or not, and it is told from how far back and ahead any query of any head looks. A
     window has a width that most queries with room for it use to the full. Of another mask it is the band around it.
+    Where there are more keys than queries and none looks ahead among as many keys, those are its own; it sees the rest.
 
     Parameters
     ----------
@@ -43,6 +44,10 @@ def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Vi
     breathe : called between blocks of queries; it may raise to give up.
     """
     _, queries, keys = weights.shape
+    if keys > queries:
+        own = visible_keys(weights[:, :, :queries], breathe)
+        if bool((own.last <= np.arange(queries)).all()):
+            return Visible(own.first, own.last, range(queries, keys))
     places = np.arange(queries)
     back, ahead = np.full(queries, -queries), np.full(queries, -keys)
     for some in _blocks(weights.shape, BLOCK // 8):  # few enough to be near the processor for every head
@@ -140,9 +145,9 @@ def uniform_attention(visible: Visible, keys: int) -> Floats:
     >>> uniform_attention(Visible(np.array([0, 0]), np.array([0, 1])), 2).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
-    places = np.arange(keys)
-    seen = (places >= visible.first[:, None]) & (places <= visible.last[:, None])
-    uniform: Floats = seen / np.maximum(visible.count, 1)[:, None]
+    uniform: Floats = np.zeros((len(visible.first), keys))
+    for query, row in enumerate(uniform):
+        row[visible.keys_of(query)] = 1 / max(1, int(visible.count[query]))
     return uniform
 
 
@@ -194,8 +199,7 @@ def uniform_spread(visible: Visible) -> tuple[float, float]:
     counted = np.flatnonzero(visible.has_choice)
     if not len(counted):
         return float("nan"), float("nan")
-    pairs = zip(counted, visible.first[counted], visible.last[counted], strict=True)
-    distances = [np.abs(np.arange(first, last + 1) - query).mean() for query, first, last in pairs]
+    distances = [np.abs(visible.keys_of(query) - query).mean() for query in counted.tolist()]
     return float(np.log(visible.count[counted]).mean()), float(np.mean(distances))
 
 
