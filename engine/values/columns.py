@@ -30,7 +30,7 @@ COLUMNS = {
     "qk_image_in_kernel": "dim(im QK ∩ ker QK) = rank(QK) − rank(QK²)",
     "ov_image_in_kernel": "dim(im OV ∩ ker OV) = rank(OV) − rank(OV²)",
     "qk_factors_lost": "dim(im W_K ∩ ker W_Qᵀ) = rank(W_K) − rank(QK)",
-    "ov_factors_lost": "dim(im W_Oᵀ ∩ ker W_Vᵀ) = rank(W_O) − rank(OV)",
+    "ov_factors_lost": "dim(im W_V ∩ ker W_O) = rank(W_V) − rank(OV)",
     "qk_angle_smallest": "smallest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
     "qk_angle_largest": "largest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
     "qk_angle_mean": "mean principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
