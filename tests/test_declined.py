@@ -46,7 +46,7 @@ def test_a_head_count_that_is_left_out_is_the_default_of_the_type_and_said_to_be
 
 @pytest.mark.parametrize("heads", [0, -4, "four", [4]])
 def test_a_configuration_without_a_usable_head_count_is_refused(heads: Any, tiny_copy: TinyModel) -> None:
-    assert "how many heads" in refusal(with_config(tiny_copy("llama"), num_attention_heads=heads))
+    assert "num_attention_heads is" in refusal(with_config(tiny_copy("llama"), num_attention_heads=heads))
 
 
 SMALL_STATE = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 320}

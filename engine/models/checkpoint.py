@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from safetensors import SafetensorError, safe_open
 
+from engine.models.json_file import plain_file
 from engine.models.opened_files import OpenedFiles
 from engine.models.weight_files import promised_tensors, shard_files, weight_file
 from engine.values.errors import EngineError
@@ -169,6 +170,7 @@ class Checkpoint:
                 f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
                 "or download or save the model again"
             )
+        plain_file(file, weights.parent if weights.name.endswith(".json") else None)
         return _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
 
     def read(self, name: str) -> Tensor:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.models.json_file import (
+    COUNT,
+    FLAG,
+    LAYERS,
+    NUMBER,
+    OBJECT,
+    OBJECTS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    WHOLES,
+    Kind,
+    read_object,
+    shown,
+)
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -42,22 +56,39 @@ LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_ma
 """Kinds of scaling of rotary positions that begin beyond a length of sentence, and the setting of that length."""
 
 
+_COUNTS = (
+    *HEAD_COUNT_KEYS, *SLIDING_HEAD_COUNT_KEYS, "cross_num_attention_heads",
+    *(name for side in ("encoder", "decoder")
+      for name in (f"{side}_attention_heads", f"num_{side}_attention_heads", f"{side}_num_attention_heads")),
+)  # fmt: skip
+
+FIELDS: Mapping[str, Kind] = {
+    **dict.fromkeys((*_COUNTS, *(f"{name}_per_layer" for name in _COUNTS), *HEAD_DIM_KEYS), COUNT),
+    **dict.fromkeys(LAYER_COUNT_KEYS, LAYERS),
+    **dict.fromkeys((*CONTEXT_KEYS, "original_max_position_embeddings"), NUMBER),
+    "num_hidden_groups": WHOLE,
+    **dict.fromkeys(("num_kv_shared_layers", "num_nextn_predict_layers", "num_mtp_layers", "head_ratio"), WHOLE),
+    **dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_groups", "o_groups"), WHOLE),
+    **dict.fromkeys(("pad_token_id", "decoder_start_token_id", "bits"), WHOLE),
+    **dict.fromkeys(("is_decoder", "is_encoder_decoder", "tie_word_embeddings"), FLAG),
+    **dict.fromkeys(("model_type", "rope_type", "quant_method", "version", "checkpoint_format"), TEXT),
+    **dict.fromkeys(("architectures", "layer_types", "layers_block_type"), TEXTS),
+    **dict.fromkeys(("text_config", "quantization_config", "rope_parameters", "rope_scaling"), OBJECT),
+    "per_layer_config": OBJECTS,
+    "weight_block_size": WHOLES,
+}  # fmt: skip
+"""What the fields of ``config.json`` that this program uses hold, in it and in the configurations inside it."""
+
+
 def read_config(directory: Path) -> dict[str, Any]:
     """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
 
     Raises
     ------
-    EngineError : when it is not a JSON object.
+    EngineError : when it is not a JSON object, or one of its `FIELDS` is of another type.
     """
-    path = directory / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EngineError(f"{path} is not readable JSON ({error}); download or save the model again") from error
-    if not isinstance(config, dict):
-        raise EngineError(f"{path} holds no JSON object; download or save the model again")
-    nested = config.get("text_config")
-    return {**config, **nested} if isinstance(nested, dict) else config
+    config = read_object(directory / "config.json", FIELDS)
+    return {**config, **(config.get("text_config") or {})}
 
 
 def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: str = "") -> int:
@@ -79,11 +110,11 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
     for component in dict.fromkeys((side, *module.split("."))):
         for name in (component, f"{component}_config"):
             inner = settings.get(name)
-            nested = inner.get("text_config") if isinstance(inner, dict) else None
-            settings |= {**(inner if isinstance(inner, dict) else {}), **(nested if isinstance(nested, dict) else {})}
+            if isinstance(inner, dict):  # any setting may be called like a component
+                settings |= {**inner, **(inner.get("text_config") or {})}
     settings |= _of_layer(settings, place)
-    kinds = settings.get("layer_types")
-    is_sliding = isinstance(kinds, list) and place.layer < len(kinds) and "sliding" in str(kinds[place.layer])
+    kinds = settings.get("layer_types") or []
+    is_sliding = place.layer < len(kinds) and "sliding" in kinds[place.layer]
     of_side = (f"{side}_attention_heads", f"num_{side}_attention_heads", f"{side}_num_attention_heads")
     keys = [*(("cross_num_attention_heads",) if place.stack == "cross" else ()), *of_side, *HEAD_COUNT_KEYS]
     per_layer = [f"{key}_per_layer" for key in keys]
@@ -92,9 +123,8 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
         if isinstance(count, list):
             count = count[place.layer] if place.layer < len(count) else None
         if isinstance(count, int) and count > 0:
-            divisor = settings.get(ratio) if ratio else 1
-            return max(1, count // divisor) if isinstance(divisor, int) and divisor > 0 else count
-    said = [f"{key} is {settings[key]!r}" for key in keys if settings.get(key) is not None]
+            return max(1, count // max(1, settings.get(ratio) or 1))
+    said = [f"{key} is {shown(settings[key])}" for key in keys if settings.get(key) is not None]
     known = f"({', '.join(said)})" if said else f"(none of {', '.join(HEAD_COUNT_KEYS)})"
     raise EngineError(f"config.json does not say how many heads there are {known}; write their number there")
 
@@ -115,32 +145,28 @@ def head_widths(config: Mapping[str, Any], place: Head) -> frozenset[int]:
 
 def _of_layer(config: Mapping[str, Any], place: Head) -> dict[str, Any]:
     """Read the settings that one layer has for itself."""
-    layers = config.get("per_layer_config")
-    own = layers.get(str(place.layer)) if isinstance(layers, dict) else None
-    return own if isinstance(own, dict) else {}
+    return (config.get("per_layer_config") or {}).get(str(place.layer)) or {}
 
 
 def context(config: Mapping[str, Any], model_type: str) -> int | None:
     """Read the longest sentence that the model's positions allow, in tokens."""
     for key in CONTEXT_KEYS:
-        length = config.get(key)
-        if isinstance(length, int) and length > 0:
-            if model_type in OFFSET_POSITION_TYPES:
-                length -= int(config.get("pad_token_id") or 0) + 1
-            return length
+        length = int(config.get(key) or 0)
+        if length > 0:
+            return length - ((config.get("pad_token_id") or 0) + 1 if model_type in OFFSET_POSITION_TYPES else 0)
     return None
 
 
-def unscaled_length(config: Mapping[str, Any], rope: object) -> int | None:
+def unscaled_length(config: Mapping[str, Any], rope: Mapping[str, Any] | None) -> int | None:
     """Read up to which length of sentence, in tokens, rotary positions are as they are, where longer ones are scaled.
 
     ``rope`` are the settings of the positions, if there are any; a fixed α, as HunYuan's, is the same for all lengths.
     """
-    if not isinstance(rope, dict) or rope.get("alpha"):
+    if not rope or rope.get("alpha"):
         return None
     setting = LENGTH_SCALING.get(str(rope.get("rope_type") or rope.get("type")))
     length = None if setting is None else rope.get(setting) or config.get(setting)
-    return length if isinstance(length, int) else None
+    return None if length is None else int(length)
 
 
 def settings_of(directory: Path) -> tuple[str, int, int]:
@@ -149,17 +175,18 @@ def settings_of(directory: Path) -> tuple[str, int, int]:
         config = read_config(directory)
     except EngineError:
         return "", 0, 0
-    return str(config.get("model_type") or ""), _layers(config), _heads(config)
+    return config.get("model_type") or "", layer_count(config, *LAYER_COUNT_KEYS), _heads(config)
 
 
-def _layers(config: Mapping[str, Any]) -> int:
-    """Read the number of layers."""
-    return next((config[key] for key in LAYER_COUNT_KEYS if isinstance(config.get(key), int)), 0)
+def layer_count(config: Mapping[str, Any], *names: str) -> int:
+    """Read the number of layers, by the first of some names that is there; 0 where none is, or parts have their own."""
+    found = next((config[name] for name in names if config.get(name) is not None), 0)
+    return found if isinstance(found, int) else 0
 
 
 def _heads(config: Mapping[str, Any]) -> int:
     """Read the number of the first layer's heads."""
     try:
         return head_count(config, Head("decoder", 0))
-    except (EngineError, TypeError, ValueError):
+    except EngineError:
         return 0

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.models.bounds import check_sizes
 from engine.models.checkpoint import Checkpoint, Tensors
 from engine.models.configuration import read_config
 from engine.models.importing import IMPORTING
@@ -38,6 +39,7 @@ class FolderSource:
         self._trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
         self._config = read_config(location.directory)
+        check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
         self.tensors: Tensors = readable(self._checkpoint, self._config, location.name)
         self.anatomy: Anatomy = self._take_what_is_there_apart()
 

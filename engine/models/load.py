@@ -12,6 +12,7 @@ import transformers
 
 from engine.models.broken import blank
 from engine.models.devices import lacks_memory
+from engine.models.library_config import library_config, model_options
 from engine.models.source import Loaded
 from engine.models.tokens import first_line, silence
 from engine.models.waiting import computing_device
@@ -45,7 +46,7 @@ def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
     """
     if "gguf_file" in options or options.get("trust_remote_code"):
         return transformers.AutoModel
-    config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+    config = library_config(directory)
     found = transformers.AutoModel._model_mapping.get(type(config), ())
     bare = found if isinstance(found, tuple) else (found,)
     named = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
@@ -86,14 +87,17 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
     if is_spread:
         options = {"device_map": "auto", **options}
     try:
-        model, loading = model_class(directory, options).from_pretrained(
-            directory,
-            attn_implementation="eager",
-            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-            local_files_only=True,
-            output_loading_info=True,
-            **options,
-        )
+        with model_options(directory, options):
+            chosen = model_class(directory, options)
+        with model_options(directory, options) as checked:
+            model, loading = chosen.from_pretrained(
+                directory,
+                attn_implementation="eager",
+                dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+                local_files_only=True,
+                output_loading_info=True,
+                **checked,
+            )
         blank(model, loading["missing_keys"])
         return (model if is_spread else model.to(device)).eval()
     except Exception as error:  # whatever a model's own loading code raises

@@ -6,15 +6,29 @@ Kalajdzievski 2023). One with magnitudes has ``m · (W + ΔW) / ‖W + ΔW‖`` 
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import regex
+
 from engine.models.checkpoint import Checkpoint, Tensors
+from engine.models.json_file import (
+    FLAG,
+    NUMBER,
+    OBJECT_OF_NUMBERS,
+    OBJECT_OF_WHOLES,
+    PATH,
+    TEXT,
+    WHOLE,
+    Kind,
+    read_object,
+    shown,
+)
 from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 
@@ -36,6 +50,26 @@ UNREADABLE = (
     "target_parameters",
 )
 """Settings under which an adapter is more than a sum of two factors for each module."""
+
+FIELDS: Mapping[str, Kind] = {
+    "peft_type": TEXT,
+    "base_model_name_or_path": PATH,
+    **dict.fromkeys(("use_dora", "use_rslora", "fan_in_fan_out"), FLAG),
+    "r": WHOLE,
+    "lora_alpha": NUMBER,
+    "rank_pattern": OBJECT_OF_WHOLES,
+    "alpha_pattern": OBJECT_OF_NUMBERS,
+}
+"""What the fields of ``adapter_config.json`` hold."""
+
+LONGEST_PATTERN = 1000
+"""Characters that a pattern of names may have."""
+
+PATTERN_SECONDS = 2.0
+"""How long all patterns of an adapter together may be compared with names."""
+
+_NAME = re.compile(r"[\w.-]+")
+"""What a pattern is that is a name, or the end of one."""
 
 _PART = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(?:\.weight)?")
 
@@ -93,12 +127,8 @@ def read_settings(directory: Path) -> dict[str, Any]:
     ------
     EngineError : when it cannot be read, or the adapter is of a kind that is no change of weights.
     """
-    path = directory / ADAPTER_CONFIG
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EngineError(f"{path} is not readable JSON ({error}); download or save the adapter again") from error
-    kind = settings.get("peft_type") if isinstance(settings, dict) else None
+    settings = read_object(directory / ADAPTER_CONFIG, FIELDS)
+    kind = settings.get("peft_type")
     if kind != "LORA":
         raise EngineError(f"{directory} is an adapter of kind {kind}; attn-tui reads LORA, whose changes are matrices")
     begun = settings.get("init_lora_weights")
@@ -111,7 +141,7 @@ def read_settings(directory: Path) -> dict[str, Any]:
             raise EngineError(
                 f"{directory} uses {setting}, which attn-tui cannot add to a weight; merge the adapter first"
             )
-    return dict(settings)
+    return settings
 
 
 def taken_apart(
@@ -137,14 +167,15 @@ def taken_apart(
     if not parts and not replaced:
         raise EngineError(f"{name} changes nothing: there are no tensors in its file")
     changes = []
+    deadline = time.monotonic() + PATTERN_SECONDS
     for module, names in parts.items():
         sides = ("embedding_A", "embedding_B") if "embedding_A" in names else ("A", "B")
         if lost := [side for side in sides if side not in names]:
             raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
         rank = adapter.entries[names[sides[0]]].shape[0]
-        stated = _of_pattern(settings.get("rank_pattern"), module, settings.get("r", rank))
-        alpha = _of_pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha"))
-        if stated != rank or not isinstance(alpha, (int, float)):
+        stated = _of_pattern("rank_pattern", "r", settings, module, deadline)
+        alpha = _of_pattern("alpha_pattern", "lora_alpha", settings, module, deadline)
+        if stated not in (rank, None) or rank < 1 or alpha is None:
             raise EngineError(
                 f"{name} says rank {stated} and alpha {alpha} for {module}, whose tensors have rank {rank}; "
                 "adapter_config.json and the weights do not belong together"
@@ -156,9 +187,35 @@ def taken_apart(
     return tuple(changes), replaced
 
 
-def _of_pattern(patterns: Any, module: str, otherwise: Any) -> Any:
-    """Look a module up in settings by the ends of names, as PEFT does."""
-    for pattern, value in (patterns or {}).items():
-        if re.fullmatch(rf"(?:.*\.)?(?:{pattern})", module):
+def _of_pattern(patterns: str, otherwise: str, settings: Mapping[str, Any], module: str, deadline: float) -> Any:
+    """Look a module up in settings by the ends of names, as PEFT does, or else take the one for all modules.
+
+    Raises
+    ------
+    EngineError : when a pattern cannot be compared, or the deadline is over, as `time.monotonic` counts.
+    """
+    for pattern, value in (settings.get(patterns) or {}).items():
+        if _fits(pattern, module, f"{ADAPTER_CONFIG}: {patterns}", deadline):
             return value
-    return otherwise
+    return settings.get(otherwise)
+
+
+def _fits(pattern: str, module: str, where: str, deadline: float) -> bool:
+    """Say whether a module's name ends with a pattern: a name, compared as it is, or else a regular expression."""
+    left = deadline - time.monotonic()
+    try:
+        if left <= 0:
+            raise TimeoutError
+        if _NAME.fullmatch(pattern):
+            return f".{module}".endswith(f".{pattern}")
+        if len(pattern) > LONGEST_PATTERN:
+            raise EngineError(f"{where} has a pattern of {len(pattern)} characters; at most {LONGEST_PATTERN} are read")
+        re.compile(pattern)  # which knows no recursion, unlike the package
+        expression = rf"(?:.*\.)?(?:{pattern})"
+        return regex.fullmatch(expression, module, timeout=left, concurrent=True) is not None
+    except TimeoutError as error:
+        raise EngineError(
+            f"{where} takes too long to compare with the names of modules, at {shown(pattern)}; write names there"
+        ) from error
+    except (re.error, regex.error, RecursionError, OverflowError, MemoryError) as error:
+        raise EngineError(f"{where} has {shown(pattern)}, which is no regular expression ({error})") from error

@@ -33,7 +33,7 @@ def marks_of(
     parent = f"{module}."
     beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
     marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
-    model_type = str(config.get("model_type"))
+    model_type = config.get("model_type") or ""
     if not is_cross and model_type in TYPE_MARKS:
         marks.append(TYPE_MARKS[model_type])
     marks += [mark for setting, mark in SETTING_MARKS.items() if config.get(setting)]

@@ -150,7 +150,7 @@ def read_anatomy(
     ------
     EngineError : when the model has no attention that the rules can cut into heads, naming its type.
     """
-    model_type = str(config.get("model_type", "unknown"))
+    model_type = config.get("model_type") or "unknown"
     modules: dict[Head, AttentionModule] = {}
     if model_type in TYPES_WITHOUT_ONE_MATRIX:
         raise EngineError(f"models of type '{model_type}' have {TYPES_WITHOUT_ONE_MATRIX[model_type]}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import TensorEntry, Tensors
+from engine.models.json_file import NUMBER, WHOLE, WHOLES, Kind, parse_object
 from engine.models.quantised import Decoded
 from engine.values.errors import EngineError
 
@@ -22,6 +22,13 @@ INT8_RANGE = 127.0
 
 QUANT_STATE = ".quant_state.bitsandbytes__"
 """What the tensor that describes a packed weight is called, after the weight and before the kind of its numbers."""
+
+STATE_FIELDS: Mapping[str, Kind] = {
+    "shape": WHOLES,
+    **dict.fromkeys(("blocksize", "nested_blocksize"), WHOLE),
+    "nested_offset": NUMBER,
+}
+"""What bitsandbytes says of a packed weight."""
 
 _PARTS = ("qweight", "qzeros", "scales", "g_idx")
 
@@ -83,7 +90,7 @@ def awq(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     EngineError : when it has other than 4 bits, or another form.
     """
     bits = _bits(settings, "AWQ")
-    version = str(settings.get("version", "gemm")).lower()
+    version = (settings.get("version") or "gemm").lower()
     if bits != 4 or version != "gemm":
         raise EngineError(f"AWQ with {bits} bits in the form '{version}' cannot be read; attn-tui reads 4 bits, gemm")
 
@@ -106,7 +113,7 @@ def awq(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
 
 def _bits(settings: Mapping[str, Any], method: str) -> int:
     """Read how many bits a number has."""
-    bits = settings.get("bits", 4)
+    bits = settings.get("bits") or 4
     if bits not in (2, 4, 8):
         raise EngineError(f"{method} with {bits} bits cannot be read; open the model it was made from")
     return int(bits)
@@ -157,10 +164,10 @@ def bitsandbytes(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
 def _state(stored: Tensors, name: str) -> dict[str, Any]:
     """Read the description of a packed weight, which is JSON kept as a tensor of bytes."""
     try:
-        state: dict[str, Any] = json.loads(bytes(stored.read(name).tolist()))
-        if not (state["blocksize"] > 0 and all(size > 0 for size in state["shape"])):
-            raise ValueError("sizes that are not positive")
-    except (ValueError, KeyError, TypeError) as error:
+        state = parse_object(bytes(stored.read(name).tolist()), STATE_FIELDS, name)
+        if min(state.get("blocksize") or 0, *(state.get("shape") or [0])) < 1:
+            raise EngineError("its sizes are not positive")
+    except EngineError as error:
         raise EngineError(f"{name} does not describe a packed weight ({error}); download the model again") from error
     return state
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.models.bounds import bounded
 from engine.models.checkpoint import TensorEntry
-from engine.models.configuration import read_config
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
@@ -65,20 +65,17 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     import torch
 
     from engine.models.importing import IMPORTING
-    from engine.models.tokens import silence
 
-    silence()
-    names = read_config(directory).get("architectures") or [""]
     with IMPORTING:
-        import transformers
-
-        model_class: Any = getattr(transformers, str(names[0]), None)
-    if model_class is None:
-        return {}
+        from engine.models.library_config import library_config
+        from engine.models.load import class_named
     try:
-        config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
-        with torch.device("meta"):
-            model = model_class(config)
+        config = library_config(directory)
+        named: Any = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+        if named is None:
+            return {}
+        with bounded(entries, is_packed=False), torch.device("meta"):
+            model = named(config)
             model.tie_weights()
     except Exception:  # a class that cannot be built says nothing about ties, and the table is right without
         return {}

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.models.configuration import layer_count
 from engine.models.projections import attention_modules, unfitting_modules
 from engine.models.rules import SHARING_TYPES, Rule
 from engine.values.errors import EngineError
@@ -41,6 +42,9 @@ LINEAR_KINDS = frozenset({"linear_attention", "lightning_attention"})
 LINEAR_NEIGHBOURS = ("A_log", "dt_bias", "q_conv1d", "igate_preact", "fgate_preact", "forget_gate")
 """Tensors beside projections of attention without a softmax."""
 
+
+LAYERS = "num_hidden_layers"
+"""The setting of how many layers there are."""
 
 KEY_SHARING = "num_kv_shared_layers"
 """The setting of how many of the last layers use keys and values of layers before them."""
@@ -149,18 +153,17 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
             found.append((module, rule))
     found.sort(key=lambda each: numbers_of(each[0]))
     if model_type in SHARING_TYPES:
-        shared = _shared(found, config.get("num_hidden_layers"), config.get(SHARING_TYPES[model_type], 1))
+        shared = _shared(found, layer_count(config, LAYERS), config.get(SHARING_TYPES[model_type], 1) or 0)
         return Places(dict(shared), tuple(dict.fromkeys(left_out)))
     stacks: dict[str, list[tuple[str, Rule]]] = {}
     for module, rule in found:
         stacks.setdefault(stack_of(module, model_type, config), []).append((module, rule))
     placed = {place: each for stack, modules in stacks.items() for place, each in _numbered(stack, modules, model_type)}
-    kinds = config.get("layer_types")
-    if isinstance(kinds, list):
-        placed = {
-            place: each for place, each in placed.items()
-            if place.layer >= len(kinds) or kinds[place.layer] not in LINEAR_KINDS
-        }  # fmt: skip
+    kinds = config.get("layer_types") or []
+    placed = {
+        place: each for place, each in placed.items()
+        if place.layer >= len(kinds) or kinds[place.layer] not in LINEAR_KINDS
+    }  # fmt: skip
     placed |= dict(_repeated(placed, config))
     borrowing = dict(_borrowing(placed, config))
     placed |= {place: each for place, (each, _) in borrowing.items()}
@@ -176,17 +179,17 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
 
 def _is_beyond(module: str, config: Mapping[str, Any]) -> bool:
     """Say whether a module's layer comes after the last, to predict tokens further ahead; no sentence runs it."""
-    layers = config.get("num_hidden_layers")
-    further = any(isinstance(config.get(name), int) and config[name] > 0 for name in FURTHER_LAYERS)
-    return further and isinstance(layers, int) and next(iter(numbers_of(module)), 0) >= layers
+    layers, further = layer_count(config, LAYERS), any((config.get(name) or 0) > 0 for name in FURTHER_LAYERS)
+    return further and 0 < layers <= next(iter(numbers_of(module)), 0)
 
 
 def _borrowing(
     placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
 ) -> Iterator[tuple[Head, tuple[tuple[str, Rule], str]]]:
     """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
-    count, layers, kinds = (config.get(name) for name in (KEY_SHARING, "num_hidden_layers", "layer_types"))
-    if not (isinstance(count, int) and isinstance(layers, int) and isinstance(kinds, list) and count > 0):
+    count, layers = layer_count(config, KEY_SHARING), layer_count(config, LAYERS)
+    kinds = config.get("layer_types") or []
+    if not 0 < count <= layers <= len(kinds):
         return
     for layer in range(layers - count, layers):
         own = [each for each in range(layers - count) if kinds[each] == kinds[layer]]
@@ -200,8 +203,8 @@ def _repeated(
     placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
 ) -> Iterator[tuple[Head, tuple[str, Rule]]]:
     """Find the layers that run blocks which the file holds once, in turns, as Zamba's do."""
-    kinds = config.get("layers_block_type") or config.get("layer_types")
-    places = [place for place, kind in enumerate(kinds) if kind == "hybrid"] if isinstance(kinds, list) else []
+    kinds = config.get("layers_block_type") or config.get("layer_types") or []
+    places = [place for place, kind in enumerate(kinds) if kind == "hybrid"]
     blocks = list(placed.values())
     if not blocks or not all(TURN_TAKING.intersection(module.split(".")) for module, _ in blocks):
         return
@@ -225,9 +228,9 @@ def _numbered(stack: str, modules: list[tuple[str, Rule]], model_type: str) -> I
         yield Head(stack, order if is_nested else next(iter(numbers_of(module)), 0)), (module, rule)
 
 
-def _shared(found: list[tuple[str, Rule]], layers: object, groups: object) -> Iterator[tuple[Head, tuple[str, Rule]]]:
+def _shared(found: list[tuple[str, Rule]], layers: int, groups: int) -> Iterator[tuple[Head, tuple[str, Rule]]]:
     """Lay modules out in the order in which a model runs them: each layer runs all of its group, one by one."""
-    if not (isinstance(layers, int) and isinstance(groups, int) and 0 < groups <= min(layers, len(found))):
+    if not 0 < groups <= min(layers, len(found)):
         raise EngineError("config.json does not say how its layers share their weights")
     inner = len(found) // groups
     place = 0

@@ -101,9 +101,8 @@ def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
     ------
     EngineError : when it is quantised in a way that cannot be read, naming the way.
     """
-    quantised = config.get("quantization_config")
-    settings = quantised if isinstance(quantised, dict) else {}
-    method = str(settings.get("quant_method", ""))
+    settings = config.get("quantization_config") or {}
+    method = settings.get("quant_method") or ""
     if not method or method in PLAIN_METHODS:
         return _block_scaled(stored, settings)
     from engine.models.packed import FORMATS
@@ -118,7 +117,7 @@ def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
 def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
     """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
     block = settings.get("weight_block_size")
-    rows, columns = block if isinstance(block, list) and len(block) == 2 else DEFAULT_BLOCK
+    rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
     decoders = {
         name: (entry, _scaled(stored, name, (int(rows), int(columns))))
         for name, entry in stored.entries.items()

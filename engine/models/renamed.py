@@ -17,10 +17,11 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.models.bounds import bounded
 from engine.models.checkpoint import PART, TensorEntry, Tensors
+from engine.models.library_config import library_config
 from engine.models.load import load_model, model_class
 from engine.models.quantised import Decoded
-from engine.models.tokens import silence
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ def complete_config(directory: Path) -> dict[str, Any]:
     ------
     EngineError : when transformers knows no such type.
     """
-    silence()
     try:
-        config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
-        return completed(config)
+        return completed(library_config(directory))
+    except EngineError:
+        raise
     except Exception as error:  # whatever a configuration's own code raises
         raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
 
@@ -79,7 +80,7 @@ def renamed(stored: Tensors, directory: Path) -> Tensors:
     EngineError : when transformers cannot build the model.
     """
     try:
-        model = _empty_model(directory)
+        model = _empty_model(directory, stored.entries)
         own, groups = model.state_dict(), _grouped(stored, model)
         plain = {group.first: group.sources[0][0] for group in groups if group.converter is None and group.first in own}
         converted = [group for group in groups if group.converter is not None]
@@ -88,12 +89,11 @@ def renamed(stored: Tensors, directory: Path) -> Tensors:
         return whole(directory)
 
 
-def _empty_model(directory: Path) -> Any:
+def _empty_model(directory: Path, entries: Mapping[str, TensorEntry]) -> Any:
     """Build the model without memory for its weights."""
-    silence()
-    config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
-    kind = model_class(directory, {})
-    with torch.device("meta"):
+    config = library_config(directory)
+    with bounded(entries, is_packed=bool(getattr(config, "quantization_config", None))), torch.device("meta"):
+        kind = model_class(directory, {})
         return kind.from_config(config) if hasattr(kind, "from_config") else kind(config)
 
 

@@ -98,7 +98,7 @@ class Rule:
     def suits(self, model_type: str, config: Mapping[str, Any]) -> bool:
         """Say whether a model of this type and configuration can follow the rule."""
         inner = [config.get(side) for side in ("encoder", "decoder")]
-        types = {model_type, *(str(each.get("model_type")) for each in inner if isinstance(each, dict))}
+        types = {model_type, *(each.get("model_type") or "" for each in inner if isinstance(each, dict))}
         return (not self.model_types or not types.isdisjoint(self.model_types)) and all(
             config.get(name, otherwise) == wanted for name, (wanted, otherwise) in self.settings.items()
         )

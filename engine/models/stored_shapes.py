@@ -37,16 +37,15 @@ def shapes_of(
             across = shape[1] * shape[2]
             shapes[matrix] = (shape[0], across) if matrix == "O" else (across, shape[0])
         elif len(shape) == 3 and shape[2] == 1:
-            groups = config.get(CONVOLUTION_GROUPS[matrix], 1)
-            shapes[matrix] = (shape[0], shape[1] * (groups if isinstance(groups, int) else 1))
+            shapes[matrix] = (shape[0], shape[1] * (config.get(CONVOLUTION_GROUPS[matrix]) or 1))
         elif len(shape) == 2:
             shapes[matrix] = shape[::-1] if rule.stored_transposed else shape
         else:
             raise EngineError(f"{tensor} has shape {list(shape)}, not that of a matrix")
     if rule.output_first:
-        groups = config.get(rule.output_groups, 1)
+        groups = config.get(rule.output_groups) or 1
         rows, columns = entries[named_tensor(entries, owners["O"], rule.output_first)].shape
-        if shapes["O"][1] != rows or not isinstance(groups, int):
+        if shapes["O"][1] != rows:
             raise EngineError(f"{owners['O']}: the two steps of its output projection do not fit each other")
         shapes["O"] = (shapes["O"][0], columns * groups)
     for matrix, latent in rule.latents.items():

@@ -116,7 +116,7 @@ class Tokenizer:
     def limit(self) -> int | None:
         """The longest sentence the tokenizer is made for, or None."""
         length = int(self._tokenizer.model_max_length)
-        return length if length < UNLIMITED else None
+        return length if 0 < length < UNLIMITED else None
 
     @property
     def mask(self) -> int | None:
@@ -152,8 +152,16 @@ class Tokenizer:
         return Sentence(text, ids, self.texts(ids), full_length, tuple(kinds), *self._wholes(ids), limit)
 
     def _marked(self, text: str, **settings: Any) -> list[tuple[int, bool]]:
-        """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text."""
-        encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
+        """Tokenize without padding, which a tokenizer may add unasked; say of each id whether it stands for no text.
+
+        Raises
+        ------
+        EngineError : when the tokenizer fails.
+        """
+        try:
+            encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
+        except Exception as error:  # whatever a tokenizer raises that is put together as none is
+            raise EngineError(f"the tokenizer does not read this sentence: {first_line(error)}") from error
         ids: list[int] = list(encoded["input_ids"])
         kept = encoded.get("attention_mask") or [1] * len(ids)
         added = encoded.get("special_tokens_mask") or [0] * len(ids)

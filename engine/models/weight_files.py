@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from engine.models.json_file import OBJECT_OF_TEXTS, read_object, shown
 from engine.values.errors import EngineError
 
 WEIGHT_FILES = (
@@ -43,13 +43,13 @@ def promised_tensors(weights: Path) -> dict[str, str]:
 
 def _weight_map(index: Path) -> dict[str, str]:
     """Read which file of an index holds which tensor."""
-    try:
-        found = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        if not found or not all(isinstance(name, str) for name in found.values()):
-            raise ValueError("it lists no files")
-        return dict(found)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise EngineError(f"{index} is no index of weight files ({error}); download the model again") from error
+    found: dict[str, str] = read_object(index, {"weight_map": OBJECT_OF_TEXTS}).get("weight_map") or {}
+    if not found:
+        raise EngineError(f"{index} is no index of weight files (it lists none); download the model again")
+    for name in set(found.values()):
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise EngineError(f"{index} lists {shown(name)}, which is not in its folder; download the model again")
+    return found
 
 
 def missing_shards(weights: Path) -> tuple[Path, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.models.library_config import tokenizer_options
 from engine.models.naming import CACHED, cached_id
 from engine.models.source import Frame, Words
 from engine.models.tokens import VOCABULARY_FILE, Tokenizer
@@ -142,7 +143,7 @@ def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
     EngineError : when there is one that does not open.
     """
     try:
-        return Tokenizer.of_folder(directory, trust_remote_code)
+        return Tokenizer.of_folder(directory, trust_remote_code, **tokenizer_options(directory, trust_remote_code))
     except EngineError:
         names = [each.name for each in directory.iterdir()]
         if "tokenizer_config.json" in names or any(map(VOCABULARY_FILE.fullmatch, names)):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+LONGEST = 1000
+"""Characters that are said of an error; names and values in files may be of any length."""
+
 
 class EngineError(Exception):
     """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} … {said[-LONGEST // 2 :]}")
 
 
 class LayerLeftOut(EngineError):

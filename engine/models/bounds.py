@@ -1,0 +1,159 @@
+"""What may be made of a model's files: no more layers, and no larger tensors, than what they hold lets expect.
+
+A configuration is a few bytes that may ask for any number of layers and labels. Its sizes are compared with the stored
+tensors before anything is made of them, and a model's modules are counted while transformers makes them.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from engine.models.checkpoint import NUMBER, TensorEntry
+from engine.models.json_file import dotted, shown, walk
+from engine.values.errors import EngineError
+from engine.values.memory import size
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LAYERS = 1000
+"""Layers that a configuration may always speak of: some types run one layer many times."""
+
+LARGEST_SIZE = 2**20
+"""What any size may be; a larger one has to be that of a stored tensor, or a quarter of it."""
+
+TIMES, FURTHER_BYTES = 4, 2**29
+"""How many times the stored bytes a model may take, and how many beside: some of a type's parts may not be stored."""
+
+PACKED = 4
+"""How many times as many again where weights are packed into fewer bits."""
+
+MODULES, MODULES_FOR_A_TENSOR = 5000, 20
+"""Modules that a model may have, and how many more for each stored tensor."""
+
+TABLE = 2**21
+"""Numbers that a table of embeddings may always have; a larger one has at most `TIMES` those of the largest tensor."""
+
+LABELS = frozenset({"num_labels", "id2label", "label2id"})
+"""Settings of classifiers, which are never made."""
+
+_COUNTS_LAYERS = re.compile(r"layers?$|^n_layer|depth|blocks?$")
+_IS_NO_SIZE = re.compile(r"(^|_)(ids?|index|tokens?|params?|parameters|steps?|samples?|examples?|seed|theta|base)$")
+_IS_SIZE = re.compile(
+    r"(^|_)(num|n|d|size|dims?|width|height|channels?|groups?|rank|buckets?|vocab|hidden|embd|inner|kernel|state|types?|"
+    r"heads?|experts?|langs?|expand|mult|multiplier|ratio|repeats?|factor|window|chunk|block|distance|max|length|len)(_|$)"
+)
+_IS_LENGTH = re.compile(r"position|length|len$|ctx|context|n_positions|window|distance|chunk|scal|rope")
+"""What settings are called that count layers, that are no sizes, that are, and that are lengths of sentences."""
+
+
+def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], where: str) -> None:
+    """Compare the sizes that a configuration names with the tensors that are stored.
+
+    Parameters
+    ----------
+    config : as the file has it.
+    entries : the stored tensors by name.
+    where : the file, for messages.
+
+    Raises
+    ------
+    EngineError : when one is too large by far, naming the field, what it says and what is stored.
+    """
+    numbers = [int(found) for name in entries for found in NUMBER.findall(name)]
+    layers = max(LAYERS, 2 * max(numbers, default=0))
+    largest = max((each for entry in entries.values() for each in entry.shape), default=0)
+    for path, value in walk(config, where):
+        name = next((each for each in reversed(path) if each), "")
+        if name in LABELS or _IS_NO_SIZE.search(name):
+            continue
+        for number in _numbers(value):
+            if _COUNTS_LAYERS.search(name) and number > layers:
+                stored = f"the layers of its tensors are numbered up to {max(numbers, default=0)}"
+            elif _IS_SIZE.search(name) and not _IS_LENGTH.search(name) and number > max(LARGEST_SIZE, TIMES * largest):
+                stored = f"the largest side of a stored tensor is {largest}"
+            else:
+                continue
+            raise EngineError(
+                f"{where}: {dotted(path)} is {shown(number)}, but {stored}; download or save the model again"
+            )
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers that a field holds, by itself or in a list."""
+    for each in value if isinstance(value, list) else (value,):
+        if isinstance(each, (int, float)) and not isinstance(each, bool):
+            yield each
+
+
+def without_labels(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave the settings of classifiers out of a configuration and of those inside it."""
+    return {
+        name: without_labels(value) if isinstance(value, dict) else value
+        for name, value in config.items()
+        if name not in LABELS
+    }
+
+
+@contextmanager
+def bounded(entries: Mapping[str, TensorEntry], *, is_packed: bool) -> Iterator[None]:
+    """Let this thread make no larger a model than what is stored lets expect.
+
+    Modules, and tensors without memory (on PyTorch's meta device), are counted as they are registered, so that it is
+    stopped before there is memory for any.
+
+    Parameters
+    ----------
+    entries : the stored tensors by name.
+    is_packed : whether weights are packed into fewer bits.
+
+    Raises
+    ------
+    EngineError : within, where there are too many, naming what is asked for and what is stored.
+    """
+    from torch import nn
+    from torch.nn.modules import module as hooks
+
+    thread = threading.get_ident()
+    stored = sum(entry.stored_bytes for entry in entries.values())
+    most_bytes = TIMES * stored * (PACKED if is_packed else 1) + FURTHER_BYTES
+    most_modules = MODULES + MODULES_FOR_A_TENSOR * len(entries)
+    most_rows = max(TABLE, TIMES * max((entry.parameters for entry in entries.values()), default=0))
+    counts: Counter[str] = Counter()
+
+    def refuse(what: str, held: str) -> EngineError:
+        return EngineError(
+            f"its config.json asks for {what}, but its files hold {held}; download or save the model again"
+        )
+
+    def count_module(parent: nn.Module, name: str, module: Any) -> None:
+        counts["modules"] += threading.get_ident() == thread
+        if counts["modules"] > most_modules:
+            raise refuse(f"more than {most_modules} modules", f"{len(entries)} tensors")
+
+    def count_tensor(parent: nn.Module, name: str, tensor: Any) -> None:
+        if tensor is None or not tensor.is_meta or threading.get_ident() != thread:
+            return
+        counts["bytes"] += tensor.nbytes
+        if counts["bytes"] > most_bytes:
+            raise refuse(f"a model of more than {size(most_bytes)}", size(stored))
+        if isinstance(parent, nn.Embedding) and tensor.numel() > most_rows:
+            raise refuse(
+                f"a table of shape {list(tensor.shape)}", f"no tensor of more than {most_rows // TIMES} numbers"
+            )
+
+    handles = [
+        hooks.register_module_module_registration_hook(count_module),
+        hooks.register_module_parameter_registration_hook(count_tensor),
+        hooks.register_module_buffer_registration_hook(count_tensor),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

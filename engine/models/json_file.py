@@ -1,0 +1,193 @@
+"""The JSON files of a model: plain files of its own folder, of bounded size and depth, with fields of known types."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.models.naming import CACHED
+from engine.values.errors import EngineError
+from engine.values.escapes import visible
+
+LARGEST = 2**25
+"""Bytes that such a file may have; the longest known, indices of 100,000 tensors, have half of that."""
+
+DEEPEST = 64
+"""Levels that objects and lists may be nested; known files have fewer than ten."""
+
+LONGEST_SHOWN = 40
+"""Characters of a value that are shown where it is refused."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a field may hold; nothing (``null``) is always allowed.
+
+    Attributes
+    ----------
+    name : in a message, with its article.
+    types : of the value, as Python reads JSON.
+    inner : of the values inside a list or an object; empty allows any.
+    longest : characters that a text may have.
+    """
+
+    name: str
+    types: tuple[type, ...]
+    inner: tuple[type, ...] = ()
+    longest: int = 255
+
+    def fits(self, value: Any) -> bool:
+        """Say whether a value is of this kind."""
+        if value is None:
+            return True
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return self._is_of(value, self.types) and (not self.inner or all(self._is_of(x, self.inner) for x in inside))
+
+    def _is_of(self, value: Any, types: tuple[type, ...]) -> bool:
+        """Say whether a value is of some types: true and false are no numbers, and infinity is none either."""
+        if isinstance(value, bool):
+            return bool in types
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return isinstance(value, types) and not (isinstance(value, str) and len(value) > self.longest)
+
+
+FLAG = Kind("true or false", (bool, int))
+WHOLE = Kind("a whole number", (int,))
+LAYERS = Kind("a whole number", (int, dict), (int,))
+COUNT = Kind("a whole number, or a list of them", (int, list), (int, list, type(None)))
+WHOLES = Kind("a list of whole numbers", (list,), (int,))
+NUMBER = Kind("a number", (int, float))
+TEXT = Kind("a short text", (str,))
+TEXTS = Kind("a list of short texts", (list,), (str,))
+PATH = Kind("a path", (str,), longest=4096)
+OBJECT = Kind("an object", (dict,))
+OBJECTS = Kind("an object of objects", (dict,), (dict, type(None)))
+OBJECT_OF_TEXTS = Kind("an object of short texts", (dict,), (str,))
+OBJECT_OF_WHOLES = Kind("an object of whole numbers", (dict,), (int,))
+OBJECT_OF_NUMBERS = Kind("an object of numbers", (dict,), (int, float))
+
+
+def plain_file(file: Path, folder: Path | None = None) -> Path:
+    """Make sure that a path is a plain file inside a model's folder, or of the blobs of its repository's cache.
+
+    Parameters
+    ----------
+    file : the path.
+    folder : the model's; the one that the file is in unless given.
+
+    Raises
+    ------
+    EngineError : when it is not there, is a pipe, a device or a folder, or leads out of the folder.
+    """
+    folder = (folder or file.parent).resolve()
+    blobs = [folder.parent.parent / "blobs"] if folder.parent.parent.name.startswith(CACHED) else []
+    try:
+        aim = file.resolve(strict=True)
+        is_plain = aim.is_file()
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its link leads in a circle"
+        raise EngineError(f"{file} is not readable: {why}; download or save the model again") from error
+    if not is_plain:
+        raise EngineError(f"{file} is no plain file; download or save the model again")
+    if not any(aim.is_relative_to(each) for each in (folder, *blobs)):
+        raise EngineError(f"{file} leads out of the model's folder, where nothing is read; copy the file into it")
+    return file
+
+
+def read_object(file: Path, fields: Mapping[str, Kind]) -> dict[str, Any]:
+    """Read a JSON file of a model, and check the types of the fields that are used of it, wherever in it they are.
+
+    Raises
+    ------
+    EngineError : when it is no such file, or a field holds something else, naming both.
+    """
+    plain_file(file)
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(LARGEST + 1)
+    except OSError as error:
+        raise EngineError(f"{file} is not readable: {error.strerror}; download or save the model again") from error
+    return parse_object(raw, fields, str(file))
+
+
+def parse_object(raw: bytes, fields: Mapping[str, Kind], where: str) -> dict[str, Any]:
+    """Make an object of the bytes of ``where``, as `read_object`.
+
+    Raises
+    ------
+    EngineError : as `read_object`.
+    """
+    again = "download or save the model again"
+    if len(raw) > LARGEST:
+        raise EngineError(f"{where} is larger than {LARGEST >> 20} MB, which no such file is; {again}")
+    try:
+        content = json.loads(raw.decode("utf-8"), object_hook=_number_or_object)
+    except RecursionError as error:
+        raise _too_deep(where) from error
+    except ValueError as error:
+        raise EngineError(f"{where} is not readable JSON ({error}); {again}") from error
+    if not isinstance(content, dict):
+        raise EngineError(f"{where} holds no JSON object; {again}")
+    _check_fields(content, fields, where)
+    return content
+
+
+def _number_or_object(content: dict[str, Any]) -> Any:
+    """Read an infinite number as transformers writes it, ``{"__float__": "Infinity"}``, beside any other object."""
+    written = content.get("__float__") if len(content) == 1 else None
+    return float(written) if written in ("Infinity", "-Infinity", "NaN") else content
+
+
+def _too_deep(where: str) -> EngineError:
+    """Say that something is nested too deep."""
+    return EngineError(f"{where} is nested more than {DEEPEST} levels deep, which no such file is; download it again")
+
+
+def _check_fields(content: Mapping[str, Any], fields: Mapping[str, Kind], where: str) -> None:
+    """Check the types of fields of an object, and of the objects inside it."""
+    for path, value in walk(content, where):
+        kind = fields.get(path[-1])
+        if kind is not None and not kind.fits(value):
+            raise EngineError(f"{where}: {dotted(path)} is {shown(value)}, not {kind.name}; correct it there")
+
+
+def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every value in an object, and in the objects and lists inside it, with the names that lead to it.
+
+    Raises
+    ------
+    EngineError : when it is nested too deep.
+    """
+    left: list[tuple[tuple[str, ...], Any]] = [((), content)]
+    while left:
+        path, value = left.pop()
+        if len(path) > DEEPEST:
+            raise _too_deep(where)
+        if path:
+            yield path, value
+        if isinstance(value, dict):
+            left += [((*path, name), each) for name, each in value.items()]
+        elif isinstance(value, list):
+            left += [((*path, ""), each) for each in value if isinstance(each, (dict, list))]
+
+
+def dotted(path: Sequence[str]) -> str:
+    """Write the way to a field."""
+    return shortened(visible(".".join(filter(None, path))))
+
+
+def shown(value: Any) -> str:
+    """Write a JSON value for a message, shortened and harmless."""
+    if isinstance(value, (dict, list)) and len(value) > LONGEST_SHOWN:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    return shortened(visible(json.dumps(value, ensure_ascii=False)))
+
+
+def shortened(text: str) -> str:
+    """Cut a text off where it is longer than a message has room for."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
