@@ -110,7 +110,6 @@ def write_models(place: Path) -> list[Path]:
     import torch
 
     from tests import tiny_models
-    from tests.test_adapters import low_rank, write_adapter
 
     folders = []
     for model_type in TYPES:
@@ -121,7 +120,6 @@ def write_models(place: Path) -> list[Path]:
             (folders[-1] / "model.safetensors").unlink()
             model.save_pretrained(folders[-1], max_shard_size="30KB")
         if model_type == "llama":
-            name = "model.layers.1.self_attn.q_proj"
             shutil.copytree(folders[-1], place / "pickled")
             (place / "pickled" / "model.safetensors").unlink()
             torch.save(model.state_dict(), place / "pickled" / "pytorch_model.bin")
@@ -129,8 +127,15 @@ def write_models(place: Path) -> list[Path]:
             folders += [place / "pickled", place / "without-tokenizer"]
             patterns = {"rank_pattern": {"layers.0.self_attn.k_proj": 8}, "alpha_pattern": {"q_proj": 6}}
             settings = patterns | {"target_modules": ["q_proj"], "fan_in_fan_out": False}
-            folders.append(write_adapter(place / "adapter", str(place / "llama"), low_rank(name, 32, 32), **settings))
+            folders.append(write_adapter_of(place / "llama", place / "adapter", **settings))
     return folders
+
+
+def write_adapter_of(base: Path, place: Path, **settings: Any) -> Path:
+    """Write an adapter of one module of a tiny Llama, with settings of its own."""
+    from tests.test_adapters import low_rank, write_adapter
+
+    return write_adapter(place, str(base), low_rank("model.layers.1.self_attn.q_proj", 32, 32), **settings)
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
+from engine.service.log import keep_warnings
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config
@@ -222,6 +223,8 @@ def main() -> None:
     tearing its libraries down under it aborts the process.
     """
     code: int | str | None = 0
+    keep_warnings()
+    sys.stdin = sys.stdin or ClosedStream()
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, _leave)
     sys.stdout, sys.stderr = sys.stdout or ClosedStream(), sys.stderr or ClosedStream()

@@ -42,7 +42,7 @@ TABLE = 2**21
 LABELS = frozenset({"num_labels", "id2label", "label2id"})
 """Settings of classifiers, which are never made."""
 
-_COUNTS_LAYERS = re.compile(r"layers?$|^n_layer|depth|blocks?$")
+_COUNTS_LAYERS = re.compile(r"(layers?|depths?|blocks?)$")
 _IS_NO_SIZE = re.compile(r"(^|_)(ids?|index|tokens?|params?|parameters|steps?|samples?|examples?|seed|theta|base)$")
 _IS_SIZE = re.compile(
     r"(^|_)(num|n|d|size|dims?|width|height|channels?|groups?|rank|buckets?|vocab|hidden|embd|inner|kernel|state|types?|"

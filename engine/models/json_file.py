@@ -11,7 +11,6 @@ from typing import Any
 
 from engine.models.naming import CACHED
 from engine.values.errors import EngineError
-from engine.values.escapes import visible
 
 LARGEST = 2**25
 """Bytes that such a file may have; the longest known, indices of 100,000 tensors, have half of that."""
@@ -178,14 +177,14 @@ def walk(content: Mapping[str, Any], where: str) -> Iterator[tuple[tuple[str, ..
 
 def dotted(path: Sequence[str]) -> str:
     """Write the way to a field."""
-    return shortened(visible(".".join(filter(None, path))))
+    return shortened(".".join(filter(None, path)))
 
 
 def shown(value: Any) -> str:
-    """Write a JSON value for a message, shortened and harmless."""
+    """Write a JSON value for a message, shortened."""
     if isinstance(value, (dict, list)) and len(value) > LONGEST_SHOWN:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return shortened(visible(json.dumps(value, ensure_ascii=False)))
+    return shortened(json.dumps(value, ensure_ascii=False))
 
 
 def shortened(text: str) -> str:

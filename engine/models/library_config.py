@@ -66,19 +66,23 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
 
     Raises
     ------
-    EngineError : when a file that it may read is not plain.
+    EngineError : when a file that it may read is not plain, or a field of one is wrong.
     """
     if trust_remote_code:
         return {}
-    _check_plain(directory)
-    if (file := directory / "tokenizer_config.json").exists():
-        read_object(file, TOKENIZER_FIELDS)
-    try:
-        return {"config": library_config(directory)}
-    except EngineError:  # a tokenizer says itself what it is, mostly
-        import transformers
+    import transformers
 
-        return {"config": transformers.PreTrainedConfig()}
+    _check_plain(directory)
+    try:
+        config = library_config(directory)
+    except EngineError:  # a tokenizer says itself what it is, mostly
+        config = transformers.PreTrainedConfig()
+    file = directory / "tokenizer_config.json"
+    chosen = read_object(file, TOKENIZER_FIELDS).get("tokenizer_class") if file.exists() else None
+    for name in (chosen, getattr(config, "tokenizer_class", None)):
+        if str(name).startswith("Auto"):  # which chooses by this very setting, without end
+            raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which is none; correct it there")
+    return {"config": config}
 
 
 @contextmanager

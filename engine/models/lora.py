@@ -65,8 +65,8 @@ FIELDS: Mapping[str, Kind] = {
 LONGEST_PATTERN = 1000
 """Characters that a pattern of names may have."""
 
-PATTERN_SECONDS = 2.0
-"""How long all patterns of an adapter together may be compared with names."""
+PATTERN_SECONDS = 0.5
+"""How long all patterns of an adapter together may be compared with names; the package counts the processor's time."""
 
 _NAME = re.compile(r"[\w.-]+")
 """What a pattern is that is a name, or the end of one."""

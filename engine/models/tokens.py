@@ -56,6 +56,8 @@ def first_line(error: BaseException) -> str:
     said = str(error).strip()
     if isinstance(error, ValueError) and "trust_remote_code" in said:
         return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+    if "ignore_mismatched_sizes" in said:
+        return "its tensors do not have the shapes that its config.json asks for"
     return said.partition("\n")[0] or type(error).__name__
 
 

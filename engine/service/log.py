@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
+import warnings
 from datetime import datetime
 
 from engine.service.options import log_file
@@ -43,6 +44,15 @@ def note(level: str, said: str) -> None:
     """Keep a line in the log, where things of its level are."""
     if writes(level):
         _append(f"{level}: {said}\n")
+
+
+def keep_warnings() -> None:
+    """Write the warnings of libraries into the log, where such things are, and none on standard error."""
+
+    def keep(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+        note("warning", f"{filename}:{lineno}: {category.__name__}: {message}")
+
+    warnings.showwarning = keep
 
 
 def _append(text: str) -> bool:

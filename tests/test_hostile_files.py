@@ -1,0 +1,185 @@
+"""Files of a model that ask for too much, lead elsewhere or hold something else: one line, at once, and no memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TinyModel
+from tests.exporting import attn_tui
+from tests.mutations import write_adapter_of
+from tests.terminal import COMMAND
+
+HUGE = 10**9
+
+
+def changed(folder: Path, name: str = "config.json", **settings: Any) -> Path:
+    """Change fields of a JSON file."""
+    file = folder / name
+    content = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(content | settings), encoding="utf-8")
+    return folder
+
+
+def refusal(*arguments: str | Path) -> str:
+    """Run the command, make sure that it refuses in one line and within seconds, and give the line."""
+    begin = time.monotonic()
+    done = attn_tui(*arguments)
+    assert time.monotonic() - begin < 10
+    assert done.returncode == 1, done.stdout
+    assert done.stderr.count("\n") == 1
+    assert len(done.stderr) < 1100
+    assert "unexpected" not in done.stderr
+    return done.stderr
+
+
+def attention(folder: Path, text: str = "The cat") -> tuple[str | Path, ...]:
+    """Give the command that reads a sentence."""
+    return "export", folder, "attention", "--text", text
+
+
+def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model: TinyModel) -> None:
+    asked = attn_tui(*attention(changed(tiny_copy("bert"), num_labels=HUGE)))
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout == attn_tui(*attention(tiny_model("bert"))).stdout
+
+
+@pytest.mark.parametrize(
+    ("model_type", "settings", "said"),
+    [
+        ("llama", {"num_hidden_layers": HUGE}, "num_hidden_layers is 1000000000, but the layers of its tensors"),
+        ("llama", {"num_hidden_layers": 900}, "but its files hold"),
+        ("llama", {"num_key_value_heads": 10**7}, "num_key_value_heads is 10000000, but the largest side"),
+        ("llama", {"num_key_value_heads": 10**6}, "a model of more than"),
+        ("llama", {"vocab_size": 10**6}, "a table of shape [1000000, 32], but its files hold"),
+        ("t5", {"relative_attention_num_buckets": 2**31}, "relative_attention_num_buckets is 2147483648"),
+        ("gpt2", {"model_type": "megatron-bert"}, "but its files hold"),
+        ("mixtral", {"num_local_experts": 10**6}, "but its files hold"),
+        ("gpt_neo", {"attention_types": [[["global", "local"], HUGE]]}, "attention_types"),
+    ],
+)
+def test_a_configuration_that_asks_for_more_than_is_stored_is_refused_with_both_numbers(
+    model_type: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
+) -> None:
+    assert said in refusal(*attention(changed(tiny_copy(model_type), **settings)))
+
+
+@pytest.mark.parametrize("text", ["5 1000000000", "5 99999999999999999999999"])
+def test_a_token_number_that_there_is_no_token_of_is_refused(text: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+    assert "has no token" in refusal(*attention(folder, text))
+
+
+def test_a_start_token_that_there_is_no_token_of_is_refused(tiny_copy: TinyModel) -> None:
+    assert "fails on this sentence" in refusal(*attention(changed(tiny_copy("t5"), decoder_start_token_id=HUGE)))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("config.json", {"num_attention_heads": {"a": 4}}, 'config.json: num_attention_heads is {"a": 4}, not a whole'),
+        ("config.json", {"rope_parameters": {"rope_type": 5}}, "config.json: rope_parameters.rope_type is 5, not a"),
+        ("config.json", {"model_type": "x" * 5000}, "config.json: model_type is"),
+        ("config.json", {"hidden_act": {}}, "config.json is refused by transformers"),
+        ("tokenizer_config.json", {"model_max_length": "x"}, "tokenizer_config.json: model_max_length is"),
+        ("tokenizer_config.json", {"tokenizer_class": "AutoTokenizer"}, "tokenizer_class is"),
+    ],
+)
+def test_a_field_of_another_type_is_named_with_its_file(
+    name: str, settings: dict[str, Any], said: str, tiny_copy: TinyModel
+) -> None:
+    assert said in refusal(*attention(changed(tiny_copy("llama"), name, **settings)))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "nested more than"),
+        (b'{"a":' * 200 + b"1" + b"}" * 200, "nested more than"),
+        (b" " * 2**26, "larger than 32 MB"),
+        (b'{"model_type": ' + b"1" * 5000 + b"}", "not readable JSON"),
+        (b"\xff\xfe", "not readable JSON"),
+        (b"[]", "holds no JSON object"),
+    ],
+)
+def test_a_file_that_is_no_such_file_is_refused(content: bytes, said: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    (folder / "config.json").write_bytes(content)
+    assert f"config.json {said}" in refusal("export", folder, "ranks").replace(" is ", " ")
+
+
+@pytest.mark.parametrize("aim", ["/dev/zero", "/etc/hostname", "../other/model.safetensors"])
+def test_an_index_that_names_files_elsewhere_is_refused(aim: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    index = {"weight_map": {"model.embed_tokens.weight": aim}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    assert f'lists "{aim}", which is not in its folder' in refusal("export", folder, "ranks")
+
+
+def test_a_weight_file_that_is_a_link_out_of_the_folder_is_refused(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    folder = tiny_copy("llama")
+    file = (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
+    (folder / "model.safetensors").symlink_to(file)
+    assert "model.safetensors leads out of the model's folder" in refusal("export", folder, "ranks")
+
+
+def test_files_of_the_hubs_cache_are_links_to_its_blobs(tiny_copy: TinyModel, tmp_path: Path) -> None:
+    repository = tmp_path / "models--a--b"
+    snapshot = repository / "snapshots" / "0123"
+    shutil.copytree(tiny_copy("llama"), repository / "blobs")
+    snapshot.mkdir(parents=True)
+    for blob in (repository / "blobs").iterdir():
+        (snapshot / blob.name).symlink_to(Path("../../blobs") / blob.name)
+    assert attn_tui(*attention(snapshot)).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "merges.txt"])
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(name: str, tiny_copy: TinyModel) -> None:
+    folder = tiny_copy("llama")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert f"{name} is no plain file" in refusal(*attention(folder))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("(?:(?:.|..)+)+(?<=o)", "takes too long to compare"),
+        ("a" * 1001 + "*", "a pattern of 1002 characters"),
+        ("(", "which is no regular expression"),
+    ],
+)
+def test_patterns_of_an_adapter_are_bounded(pattern: str, said: str, tiny_model: TinyModel, tmp_path: Path) -> None:
+    folder = write_adapter_of(tiny_model("llama"), tmp_path / "adapter", alpha_pattern={pattern: 8})
+    assert said in refusal("export", folder, "ranks")
+
+
+@pytest.mark.parametrize("pattern", ["q_proj", "self_attn.q_proj", r".*\.1\..*q_proj", "(q|k)_proj"])
+def test_patterns_of_an_adapter_are_names_or_expressions(pattern: str, tiny_model: TinyModel, tmp_path: Path) -> None:
+    folders = [
+        write_adapter_of(tiny_model("llama"), tmp_path / name, **settings)
+        for name, settings in (("all", {"lora_alpha": 12}), ("own", {"alpha_pattern": {pattern: 12, ".*": 1}}))
+    ]
+    texts = [attn_tui("export", folder, "ranks", "--no-cache").stdout for folder in folders]
+    assert texts[0] == texts[1] != ""
+
+
+def test_without_standard_input_the_explorer_says_what_to_use_instead() -> None:
+    done = subprocess.run(["sh", "-c", f"{COMMAND} demo <&-"], capture_output=True, text=True, timeout=60, check=False)
+    assert "the explorer needs a terminal" in done.stderr
+
+
+def test_mutated_folders_are_met_in_time_in_little_memory_and_with_one_line() -> None:
+    command = [sys.executable, "-m", "tests.mutations", "--count", "60", "--seed", "sample"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
