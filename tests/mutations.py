@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 TYPES = (
     "gpt2",
     "llama",
@@ -62,6 +64,9 @@ VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 64, 1000, 10**5, 10**6, 10**7, 10**8, 10**9, 2**31, 2**31 - 1, 2**63, 10**400,
     -(10**9), 0.5, 1e300, float("nan"), float("inf"), "", "x", "8", "\x1b]52;c;eA==\x07", "name " * 4000, "y" * 20000,
     "AutoTokenizer", "AutoModel", "../../../etc/passwd", "/dev/zero", "/etc/hostname", "((a|.)*)*$X", [], {}, [[]],
+    {"quant_method": "gptq", "bits": 4}, {"quant_method": "bitsandbytes", "load_in_4bit": True}, {"model_type": "gpt2"},
+    {"rope_type": "yarn", "factor": 1e9}, {"rope_type": "dynamic", "factor": 0}, {"__float__": "Infinity"},
+    {"quant_method": "fp8", "weight_block_size": [0, 10**9]}, {"type": "Split", "pattern": {"Regex": "(a|a)*b"}},
     [None], {"a": {"b": 1}}, ["x"] * 1000, [1] * 10**5, {str(each): each for each in range(1000)},
 )  # fmt: skip
 """What stands in the place of a field's own value."""
@@ -224,12 +229,40 @@ def _mutate_place(file: Path, draw: random.Random) -> str:
     return f"{file.name} is {kind}"
 
 
+def _mutate_header(file: Path, draw: random.Random) -> str:
+    """Change what the header of a safetensors file says of one tensor."""
+    raw = file.read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    name = draw.choice([each for each in header if each != "__metadata__"])
+    kind = draw.choice(("flat", "swapped", "dtype", "name", "number", "huge", "gone"))
+    shape = header[name]["shape"]
+    if kind == "flat":
+        header[name]["shape"] = draw.choice(([1, *shape], [int(np.prod(shape))], [*shape, 1]))
+    elif kind == "swapped":
+        header[name]["shape"] = shape[::-1]
+    elif kind == "dtype":
+        header[name]["dtype"] = draw.choice(("I32", "U32", "F64", "F8_E4M3", "BOOL", "nonsense"))
+    elif kind == "huge":
+        header[name]["shape"] = [2**62, 4]
+    elif kind == "gone":
+        del header[name]
+    else:
+        called = {"name": f"{name}{'x' * 5000}", "number": name.replace(".1.", f".{10**9}.").replace(".0.", ".77.")}
+        header[called[kind]] = header.pop(name)
+    written = json.dumps(header).encode()
+    file.write_bytes(len(written).to_bytes(8, "little") + written + raw[8 + length :])
+    return f"{file.name}: {name} {kind}"
+
+
 def mutate(folder: Path, draw: random.Random) -> str:
     """Change one file of a folder; say how."""
     files = sorted(folder.iterdir())
     texts = [file for file in files if file.suffix == ".json"]
     named = [file for file in texts if "config" in file.name or "index" in file.name]
     fate = draw.random()
+    if draw.random() < 0.06 and (weights := sorted(folder.glob("*.safetensors"))):
+        return _mutate_header(draw.choice(weights), draw)
     file = draw.choice(named if fate < 0.75 else texts)
     raw = file.read_bytes()
     if fate > 0.94:

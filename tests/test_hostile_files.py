@@ -55,7 +55,7 @@ def test_labels_of_a_classifier_take_no_memory(tiny_copy: TinyModel, tiny_model:
 @pytest.mark.parametrize(
     ("model_type", "settings", "said"),
     [
-        ("llama", {"num_hidden_layers": HUGE}, "num_hidden_layers is 1000000000, but the layers of its tensors"),
+        ("llama", {"num_hidden_layers": HUGE}, "num_hidden_layers is 1000000000, but its tensors are of 2 layers"),
         ("llama", {"num_hidden_layers": 900}, "but its files hold"),
         ("llama", {"num_key_value_heads": 10**7}, "num_key_value_heads is 10000000, but the largest side"),
         ("llama", {"num_key_value_heads": 10**6}, "a model of more than"),

@@ -6,6 +6,7 @@ tensors before anything is made of them, and a model's modules are counted while
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections import Counter
@@ -39,6 +40,9 @@ MODULES, MODULES_FOR_A_TENSOR = 5000, 20
 TABLE = 2**21
 """Numbers that a table of embeddings may always have; a larger one has at most `TIMES` those of the largest tensor."""
 
+REWRITING = ("normalizer", "pre_tokenizer", "post_processor")
+"""Parts of a tokenizer that change a text, or what was made of it."""
+
 LABELS = frozenset({"num_labels", "id2label", "label2id"})
 """Settings of classifiers, which are never made."""
 
@@ -65,8 +69,8 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
     ------
     EngineError : when one is too large by far, naming the field, what it says and what is stored.
     """
-    numbers = [int(found) for name in entries for found in NUMBER.findall(name)]
-    layers = max(LAYERS, 2 * max(numbers, default=0))
+    numbered = len({found for name in entries for found in NUMBER.findall(name)})
+    layers = max(LAYERS, 2 * numbered)
     largest = max((each for entry in entries.values() for each in entry.shape), default=0)
     for path, value in walk(config, where):
         name = next((each for each in reversed(path) if each), "")
@@ -74,7 +78,7 @@ def check_sizes(config: Mapping[str, Any], entries: Mapping[str, TensorEntry], w
             continue
         for number in _numbers(value):
             if _COUNTS_LAYERS.search(name) and number > layers:
-                stored = f"the layers of its tensors are numbered up to {max(numbers, default=0)}"
+                stored = f"its tensors are of {numbered} layers"
             elif _IS_SIZE.search(name) and not _IS_LENGTH.search(name) and number > max(LARGEST_SIZE, TIMES * largest):
                 stored = f"the largest side of a stored tensor is {largest}"
             else:
@@ -89,6 +93,31 @@ def _numbers(value: Any) -> Iterator[float]:
     for each in value if isinstance(value, list) else (value,):
         if isinstance(each, (int, float)) and not isinstance(each, bool):
             yield each
+
+
+def text_growth(tokenizer: Mapping[str, Any]) -> int:
+    """Say how many times as long a text may become by what a tokenizer does before and after it cuts it.
+
+    What one replacement writes may be replaced again by another whose pattern has some of its characters.
+
+    Parameters
+    ----------
+    tokenizer : as ``tokenizer.json`` has it.
+    """
+    steps = [value for _, value in walk({name: tokenizer.get(name) for name in REWRITING}, "tokenizer.json")]
+    replacing = [each for each in steps if isinstance(each, dict) and each.get("type") == "Replace"]
+    written = {character for each in replacing for character in each["content"]}
+    once = again = 1
+    for each in replacing:
+        pattern, length = each["pattern"], len(each["content"])
+        if "Regex" in pattern:
+            again *= length + 1  # which may fit between any two characters
+        elif written.isdisjoint(pattern["String"]):
+            once = max(once, length)
+        else:
+            again *= max(1, length)
+    copies = [len(each["single"]) for each in steps if isinstance(each, dict) and isinstance(each.get("single"), list)]
+    return once * again * math.prod(max(1, number) for number in copies)
 
 
 def without_labels(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,15 @@ TOKENIZER_FIELDS: Mapping[str, Kind] = {
 
 LONGEST_REASON = 300
 """Characters of what transformers says of a configuration; it may dump all of it."""
+
+VOCABULARIES = ("tokenizer.json", "vocab.json", "added_tokens.json")
+"""Files that number tokens."""
+
+DIGITS = 8
+"""Digits of a token's number that is too large: there is memory for as many tokens as the largest number says."""
+
+_LARGE = re.compile(rb'"\s*:\s*(\d{%d,})' % DIGITS)
+"""The end of a field's name, and a number of so many digits."""
 
 CODE_NEEDED = "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
 
@@ -78,8 +88,12 @@ def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any
     except EngineError:  # a tokenizer says itself what it is, mostly
         config = transformers.PreTrainedConfig()
     file = directory / "tokenizer_config.json"
-    chosen = read_object(file, TOKENIZER_FIELDS).get("tokenizer_class") if file.exists() else None
-    for name in (chosen, getattr(config, "tokenizer_class", None)):
+    settings = read_object(file, TOKENIZER_FIELDS) if file.exists() else {}
+    if (largest := max(map(len, settings.get("added_tokens_decoder") or ()), default=0)) >= DIGITS:
+        raise EngineError(f"{file}: added_tokens_decoder has a token's number of {largest} digits; correct it there")
+    for file in filter(Path.exists, map(directory.joinpath, VOCABULARIES)):
+        _check_numbers(file)
+    for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
         if str(name).startswith("Auto"):  # which chooses by this very setting, without end
             raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which is none; correct it there")
     return {"config": config}
@@ -115,3 +129,20 @@ def _check_plain(directory: Path) -> None:
     for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
         if file.suffix in READ:
             plain_file(file)
+
+
+def _check_numbers(file: Path) -> None:
+    """Make sure that a vocabulary numbers its tokens as there may be tokens; it is not parsed for that.
+
+    Raises
+    ------
+    EngineError : when one has too large a number.
+    """
+    content = file.read_bytes()
+    for found in _LARGE.finditer(content):
+        if not content[max(0, found.start() - 10) : found.start()].endswith(
+            (b"max_length", b"\\")
+        ):  # no token's number, or within a text
+            raise EngineError(
+                f"{file} has the number {shown(int(found[1][:20]))}, beyond any token's; correct it there"
+            )

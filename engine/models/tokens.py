@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.models.bounds import text_growth
 from engine.models.importing import IMPORTING
 from engine.values.attention import Sentence, TokenKind
 from engine.values.errors import EngineError
@@ -16,6 +18,9 @@ from engine.values.escapes import visible
 
 if TYPE_CHECKING:
     from engine.models.source import Frame
+
+LONGEST_TEXT = 10_000_000
+"""Characters that a tokenizer's own rewriting may make of a text."""
 
 UNLIMITED = 1_000_000
 """A tokenizer without a limit of its own says a far larger number."""
@@ -75,9 +80,25 @@ def silence() -> None:
     with IMPORTING:
         import transformers
 
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity(logging.CRITICAL)  # an error is raised, too
     transformers.logging.disable_progress_bar()
     logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+
+@contextmanager
+def _refusing(said: str, what_next: str) -> Iterator[None]:
+    """Refuse what a tokenizer raises within, of whatever kind: those of Rust panic where a search takes too long.
+
+    Raises
+    ------
+    EngineError : in its place.
+    """
+    try:
+        yield
+    except (EngineError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise EngineError(f"{said} ({first_line(error)}); {what_next}") from error
 
 
 class Tokenizer:
@@ -86,8 +107,9 @@ class Tokenizer:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         backend = getattr(self._tokenizer, "backend_tokenizer", None)
-        decoder = json.loads(backend.to_str()).get("decoder") if backend is not None else None
-        self._is_byte_level = "ByteLevel" in json.dumps(decoder)
+        state = json.loads(backend.to_str()) if backend is not None else {}
+        self._is_byte_level = "ByteLevel" in json.dumps(state.get("decoder"))
+        self._growth = text_growth(state)
 
     @classmethod
     def of_folder(cls, directory: Path, trust_remote_code: bool = False, **options: Any) -> Tokenizer:
@@ -100,19 +122,19 @@ class Tokenizer:
         silence()
         with IMPORTING:
             from transformers import AutoTokenizer
-        try:
+        refused = f"{directory} has no tokenizer that opens", "its spectra work, attention needs one"
+        with _refusing(*refused):
             tokenizer = AutoTokenizer.from_pretrained(
                 directory, local_files_only=True, trust_remote_code=trust_remote_code, **options
             )
-        except Exception as error:  # whatever a damaged or missing file raises
-            raise EngineError(
-                f"{directory} has no tokenizer that opens ({first_line(error)}); its spectra work, attention needs one"
-            ) from error
         if "gguf_file" not in options and not _has_vocabulary(directory, tokenizer):
             raise EngineError(
                 f"{directory} has no tokenizer, or one without words; its spectra work, attention needs one"
             )
-        return cls(tokenizer)
+        with _refusing(*refused):
+            found = cls(tokenizer)
+            found.frame()  # asks it for all that it is asked for later
+        return found
 
     @property
     def limit(self) -> int | None:
@@ -160,10 +182,10 @@ class Tokenizer:
         ------
         EngineError : when the tokenizer fails.
         """
-        try:
+        if self._growth * len(text) > LONGEST_TEXT:
+            raise EngineError(f"the tokenizer makes a text {self._growth} times as long; type a shorter sentence")
+        with _refusing("the tokenizer does not read this sentence", "type another one"):
             encoded = self._tokenizer(text, return_special_tokens_mask=True, **settings)
-        except Exception as error:  # whatever a tokenizer raises that is put together as none is
-            raise EngineError(f"the tokenizer does not read this sentence: {first_line(error)}") from error
         ids: list[int] = list(encoded["input_ids"])
         kept = encoded.get("attention_mask") or [1] * len(ids)
         added = encoded.get("special_tokens_mask") or [0] * len(ids)
