@@ -11,6 +11,7 @@ import os
 import traceback
 import warnings
 from datetime import datetime
+from typing import TextIO
 
 from engine.service.options import log_file
 from engine.values.escapes import visible_lines
@@ -49,7 +50,10 @@ def note(level: str, said: str) -> None:
 def keep_warnings() -> None:
     """Write the warnings of libraries into the log, where such things are, and none on standard error."""
 
-    def keep(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
+    def keep(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
         note("warning", f"{filename}:{lineno}: {category.__name__}: {message}")
 
     warnings.showwarning = keep
