@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,15 +110,17 @@ class Found:
     said: str
 
 
-def write_models(place: Path) -> list[Path]:
+def write_models(place: Path, model_types: Iterable[str] = TYPES) -> list[Path]:
     """Write the folders that are mutated."""
     import torch
 
     from tests import tiny_models
+    from tests.tiny_configurations import tiny_configuration
 
     folders = []
-    for model_type in TYPES:
-        model = tiny_models.build(tiny_models.configuration(model_type), seed=1)
+    for model_type in model_types:
+        own = tiny_models.configuration if model_type in TYPES else tiny_configuration
+        model = tiny_models.build(own(model_type), seed=1)
         folders.append(tiny_models.save(model, place / model_type))
         if model_type == "gpt2":
             folders.append(tiny_models.save(model, place / "sharded"))
@@ -409,12 +411,13 @@ def main(tell: Callable[[str], None] = print) -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", default="0")
     parser.add_argument("--case", help="one case alone, as it was printed, with all that it says")
+    parser.add_argument("--types", nargs="+", default=TYPES, help="architectures, others than the usual ones")
     asked = parser.parse_args()
     prepare()
     counts: Counter[str] = Counter()
     slowest, largest = 0.0, 0
     with tempfile.TemporaryDirectory(prefix="models-") as place:
-        folders = write_models(Path(place))
+        folders = write_models(Path(place), asked.types)
         for case in [asked.case] if asked.case else [f"{asked.seed}.{number}" for number in range(asked.count)]:
             found = examine(folders, case)
             counts.update(found.troubles or ("fine",))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.models.checkpoint import Checkpoint, TensorEntry, Tensors
 from engine.models.folder import FolderSource
+from engine.models.json_file import plain_file
 from engine.models.locate import Location, adapter_file
 from engine.models.lora import Change, read_settings, taken_apart
 from engine.models.naming import ADAPTER_CONFIG
@@ -49,7 +50,8 @@ class AdapterSource:
     def __init__(self, location: Location, base: FolderSource) -> None:
         self.location, self.base = location, base
         self._settings = read_settings(location.directory)
-        self._adapter = Checkpoint(adapter_file(location.directory) or location.directory)
+        file = adapter_file(location.directory)
+        self._adapter = Checkpoint(location.directory if file is None else plain_file(file))
         self._changes, self._replaced = taken_apart(self._adapter, self._settings, location.name)
         self._by_tensor: dict[str, Change] = {}
         for change in self._changes:

@@ -135,6 +135,7 @@ class Checkpoint:
 
     def __init__(self, place: Path) -> None:
         weights = weight_file(place) if place.is_dir() else place
+        self._named = place
         if weights is None:
             raise EngineError(f"{place} has no weights")
         self.files = tuple(file for file in shard_files(weights) if file.is_file())
@@ -170,7 +171,8 @@ class Checkpoint:
                 f"{file.name}, which {weights.name} lists, is not in {weights.parent}; copy it there, "
                 "or download or save the model again"
             )
-        plain_file(file, weights.parent if weights.name.endswith(".json") else None)
+        if file != self._named:  # which a person has named, wherever it leads
+            plain_file(file, weights.parent)
         return _safetensors_entries(file) if file.suffix == ".safetensors" else self._pickled_entries(file)
 
     def read(self, name: str) -> Tensor:
