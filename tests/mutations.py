@@ -274,9 +274,9 @@ def mutate(folder: Path, draw: random.Random) -> str:
         file.write_bytes(changed)
     elif fate > 0.8 and (folder / "config.json").exists():
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-        config["model_type"] = said = draw.choice(sorted(CONFIG_MAPPING_NAMES))
+        config["model_type"] = said = draw.choice(sorted(CONFIG_MAPPING.keys()))
         if draw.random() < 0.5:
             config.pop("architectures", None)
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
