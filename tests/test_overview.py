@@ -190,6 +190,17 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         assert "induction" in readout(app)
 
 
+async def test_an_emptied_sentence_takes_no_labels_and_no_induction_away() -> None:
+    async with explorer("demo") as (app, pilot):
+        await pilot.press("i", "ctrl+u", "enter", "w", "w")
+        await settle(pilot)
+        table = app.views.active
+        assert isinstance(table, TablePane)
+        await pilot.press("slash", *"induction > 0.5", "enter")
+        await settle(pilot)
+        assert ("decoder", 1, "0", "induction") in [tuple(row[:4]) for row in table.table_on_screen()]
+
+
 async def test_e_writes_the_measure_of_all_heads(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

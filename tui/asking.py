@@ -96,7 +96,7 @@ class Asking:
         epsilon = self._weights.epsilon if "energy" in options else DEFAULT_EPSILON
         return _request(
             view,
-            text=text if "text" in options else None,
+            text=text or None if "text" in options else None,
             energy=None if epsilon == DEFAULT_EPSILON else epsilon,
             asked=asked,
             vs=is_of_two,

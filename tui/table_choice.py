@@ -83,7 +83,7 @@ class TableChoice:
         )
         if "text" in view.options:
             given = ((name, getattr(self.asked, name)) for name in ("position", "token") if name in view.options)
-            asked = replace(asked, text=self.text, top=view.top, **dict(given))
+            asked = replace(asked, text=self.text or None, top=view.top, **dict(given))
             if "off" in view.options:
                 asked = replace(asked, off=self.off.heads, by_mean=self.off.by_mean)
         if "energy" in view.options:
