@@ -123,7 +123,8 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
         if isinstance(count, list):
             count = count[place.layer] if place.layer < len(count) else None
         if isinstance(count, int) and count > 0:
-            return max(1, count // max(1, settings.get(ratio) or 1))
+            divisor = (settings.get(ratio) or 1) if ratio else 1
+            return max(1, count // max(1, divisor))
     said = [f"{key} is {shown(settings[key])}" for key in keys if settings.get(key) is not None]
     known = f"({', '.join(said)})" if said else f"(none of {', '.join(HEAD_COUNT_KEYS)})"
     raise EngineError(f"config.json does not say how many heads there are {known}; write their number there")

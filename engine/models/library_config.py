@@ -65,7 +65,9 @@ def library_config(directory: Path) -> Any:
         model_type = "ministral"
     known = {name: value for name, value in without_labels(settings).items() if name not in LEFT_OUT}
     try:
-        return CONFIG_MAPPING[model_type].from_dict(known, name_or_path=str(directory))
+        with IMPORTING:
+            kind = CONFIG_MAPPING[model_type]
+        return kind.from_dict(known, name_or_path=str(directory))
     except Exception as error:  # whatever a configuration's own code raises
         said = " ".join(str(error).split())[:LONGEST_REASON]
         raise EngineError(f"{file} is refused by transformers: {said}; correct it there") from error
