@@ -94,10 +94,15 @@ class Change:
 
         Raises
         ------
-        EngineError : when the weight has another shape than the change.
+        EngineError : when the weight has another shape than the change, or the change has none.
         """
         kind = "embedding_" if self.is_embedding else ""
         down, up = (adapter.read(self.parts[f"{kind}{side}"]).double() for side in "AB")
+        if down.ndim != 2 or up.ndim != 2 or up.shape[1] != down.shape[0]:
+            raise EngineError(
+                f"the adapter's tensors of {self.module} have shapes {list(up.shape)} and {list(down.shape)}, of which "
+                "there is no product; download or save the adapter again"
+            )
         product: Tensor = self.scale * (up @ down)  # (out, in); of an embedding (d_model, vocabulary)
         flipped = self.is_embedding or is_transposed
         delta = (product.T if flipped else product).to(weight.device)
@@ -110,7 +115,12 @@ class Change:
             return delta
         size = adapter.read(self.parts["magnitude_vector"]).double().flatten().to(weight.device)
         changed = weight.double() + delta
-        factor = size / changed.norm(dim=0 if flipped else 1)
+        lengths = changed.norm(dim=0 if flipped else 1)
+        if size.shape != lengths.shape:
+            raise EngineError(
+                f"the adapter has {len(size)} magnitudes for the {len(lengths)} rows of {self.module}; save it again"
+            )
+        factor = size / lengths
         difference: Tensor = changed * (factor if flipped else factor[:, None]) - weight.double()
         return difference
 
@@ -172,7 +182,7 @@ def taken_apart(
         sides = ("embedding_A", "embedding_B") if "embedding_A" in names else ("A", "B")
         if lost := [side for side in sides if side not in names]:
             raise EngineError(f"{name} has no lora_{lost[0]} for {module}; download or save the adapter again")
-        rank = adapter.entries[names[sides[0]]].shape[0]
+        rank = next(iter(adapter.entries[names[sides[0]]].shape), 0)
         stated = _of_pattern("rank_pattern", "r", settings, module, deadline)
         alpha = _of_pattern("alpha_pattern", "lora_alpha", settings, module, deadline)
         if stated not in (rank, None) or rank < 1 or alpha is None:
