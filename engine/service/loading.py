@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from engine.values.errors import Superseded
+
 _LIBRARIES = ("libtorch_global_deps", "libtorch_cpu")
 """In the order in which ``import torch`` loads them; the first makes its symbols known to all that follow."""
 
@@ -137,9 +139,7 @@ class Beside(Generic[Made]):
             self._failure = error
             return
         with self._keeping:
-            if self._is_forgotten:
-                self._failure = RuntimeError(PUT_AWAY)
-            else:
+            if not self._is_forgotten:
                 self._made.append(made)
 
     @property
@@ -174,7 +174,10 @@ class Beside(Generic[Made]):
             self._thread.join(0.01)
         if self._failure is not None:
             raise self._failure
-        return self._made[0]
+        with self._keeping:
+            if self._is_forgotten:
+                raise Superseded(PUT_AWAY)
+            return self._made[0]
 
 
 def _load_torch() -> None:
