@@ -15,9 +15,9 @@ from tests.test_cache import assert_same, differ, spectra
 def test_another_file_of_the_same_size_and_age_is_read_anew(tiny_copy: TinyModel, is_linked: bool) -> None:
     """As archives leave them whose files are all of one date."""
     folder = tiny_copy("llama")
-    weights, other = folder / "model.safetensors", folder.parent / "other"
+    weights, other = folder / "model.safetensors", folder / "other"
     if is_linked:
-        weights = weights.rename(folder.parent / "one")
+        weights = weights.rename(folder / "one")
         (folder / "model.safetensors").symlink_to(weights)
     save_file({name: tensor * 2 for name, tensor in load_file(weights).items()}, other, {"format": "pt"})
     assert other.stat().st_size == weights.stat().st_size

@@ -20,7 +20,7 @@ from engine.service.whole_model import WholeModel
 from engine.service.whole_spectra import WholeSpectra
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from engine.values.memory import MemoryReport
 from engine.values.model import LayerOutline, ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
@@ -144,7 +144,7 @@ class Session:
                 heads = outline.heads
                 values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
                 self._groups[key] = assemble(outline, range(heads), values)
-                self._kept_apart.add(heads * len(values))
+                self._kept_apart.add(heads * len(MATRICES))
         return self._groups[key]
 
     def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:

@@ -20,7 +20,7 @@ class Kind(Enum):
 
 _WHOLE = re.compile(
     r"layer|from_layer|from_head|rows|cols|index|last_index|query|key|parameters|bytes|place|position|rank|rank_other|token_id"
-    r"|(\w+[._])?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)(_chance)?"
+    r"|(\w+[._])?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)"
     r"|(qk|ov)_(image_in_kernel|factors_lost)"
 )
 _TEXT = {
