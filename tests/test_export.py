@@ -164,6 +164,12 @@ def test_attention_is_what_eager_attention_gives(tiny_model: TinyModel, model_ty
         ("0", "0", "0", "0"),
         (str(len(maps) - 1), "3", str(len(ids) - 1), str(len(ids) - 1)),
     ]
+    tokens = [table[key]["key_token"] for key in range(count)]
+    assert [token.strip() for token in tokens if token.startswith(" ")][:2] == (
+        [] if model_type == "bert" else ["cat", "sat"]
+    )
+    assert all(row["query_token"] == tokens[int(row["query"])] for row in table)
+    assert all(row["key_token"] == tokens[int(row["key"])] for row in table)
 
 
 @pytest.mark.parametrize(
@@ -215,11 +221,11 @@ def test_stacks_are_named_where_a_model_has_several(tiny_model: TinyModel, tmp_p
     assert attn_tui("export", folder, "matrices", "--head", "cross.L1H2", "-o", file).returncode == 0
     with np.load(file) as arrays:
         assert sorted(arrays.files) == [f"cross.L1H2.W_{matrix}" for matrix in "KOQV"]
-    table = rows(folder, "ranks", "--stack", "encoder", "--head", "all", "--matrix", "Q")
-    assert [(row["stack"], row["layer"], row["head"]) for row in table] == [
-        ("encoder", "0", "all"),
-        ("encoder", "1", "all"),
-    ]
+    for view in ("ranks", "spectrum"):
+        for stack, layers in (("encoder", "01"), ("cross", "012")):
+            table = rows(folder, view, "--stack", stack, "--head", "all", "--matrix", "Q")
+            named = dict.fromkeys((row["stack"], row["layer"], row["head"]) for row in table)
+            assert list(named) == [(stack, layer, "all") for layer in layers]
 
 
 def test_weights_lists_every_tensor_and_what_is_tied(tiny_model: TinyModel) -> None:

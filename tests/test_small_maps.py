@@ -106,6 +106,20 @@ async def test_the_tree_follows_the_small_maps_and_they_follow_the_tree(
         assert "choose a layer or a head" in screen_text(app)
 
 
+async def test_another_sentence_has_small_maps_of_its_own(
+    tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with explorer(tiny_model("llama"), text=TEXT, head="L0H0") as (app, pilot):
+        await press(pilot, "A")
+        await pilot.press("i", "ctrl+u", *"acat", "enter")
+        await settle(pilot)
+        weights = app.engine.attention("acat", "decoder", 0).result().weights
+        await press(pilot, "E")
+        rows = written(tmp_path, "*-L0-heads-attention.csv")
+        assert [float(row["weight"]) for row in rows] == weights.ravel().tolist()
+
+
 async def test_a_large_terminal_shows_the_head_under_the_cursor_beside_the_small_maps(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama"), text=TEXT, size=(160, 50)) as (app, pilot):
         await press(pilot, "A", "l")
