@@ -110,7 +110,8 @@ async def test_the_screen_waits_for_what_it_does_not_know_of_chance(tiny_model: 
     } == {""}
     await learn_baselines(engine, knowledge, lambda: names)
     found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
-    assert found == [list(row.values()) for row in rows(folder, "ranks", "--layer", "1", "--no-cache")]
+    exported = [rows(folder, "ranks", "--layer", "1", *head, "--no-cache") for head in ([], ["--head", "all"])]
+    assert found == [list(row.values()) for table in exported for row in table]
     engine.stop(1.0)
 
 
@@ -156,11 +157,11 @@ def test_a_logit_is_beside_that_of_a_token_drawn_at_random(tiny_model: TinyModel
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24)])
 async def test_chance_stands_below_its_own_column_wherever_the_table_is_scrolled_to(size: tuple[int, int]) -> None:
-    measure = f"{RANK_COLUMNS[6:][4]}_chance"  # of which each matrix has another
+    measure = f"{RANK_COLUMNS[6:][5]}_chance"  # a norm, of which each matrix has another
     chance = {row["matrix"]: float(row[measure]) for row in rows("demo", "ranks", "--head", "L0H0")}
     assert len(set(chance.values())) > 3
     async with explorer("demo", head="L0H0", size=size) as (app, pilot):
-        await type_keys(pilot, *"2mmmm")
+        await type_keys(pilot, *"2mmmmm")
         await settle(pilot)
         table, line = app.views.ranks.table, app.views.ranks.chance_line
         for key in ("", *"lllll", "home", "z", *"lllll", "z", "home"):

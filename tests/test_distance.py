@@ -48,8 +48,10 @@ def test_spectra_at_a_distance_are_those_of_turned_keys_and_the_other_matrices_s
     tiny_model: TinyModel, distance: str
 ) -> None:
     folder = tiny_model("llama")
-    rows = exported(folder, "spectrum", "--layer", "1", "--distance", distance)
-    plain = exported(folder, "spectrum", "--layer", "1")
+    at = ("--distance", distance)
+    every: tuple[list[str], ...] = ([], ["--head", "all"])
+    rows = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head, *at)]
+    plain = [row for head in every for row in exported(folder, "spectrum", "--layer", "1", *head)]
     circuits = dense_qk(folder, 1, int(distance))
     for head, dense in [*((str(number), each) for number, each in enumerate(circuits)), ("all", circuits.sum(0))]:
         found = [float(row["singular_value"]) for row in rows if (row["head"], row["matrix"]) == (head, "QK")]
@@ -149,7 +151,8 @@ async def test_arrows_move_the_distance_and_what_is_shown_is_written(
         await pilot.press("E")
         await settle(pilot)
         ranks = written(tmp_path, "*L1-distance3-ranks.csv")
-        assert ranks == exported(model, "ranks", "--layer", "1", "--distance", "3")
+        every = [exported(model, "ranks", "--layer", "1", *head, "--distance", "3") for head in ([], ["--head", "all"])]
+        assert ranks == [row for table in every for row in table]
         await pilot.press("4", "shift+right")
         await settle(pilot)
         assert title_of_table(app) == "circuits L1H2 Δ = 4"

@@ -100,9 +100,10 @@ def test_every_measure_is_that_of_the_dense_matrices_in_float64(
 ) -> None:
     folder = tiny_model(model_type, **settings)
     model = transformers.AutoModel.from_pretrained(folder)
-    table = rows(folder, "ranks", "--energy", "0.05", "--no-cache")
+    heads = rows(folder, "ranks", "--energy", "0.05", "--no-cache")
+    table = heads + rows(folder, "ranks", "--energy", "0.05", "--head", "all", "--no-cache")
     assert tuple(table[0]) == RANKS_BESIDE_CHANCE_COLUMNS
-    assert len(table) == 2 * (4 + 1) * 6
+    assert (len(heads), len(table)) == (2 * 4 * 6, 2 * (4 + 1) * 6)
     width = model.config.hidden_size // model.config.num_attention_heads
     for row in table:
         dense = dense_matrices(model, int(row["layer"]))

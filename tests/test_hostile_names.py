@@ -179,7 +179,9 @@ async def test_a_name_with_the_end_of_a_line_in_it_hides_nothing_of_the_models_f
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
-def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(tiny_model: TinyModel, debug: tuple[str, ...]) -> None:
+def test_what_a_crash_leaves_on_the_terminal_and_in_the_log_is_text(
+    tiny_model: TinyModel, debug: tuple[str, ...]
+) -> None:
     code = (
         "import sys, tui.app\n"
         f"def broken(self, step): raise ZeroDivisionError({'x' + HOSTILE!r})\n"

@@ -63,18 +63,6 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
     monkeypatch.setattr("engine.values.model.BATCH", 1)
     for group in expected:
         assert_same(stepping.spectra(group.layer, whole_layer, no_hurry), group)
-    layer = plain.outline.layers[0].name
-    chance = stepping.baseline(layer, whole_layer, no_hurry)
-    assert chance is not None
-    monkeypatch.undo()
-    again = plain.baseline(layer, whole_layer, no_hurry)
-    assert again is not None
-    assert {matrix: draws.shape for matrix, draws in chance.draws.items()} == {
-        matrix: draws.shape for matrix, draws in again.draws.items()
-    }
-    if whole_layer:
-        for matrix in MATRICES:
-            np.testing.assert_allclose(chance.draws[matrix], again.draws[matrix], rtol=1e-9)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
@@ -206,12 +194,11 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
     assert engine._urgency(FIRST, True) == Urgency.SELECTED, "a refusal waits for nothing"
     engine.stop()
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
-    for kind in (opened.spectra, opened.baseline):
-        with pytest.raises(EngineError) as caught:
-            kind(FIRST, True, no_hurry)
-        said = one_line(caught.value)
-        assert said.startswith("L0 as a whole has matrices of ")
-        assert said.endswith("its heads have their spectra one by one")
+    with pytest.raises(EngineError) as caught:
+        opened.spectra(FIRST, True, no_hurry)
+    said = one_line(caught.value)
+    assert said.startswith("L0 as a whole has matrices of ")
+    assert said.endswith("its heads have their spectra one by one")
 
 
 @pytest.mark.usefixtures("every_layer_is_large")

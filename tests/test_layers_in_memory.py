@@ -15,11 +15,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from engine.mathematics.spectra import layer_matrix
-from engine.service.gaussian import factor_shapes, gaussian_layer
 from engine.service.options import EngineOptions
 from engine.service.session import Session
-from engine.values.heads import MATRICES, Head
-from engine.values.model import LayerOutline
+from engine.values.heads import Head
 from tests.opening import no_hurry, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 
@@ -54,14 +52,6 @@ def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(c
     with Made() as made:
         layer_matrix(circuit, query, key, value, output)
     assert made.largest == 8 * shared * width * d_model
-    outline = LayerOutline("decoder", 0, heads, shared, d_model, d_model, d_model, d_model, width, width, "")
-    with Made() as made:
-        factors = gaussian_layer(outline, (circuit,))
-    assert made.largest == 8 * shared * width * d_model
-    drawn = gaussian_layer(outline, MATRICES)
-    assert [tuple(each.shape) for each in drawn] == list(factor_shapes(outline, heads, shared).values())
-    alone, all_six = (layer_matrix(circuit, *each) for each in (factors, drawn))
-    np.testing.assert_allclose(alone.numpy(), all_six.numpy(), rtol=1e-9)
 
 
 MANY = Shape(1, 512, 32, 2, 512, 1000, 1)

@@ -113,7 +113,8 @@ def ranks(folder: Path) -> dict[tuple[str, str], tuple[str, str]]:
     """Read the numerical ranks of the first layer's first head and of the layer, each beside chance."""
     return {
         (row["head"], row["matrix"]): (row["numerical_rank"], row["numerical_rank_chance"])
-        for row in exported(folder, "ranks", "--layer", "0", "--no-cache")
+        for head in ([], ["--head", "all"])
+        for row in exported(folder, "ranks", "--layer", "0", *head, "--no-cache")
     }
 
 

@@ -28,7 +28,7 @@ from tui.configured import ConfiguredCommand, Effective, current_config, effecti
 from tui.settings import SETTINGS
 
 VIEWS = {
-    "ranks": "every measure, for each head and whole layer, and each matrix",
+    "ranks": "every measure, for each head and matrix; --head all: whole layers",
     "spectrum": "every singular value, with --vs both models'",
     "attention": "every weight of the maps for --text, with --vs both models'",
     "matrices": "the heads' W_Q, W_K, W_V, W_O and biases; -o heads.npz",

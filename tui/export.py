@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from numpy.typing import NDArray
 
-from engine.mathematics.chance import BesideChance
+from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
@@ -17,7 +17,7 @@ from engine.values.attention import AttentionMap, AttentionMaps
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError, LayerLeftOut, NoMap
 from engine.values.filters import Row
-from engine.values.heads import Head
+from engine.values.heads import MATRICES, Head
 from engine.values.left_out import none_left
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.named_heads import heads_named
@@ -173,26 +173,26 @@ class Export:
         return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
     def _beside_chance(self) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
-        """Yield the spectra that are asked for, of each layer its heads', then the layer's, beside what chance gives.
+        """Yield the spectra that are asked for, of each layer its heads' or the layer's own, beside what chance gives.
 
         A second model's are behind them, where there is one.
         """
-        head, distance = self._selection.head, self._request.asked.get("distance")
+        distance, matrix = self._request.asked.get("distance"), self._request.matrix
+        whole_layer = self._selection.head is not None and self._selection.head < 0
+        matrices = MATRICES if matrix is None else (matrix,)
 
         def of_layer(layer: LayerOutline) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
-            for whole_layer in (False, True) if head is None else (head < 0,):
-                group = self._engine.spectra(layer.name, whole_layer, distance=distance).result()
-                if lacks := group.lacks(self._request.matrix):
-                    if head is not None and self._request.matrix:
-                        raise EngineError(lacks)  # it was asked for by name
-                    self.lacking[lacks] = None
-                baseline = self._engine.baseline(layer.name, whole_layer).result()
-                own, theirs = BesideChance(self._heads(group), baseline, self._request.matrix), list[Spectrum]()
-                if self._request.vs:
-                    other = self._engine.other_spectra(layer.name, whole_layer, distance=distance).result()
-                    group, other = group.complete(), other.complete()
-                    theirs = BesideChance(self._heads(other), None, self._request.matrix).listed()
-                yield own, theirs
+            group = self._engine.spectra(layer.name, whole_layer, "", distance, matrices).result()
+            if lacks := group.lacks(matrix):
+                if matrix:
+                    raise EngineError(lacks)  # it was asked for by name
+                self.lacking[lacks] = None
+            own, theirs = BesideChance(self._heads(group), chance_of(layer, whole_layer), matrix), list[Spectrum]()
+            if self._request.vs:
+                other = self._engine.other_spectra(layer.name, whole_layer, "", distance, matrices).result()
+                group, other = group.complete(), other.complete()
+                theirs = BesideChance(self._heads(other), None, matrix).listed()
+            yield own, theirs
 
         return self._of_layers(self._comparable(self._selection.layers), "spectra", of_layer)
 

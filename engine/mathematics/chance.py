@@ -5,8 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.mathematics.measures import MEASURES, Measure, frobenius_norm
+from engine.mathematics.random_matrices import chance_of_factor, chance_of_product
+from engine.values.heads import MATRICES
+from engine.values.model import LayerOutline
 from engine.values.spectra import Baseline, FloatArray, Spectrum
+
+
+def chance_of(layer: LayerOutline, whole_layer: bool) -> Baseline | None:
+    """Give what chance gives for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
+
+    The sum over heads that share keys is one product too: sums of Gaussian queries are Gaussian.
+    """
+    if layer.is_change:
+        return None
+    shared = layer.key_value_heads if whole_layer else 1
+    inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
+    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
+    return Baseline(
+        {
+            matrix: chance_of_product(inner[matrix], *shape) if matrix in inner else chance_of_factor(*shape)
+            for matrix, shape in shapes.items()
+        }
+    )
 
 
 def chance_scale(matrix: str, spectra: Mapping[str, Spectrum]) -> float:
@@ -39,7 +62,8 @@ def chance_measure(
 
 def _mean(measure: Measure, epsilon: float, draws: FloatArray, noise: float) -> float:
     """Average a measure over draws, (draws, structural rank)."""
-    return float(measure.compute(draws, epsilon, noise).mean())
+    values = measure.compute(draws, epsilon, noise).astype(np.float64)
+    return float(np.median(values) if measure.is_heavy_tailed else values.mean())
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,6 +160,7 @@ class Measure:
     compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
     is_count : whether its values are whole numbers.
     is_norm : whether it grows with the matrix; the others depend on the spectrum's shape alone.
+    is_heavy_tailed : whether its mean over random matrices is infinite, so that chance is their median.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Measure:
     compute: Callable[[FloatArray, float, float | FloatArray], NDArray[np.generic]]
     is_count: bool = False
     is_norm: bool = False
+    is_heavy_tailed: bool = False
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -205,7 +207,7 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure(
         "condition_number", "condition number", OF_SPECTRA["condition_number"],
-        lambda sigma, epsilon, noise: condition_number(sigma),
+        lambda sigma, epsilon, noise: condition_number(sigma), is_heavy_tailed=True,
     ),
 )  # fmt: skip
 """Every measure, in the order of the table's columns."""

@@ -52,8 +52,12 @@ def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
     doubtful = is_ill_conditioned(eigenvalues)
     if bool(doubtful.any()):
         rows = wide[doubtful.to(wide.device)].double()
-        is_square = rows.shape[-1] == rows.shape[-2]
-        values = torch.linalg.svdvals(rows if is_square else _triangle(rows.mT))
+        if rows.shape[-1] > rows.shape[-2]:
+            values = torch.linalg.svdvals(_triangle(rows.mT))
+        elif len(rows) == 1:  # a layer as a whole
+            values = _mended(rows[0], eigenvalues[doubtful][0])[None]
+        else:
+            values = torch.linalg.svdvals(rows)
         result[doubtful] = values.to(result.device)
     return result
 

@@ -12,9 +12,6 @@ from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
 from engine.values.spectra import EPSILONS, NORMS, FloatArray, SpectraGroup, Spectrum
 
-BASELINE_DRAWS = 8
-"""Gaussian heads that the baseline of a head is taken from; a whole layer's averages itself over its many values."""
-
 
 def assemble(
     layer: LayerOutline, numbers: Sequence[int], values: Mapping[str, FloatArray], lacking: str = ""

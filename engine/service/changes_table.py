@@ -23,8 +23,7 @@ from engine.mathematics.changes import (
 )
 from engine.mathematics.circuit_measures import summed
 from engine.mathematics.measures import MEASURES, numerical_rank
-from engine.service.assembly import BASELINE_DRAWS
-from engine.service.circuits_table import CircuitsTable
+from engine.service.circuits_table import DRAWS, CircuitsTable
 from engine.service.crew import Crew
 from engine.service.token_tables import TokenTables
 from engine.service.whole_layers import without_factors
@@ -110,7 +109,7 @@ class ChangesTable:
     ) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of a layer's heads, or of the layer as a whole."""
         first = self._session.spectra(layer.name, whole_layer, breathe).with_circuits()
-        second = models.spectra(layer.name, whole_layer, None, breathe).with_circuits()
+        second = models.spectra(layer.name, whole_layer, None, breathe, MATRICES).with_circuits()
         left_out = first.left_out | second.left_out
         if whole_layer:
             self.left_out[layer.name] = without_factors(layer, left_out, first.lacking or second.lacking)
@@ -154,7 +153,7 @@ class ChangesTable:
         for matrix in sorted(set("QKVO") - left_out):
             rows, cols = layer.shape(matrix, whole_layer)
             d, size = (rows, cols) if matrix == "O" else (cols, rows)
-            key = (d, min(size, d), 1 if whole_layer else BASELINE_DRAWS)
+            key = (d, min(size, d), 1 if whole_layer else DRAWS)
             if key not in self._chance:
                 self._chance[key] = random_apart(*key)
             found |= _of_angles(matrix, self._chance[key])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from engine.mathematics.chance import chance_of
 from engine.mathematics.circuit_measures import (
     SPECTRA,
     Factors,
@@ -30,7 +31,6 @@ from engine.mathematics.eigenvalues import attempts, settled
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
 from engine.models.vocabulary import Vocabulary
-from engine.service.assembly import BASELINE_DRAWS
 from engine.service.crew import Crew
 from engine.service.positions import factors_at
 from engine.service.token_maps import multiplied
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
+
+DRAWS = 8
+"""Gaussian heads that chance is the mean of; a layer as a whole averages itself over its many values."""
 
 QUICK = 1024
 """The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
@@ -185,13 +188,13 @@ class CircuitsTable:
         key = (whole_layer, inner, left_out, *shapes.values(), *noises.values(), frame.compared, frame.spectra)
         if key not in self._chance:
             breathe()
-            baseline = self._session.baseline(layer.name, whole_layer, breathe)
+            baseline = chance_of(layer, whole_layer)
             assert baseline is not None  # there are no circuits of changes
-            counted = {name: numerical_rank(baseline.draws[name], noise) for name, noise in noises.items()}
-            ranks = {matrix: float(counted[matrix].mean()) if matrix in counted else min(shape)
-                     for matrix, shape in shapes.items()}  # fmt: skip
+            ranks = {matrix: float(min(shape)) for matrix, shape in shapes.items()}
+            ranks |= {name: float(numerical_rank(baseline.draws[name], each).mean()) for name, each in noises.items()}
             factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
-            draws = 1 if whole_layer else BASELINE_DRAWS
+            draws = 1 if whole_layer else DRAWS
+            counted = {name: np.full(draws, round(ranks[name])) for name in noises}
             norms = math.prod(math.sqrt(math.prod(shapes[factor])) for factor in "QK")
             noise = np.full(draws, noises["QK"] * norms)
             solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
@@ -258,7 +261,7 @@ def _chosen(factors: Factors, numbers: list[int]) -> Factors:
 
 def _gaussian(layer: LayerOutline, whole_layer: bool, is_summed: bool) -> Factors:
     """Draw Gaussian factors of a layer's shapes, from a fixed seed; sums of what shares keys are Gaussian too."""
-    heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (BASELINE_DRAWS, BASELINE_DRAWS)
+    heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (DRAWS, DRAWS)
     heads = shared if is_summed else heads
     generator = torch.Generator().manual_seed(0)
 

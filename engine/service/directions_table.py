@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from engine.mathematics.chance import chance_of
 from engine.mathematics.circuit_measures import of_heads
 from engine.mathematics.directions import chance_projections, groups, projections, with_signs
 from engine.mathematics.factored import Product
@@ -69,7 +70,7 @@ class DirectionsTable:
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads."""
         numbers = [number for number in range(layer.heads) if query.wants(number)]
-        baseline = self._session.baseline(layer.name, False, breathe)
+        baseline = chance_of(layer, False)
         weights = self._session.layer_weights(layer.name)
         own = factors_at(self._session, layer, weights, query.distance)
         if query.fold_norm:

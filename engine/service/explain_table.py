@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from engine.mathematics.chance import chance_of
 from engine.mathematics.directions import groups, projections
 from engine.mathematics.measures import numerical_rank
 from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
@@ -143,7 +144,7 @@ class ExplainTable:
         self, layer: LayerOutline, sides: tuple[Side, Side], scale: float, breathe: Breathe
     ) -> FloatArray | None:
         """Give the singular values of Gaussian factors of the shapes and norms of what makes the score, or nothing."""
-        baseline = self._session.baseline(layer.name, False, breathe)
+        baseline = chance_of(layer, False)
         norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
         return None if baseline is None else baseline.draws["QK"].mean(0) * norm
 

@@ -20,7 +20,7 @@ from engine.models.opened_files import OpenedFiles
 from engine.models.source import Source
 from engine.service.loading import collector_at_rest
 from engine.values.heads import MATRICES, Head
-from engine.values.model import BATCH, LayerOutline
+from engine.values.model import LayerOutline
 from engine.values.spectra import EPSILONS, NORMS, FloatArray
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ SingularValues = Callable[[Factors, tuple[str, ...], bool, Breathe], Values]
 
 
 class Layers:
-    """Singular values of a model's layers, and of chance beside them.
+    """Singular values of a model's layers.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Layers:
         self._held: tuple[Head, StoredLayer] | None = None
         self._opened = OpenedFiles(source.files)
         self._heads: dict[Head, Values] = {}
-        self._matrices: dict[tuple[str, Head, str], Values] = {}
-        self._complete: dict[tuple[str, Head], Values] = {}
+        self._matrices: dict[tuple[Head, str], Values] = {}
+        self._complete: dict[Head, Values] = {}
 
     def forget(self) -> None:
         """Let everything be read and computed anew."""
@@ -71,7 +71,7 @@ class Layers:
 
     def heads(self, layer: LayerOutline, breathe: Breathe) -> Values:
         """Compute the singular values of all heads of a layer, (heads, rank) by matrix."""
-        names, key = list(layer.head_names()), ("heads", layer.name)
+        names, key = list(layer.head_names()), layer.name
         for batch in layer.batches():
             breathe()  # more urgent work may be the same
             if key not in self._complete and any(names[number] not in self._heads for number in batch):
@@ -109,48 +109,17 @@ class Layers:
                 weights = _added_up(weights, some)  # what they are added up from goes before anything is computed
             return self._of_weights(weights, some, True, breathe) | beside
 
-        return self._in_steps(layer, "weights", matrices, compute)
-
-    def chance_of_whole(self, layer: LayerOutline, matrices: tuple[str, ...], breathe: Breathe) -> Values:
-        """Simulate a layer as a whole: Gaussian factors, each of norm one, through the same functions as the weights.
-
-        Returns
-        -------
-        (1, rank) by matrix.
-        """
-        from engine.service.gaussian import gaussian_layer
-
-        def compute(some: tuple[str, ...]) -> Values:
-            return self._singular_values(gaussian_layer(layer, some), some, True, breathe)
-
-        return self._in_steps(layer, "chance", matrices, compute)
-
-    def chance(self, layer: LayerOutline, draws: int, breathe: Breathe) -> Values:
-        """Simulate single heads, likewise: (draws, rank) by matrix."""
-        import torch
-
-        from engine.service.gaussian import factor_shapes, gaussian_heads
-
-        generator = torch.Generator().manual_seed(0)
-        shapes = factor_shapes(layer, 1, 1).values()
-        at_once = max(1, BATCH // sum(math.prod(shape) for shape in shapes))
-        found = []
-        for first in range(0, draws, at_once):
-            breathe()
-            factors = gaussian_heads(layer, min(at_once, draws - first), generator)
-            found.append(self._singular_values(factors, MATRICES, False, breathe))
-            del factors  # before the next are drawn
-        return {matrix: np.concatenate([values[matrix] for values in found]) for matrix in MATRICES}
+        return self._in_steps(layer, matrices, compute)
 
     def _in_steps(
-        self, layer: LayerOutline, kind: str, matrices: tuple[str, ...], compute: Callable[[tuple[str, ...]], Values]
+        self, layer: LayerOutline, matrices: tuple[str, ...], compute: Callable[[tuple[str, ...]], Values]
     ) -> Values:
         """Compute matrices of a layer as a whole, those of a large one each by itself; they are kept."""
         if not layer.is_large:
             return compute(matrices)
         found: Values = {}
         for matrix in matrices:
-            key = (kind, layer.name, matrix)
+            key = (layer.name, matrix)
             if key not in self._matrices:  # more urgent work in between may have been the same
                 self._matrices[key] = compute((matrix,))
             found |= self._matrices[key]

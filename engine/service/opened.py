@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from engine.mathematics.chance import BesideChance
+from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.models.live import ModuleSource
@@ -115,5 +115,5 @@ class OpenModule:
         for layer in self.outline.layers:
             for whole_layer in (False, True):
                 group = self._session.spectra(layer.name, whole_layer, _at_once)
-                baseline = self._session.baseline(layer.name, whole_layer, _at_once)
+                baseline = chance_of(layer, whole_layer)
                 yield BesideChance(tuple(group.spectra.values()), baseline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from engine.models.source import Source
 from engine.models.telling import Tell, Telling
-from engine.service.assembly import BASELINE_DRAWS, assemble
+from engine.service.assembly import assemble
 from engine.service.kept_spectra import KeptSpectra
 from engine.service.layers import Layers
 from engine.service.loading import KeptApart, collector_at_rest, torch_import
@@ -26,7 +27,7 @@ from engine.values.model import LayerOutline, ModelOutline, Parameter
 from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Progress
 from engine.values.proof import LayerProof
-from engine.values.spectra import Baseline, FloatArray, SpectraGroup, Spectrum
+from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,8 +57,8 @@ class Session:
         self._source = source
         self._options = options
         self._groups: dict[tuple[Head, bool], SpectraGroup] = {}
+        self._asked: defaultdict[Head, frozenset[str]] = defaultdict(frozenset)
         self._kept_apart = KeptApart()
-        self._baselines: dict[tuple[tuple[int, ...], bool], Baseline] = {}
         if options.device not in ("auto", "cpu"):
             from engine.models.devices import choose_device
 
@@ -131,20 +132,25 @@ class Session:
 
         return arrays_of(self.outline.layer(layer), self.layer_weights(layer))
 
-    def spectra(self, layer: Head, whole_layer: bool, breathe: Breathe) -> SpectraGroup:
-        """Give the spectra of all heads of a layer, or of the layer as a whole: from memory, from disk, or computed."""
+    def spectra(
+        self, layer: Head, whole_layer: bool, breathe: Breathe, matrices: tuple[str, ...] = MATRICES
+    ) -> SpectraGroup:
+        """Give the spectra of all heads of a layer, or of the layer as a whole: from memory, from disk, or computed.
+
+        Of a layer as a whole there are the matrices that are asked for, and those that were asked for before.
+        """
         key = (layer.whole_layer, whole_layer)
-        if key not in self._groups:
-            outline = self.outline.layer(layer)
-            file = _file(layer, whole_layer)
-            if whole_layer:
-                whole = self._wholes.of_weights(outline, file, breathe)
-                self._groups[key] = assemble(outline, [-1], whole.values, whole.lacking)
-            else:
-                heads = outline.heads
-                values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
-                self._groups[key] = assemble(outline, range(heads), values)
-                self._kept_apart.add(heads * len(MATRICES))
+        outline, file = self.outline.layer(layer), _file(layer, whole_layer)
+        asked = self._asked[layer.whole_layer] | set(matrices)
+        if whole_layer and asked != self._asked[layer.whole_layer]:
+            whole = self._wholes.of_weights(outline, file, [each for each in MATRICES if each in asked], breathe)
+            self._groups[key] = assemble(outline, [-1], whole.values, whole.lacking)
+            self._asked[layer.whole_layer] = asked
+        elif not whole_layer and key not in self._groups:
+            heads = outline.heads
+            values = self._kept.get(file, heads, lambda: self._layers.heads(outline, breathe), breathe)
+            self._groups[key] = assemble(outline, range(heads), values)
+            self._kept_apart.add(heads * len(MATRICES))
         return self._groups[key]
 
     def head_spectra(self, head: Head, breathe: Breathe) -> tuple[Spectrum, ...]:
@@ -157,9 +163,11 @@ class Session:
         values = self._layers.head(head, breathe)
         return assemble(outline, [head.head], values).of(head.head)
 
-    def spectra_at(self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe) -> SpectraGroup:
+    def spectra_at(
+        self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe, matrices: tuple[str, ...] = MATRICES
+    ) -> SpectraGroup:
         """Give spectra with QK's at a distance of the key before the query, of a layer's heads or of the layer."""
-        return self._turned_spectra(breathe).group(layer, whole_layer, distance, breathe)
+        return self._turned_spectra(breathe).group(layer, whole_layer, distance, breathe, matrices)
 
     def head_spectra_at(self, head: Head, distance: int, breathe: Breathe) -> tuple[Spectrum, ...]:
         """Give one head's six spectra with QK's at a distance."""
@@ -177,6 +185,7 @@ class Session:
     def forget(self) -> None:
         """Let spectra be computed anew, of weights that may have changed since."""
         self._groups.clear()
+        self._asked.clear()
         self._layers.forget()
         self._turned = None
 
@@ -203,29 +212,6 @@ class Session:
             return self._computing.layer(factors, matrices, breathe)
         of_heads = self._computing.heads(factors, breathe)
         return {matrix: of_heads[matrix] for matrix in matrices}
-
-    def baseline(self, layer: Head, whole_layer: bool, breathe: Breathe) -> Baseline | None:
-        """Give what Gaussian factors of a layer's shapes yield; layers of one shape share it, and changes have none."""
-        outline = self.outline.layer(layer)
-        if outline.is_change:
-            return None
-        shape = (
-            outline.heads, outline.key_value_heads, outline.head_dim, outline.value_head_dim,
-            outline.d_model, outline.d_source, outline.d_values, outline.d_output,
-        )  # fmt: skip
-        key = (shape, whole_layer)
-        if key not in self._baselines:
-            file = f"chance-{'x'.join(map(str, shape))}-{'layer' if whole_layer else 'heads'}"
-
-            def simulate() -> dict[str, FloatArray]:
-                return self._layers.chance(outline, BASELINE_DRAWS, breathe)
-
-            self._baselines[key] = Baseline(
-                self._wholes.of_chance(outline, file, breathe)
-                if whole_layer
-                else self._kept.get(file, BASELINE_DRAWS, simulate, breathe)
-            )
-        return self._baselines[key]
 
     def sweep(self, breathe: Breathe) -> Iterator[tuple[Head, bool, SpectraGroup | EngineError, Progress]]:
         """Go through the whole model: the heads of every layer first, then every layer as a whole.

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from engine.mathematics.chance import chance_of
 from engine.service.open_model import OpenModel
 from engine.service.thread import Breathe, Urgency
+from engine.values.heads import MATRICES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,14 +25,19 @@ class SpectraRequests(OpenModel):
     """Requests that no sentence is needed for; the model itself is not loaded."""
 
     def spectra(
-        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+        self,
+        layer: Head,
+        whole_layer: bool,
+        view: str = "",
+        distance: int | None = None,
+        matrices: tuple[str, ...] = MATRICES,
     ) -> Future[SpectraGroup]:
-        """Ask for the spectra of all heads of a layer, or of the layer as a whole, QK's perhaps at a distance."""
+        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance."""
 
         def work(session: Session, breathe: Breathe) -> SpectraGroup:
             if distance is None:
-                return session.spectra(layer, whole_layer, breathe)
-            return session.spectra_at(layer, whole_layer, distance, breathe)
+                return session.spectra(layer, whole_layer, breathe, matrices)
+            return session.spectra_at(layer, whole_layer, distance, breathe, matrices)
 
         return self._ask(work, self._urgency(layer, whole_layer), view)
 
@@ -45,19 +52,25 @@ class SpectraRequests(OpenModel):
         return self._ask(work, Urgency.SELECTED, view)
 
     def other_spectra(
-        self, layer: Head, whole_layer: bool, view: str = "", distance: int | None = None
+        self,
+        layer: Head,
+        whole_layer: bool,
+        view: str = "",
+        distance: int | None = None,
+        matrices: tuple[str, ...] = MATRICES,
     ) -> Future[SpectraGroup]:
-        """Ask for the second model's spectra of all heads of a layer, or of the layer as a whole."""
+        """Ask for the second model's spectra of all heads of a layer, or of matrices of the layer as a whole."""
 
         def work(session: Session, breathe: Breathe) -> SpectraGroup:
-            return self._both(session, breathe).spectra(layer, whole_layer, distance, breathe)
+            return self._both(session, breathe).spectra(layer, whole_layer, distance, breathe, matrices)
 
         return self._ask(work, self._urgency(layer, whole_layer), view)
 
     def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
         """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
-        urgency = self._urgency(layer, whole_layer)
-        return self._ask(lambda session, breathe: session.baseline(layer, whole_layer, breathe), urgency, view)
+        return self._ask(
+            lambda session, breathe: chance_of(session.outline.layer(layer), whole_layer), Urgency.SELECTED, view
+        )
 
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""

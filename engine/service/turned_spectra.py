@@ -44,7 +44,9 @@ class TurnedSpectra:
         values = self._of_heads([head.head], distance)[0]
         return tuple(_at(each, values) if distance else each for each in plain)
 
-    def group(self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe) -> SpectraGroup:
+    def group(
+        self, layer: Head, whole_layer: bool, distance: int, breathe: Breathe, matrices: tuple[str, ...]
+    ) -> SpectraGroup:
         """Give the spectra of a layer's heads, or of the layer as a whole, QK's at a distance and the others as ever.
 
         Parameters
@@ -52,13 +54,14 @@ class TurnedSpectra:
         layer : whose.
         whole_layer : whether the layer as a whole is meant.
         distance : how many tokens the key is before the query; at 0 nothing is turned.
+        matrices : those that are asked for of a layer as a whole.
 
         Raises
         ------
         EngineError : when the layer has no rotary positions that are known.
         """
         self._open(layer.whole_layer)
-        plain = self._session.spectra(layer, whole_layer, breathe)
+        plain = self._session.spectra(layer, whole_layer, breathe, matrices)
         if not distance or not any("QK" in of_head for of_head in plain.spectra.values()):
             return plain
         breathe()

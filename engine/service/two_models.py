@@ -78,7 +78,9 @@ class TwoModels:
             self.comparison.check(Head(stack, layer))
         self.check_sentence(text, breathe)
 
-    def spectra(self, layer: Head, whole_layer: bool, distance: int | None, breathe: Breathe) -> SpectraGroup:
+    def spectra(
+        self, layer: Head, whole_layer: bool, distance: int | None, breathe: Breathe, matrices: tuple[str, ...]
+    ) -> SpectraGroup:
         """Give the other model's spectra of all heads of a layer, or of the layer as a whole, as `Session` does.
 
         Raises
@@ -89,8 +91,8 @@ class TwoModels:
         self.comparison.check(layer)
         try:
             if distance is None:
-                return self.other.spectra(layer, whole_layer, breathe)
-            return self.other.spectra_at(layer, whole_layer, distance, breathe)
+                return self.other.spectra(layer, whole_layer, breathe, matrices)
+            return self.other.spectra_at(layer, whole_layer, distance, breathe, matrices)
         except NotFinite as error:
             raise NotFinite(f"in {self.other.outline.name} {error.what}") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.service.kept_spectra import KeptSpectra
@@ -10,7 +10,6 @@ from engine.service.layers import Breathe, Layers, Values
 from engine.service.loading import torch_import
 from engine.service.whole_layers import room_for
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
 
 
@@ -29,7 +28,7 @@ class WholeLayer:
 
 
 class WholeSpectra:
-    """Singular values of layers as a whole, from disk or computed, and of chance beside them.
+    """Singular values of layers as a whole, from disk or computed.
 
     Parameters
     ----------
@@ -46,36 +45,26 @@ class WholeSpectra:
         self._is_browsing = is_browsing
         self._has_told = False
 
-    def of_weights(self, layer: LayerOutline, file: str, breathe: Breathe) -> WholeLayer:
-        """Give those of a layer, which are kept under the name of a file.
+    def of_weights(self, layer: LayerOutline, file: str, wanted: Sequence[str], breathe: Breathe) -> WholeLayer:
+        """Give matrices of a layer, which are kept under the name of a file: from disk, or computed where they may be.
 
         Raises
         ------
         EngineError : when none of them is to be had.
         """
-        return self._get(layer, file, lambda matrices: self._layers.whole(layer, matrices, breathe), breathe)
-
-    def of_chance(self, layer: LayerOutline, file: str, breathe: Breathe) -> Values:
-        """Give those of Gaussian factors of a layer's shapes; as `of_weights`."""
-        compute = self._layers.chance_of_whole
-        return self._get(layer, file, lambda matrices: compute(layer, matrices, breathe), breathe).values
-
-    def _get(
-        self, layer: LayerOutline, file: str, compute: Callable[[tuple[str, ...]], Values], breathe: Breathe
-    ) -> WholeLayer:
-        """Take matrices from disk, and compute those others that may be."""
         values = self._kept.load(file, 1)
-        missing, lacking = tuple(matrix for matrix in MATRICES if matrix not in values), ""
+        missing, lacking = tuple(matrix for matrix in wanted if matrix not in values), ""
         if missing and layer.is_large:
             room = room_for(layer, missing, self._is_browsing)
-            missing, lacking = room.fitting, room.lacking
-            if not values and not missing:
+            lacking = room.lacking
+            if not room.fitting and len(missing) == len(wanted):
                 raise EngineError(lacking)
+            missing = room.fitting
             if room.notice and not self._has_told:  # other layers of the model take the same
                 self._has_told = True
                 self._notify(room.notice)
         if missing:
             torch_import.wait(breathe)
-            values |= compute(missing)
+            values |= self._layers.whole(layer, missing, breathe)
             self._kept.save(file, values)
         return WholeLayer(values, lacking)

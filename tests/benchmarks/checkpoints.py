@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from engine.mathematics.chance import chance_of
 from engine.service.options import EngineOptions, limit_threads
 from engine.values.heads import Head
 from engine.values.memory import size
@@ -64,13 +65,14 @@ def inside(folder: str, whole: bool) -> None:
     step("import torch", import_torch)
     session, first = opened[0], Head("decoder", 0)
     step("first head's six spectra", lambda: session.head_spectra(Head("decoder", 0, 0), lambda: None))
-    for layer in range(LAYERS):
-        name = Head("decoder", layer)
-        step(f"all heads of layer {layer}", partial(session.spectra, name, False, lambda: None))
-    step("chance for heads", lambda: session.baseline(first, False, lambda: None))
+    for number in range(LAYERS):
+        name = Head("decoder", number)
+        step(f"all heads of layer {number}", partial(session.spectra, name, False, lambda: None))
+    layer = session.outline.layer(first)
+    step("chance for heads", lambda: chance_of(layer, False))
     if whole:
         step("layer 0 as a whole", lambda: session.spectra(first, True, lambda: None))
-        step("chance for layers as a whole", lambda: session.baseline(first, True, lambda: None))
+        step("chance for layers as a whole", lambda: chance_of(layer, True))
 
 
 def explorer(folder: Path, whole: bool) -> None:
