@@ -215,7 +215,7 @@ def _views(_: str) -> Iterator[list[str]]:
 
 def _settings(_: str) -> Iterator[list[str]]:
     """Give the settings with their options and variables."""
-    yield ["setting", "default", "option", "variable", "what it does"]
+    yield ["setting", "example", "option", "variable", "what it does"]
     for each in SETTINGS.values():
         yield [f"`{each.name}`", f"`{each.default}`", f"`{each.option}`", f"`{each.variable}`", each.says]
 

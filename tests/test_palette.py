@@ -58,7 +58,7 @@ async def test_the_palette_goes_to_heads_and_views_and_does_what_keys_do(tiny_mo
 @pytest.mark.parametrize(
     ("kind", "typed", "first"),
     [
-        ("llama", "patterns", "patterns · What heads do in a sentence  (7)"),
+        ("llama", "patterns", "Patterns: what heads do in a sentence  (7)"),
         ("llama", "lens", "Lens view"),
         ("llama", "dark", "theme dark"),
         ("llama", "Theme light", "theme light"),

@@ -35,7 +35,7 @@ class LookActions(Parts):
         Binding(
             "ctrl+t",
             "next_theme",
-            "Next theme: dark, light, colour-blind, ansi",
+            "Next theme",
             show=False,
             id="app.next_theme",
             group=PROGRAM,

@@ -56,10 +56,12 @@ def library_config(directory: Path) -> Any:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     file = directory / "config.json"
     settings = read_object(file, FIELDS)
-    model_type = settings.get("model_type") or ""
+    model_type = settings.get("model_type")
     if model_type not in CONFIG_MAPPING:
         if "auto_map" in settings:
             raise EngineError(CODE_NEEDED)
+        if not model_type:
+            raise EngineError(f"{file} has no model_type; write there what transformers calls the type")
         raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
     if model_type == "mistral" and "layer_types" in settings:  # as transformers' own automatic class does
         model_type = "ministral"

@@ -109,6 +109,7 @@ def load_model(name: str, directory: Path, device: str, dtype: str, **options: A
                 f"{name} does not fit {where}, and the rest cannot stay in its files, which keep it in another form; "
                 "its spectra work all the same; try --dtype bfloat16 or a machine with more memory"
             ) from error
-        raise EngineError(
-            f"{name} cannot run a sentence: {first_line(error)}; its spectra work all the same"
-        ) from error
+        why = first_line(error)
+        if not isinstance(error, EngineError):
+            why = f"transformers cannot make it of its config.json and weights ({why})"
+        raise EngineError(f"{name} cannot run a sentence: {why}; its spectra work all the same") from error

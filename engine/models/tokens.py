@@ -63,6 +63,8 @@ def first_line(error: BaseException) -> str:
         return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
     if "ignore_mismatched_sizes" in said:
         return "its tensors do not have the shapes that its config.json asks for"
+    if isinstance(error, KeyError):
+        return f"there is no {said}"
     return said.partition("\n")[0] or type(error).__name__
 
 

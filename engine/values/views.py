@@ -37,7 +37,7 @@ CIRCUITS = View(
 COMPOSITION = View(
     "composition",
     "5",
-    "Who feeds this head",
+    "Composition: who feeds this head",
     "who feeds a head: earlier heads, by how much it reads of them",
     (*_HEAD, "kind", "from_layer", "from_head", "composition", "chance"),
     scope=Scope.HEAD_OR_LAYER,
@@ -48,7 +48,7 @@ COMPOSITION = View(
 DIRECTIONS = View(
     "directions",
     "6",
-    "Singular directions in words",
+    "Directions: singular directions in words",
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
@@ -96,7 +96,7 @@ EXPLAIN = View(
 PATTERNS = View(
     "patterns",
     "7",
-    "What heads do in a sentence",
+    "Patterns: what heads do in a sentence",
     "where heads look: entropy, previous token, induction; labels",
     (
         *_HEAD, "label",
@@ -193,7 +193,7 @@ CONTRIBUTIONS = View(
 ABLATION = View(
     "ablation",
     "9",
-    "Heads switched off",
+    "Ablation: heads switched off",
     "what switching off does: each head alone, or --off together",
     (
         *_HEAD, "token_id", "token", "probability_before", "probability_after", *_with_chance("change"),
