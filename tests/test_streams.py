@@ -29,7 +29,7 @@ def run(words: str, redirected: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("words", ["--help", "man", "config", "export demo ranks --head L0H0"])
+@pytest.mark.parametrize("words", ["--help", "config", "export demo ranks --head L0H0"])
 @pytest.mark.parametrize(("redirected", "why"), [(">/dev/full", "No space left"), (">&-", "closed")])
 def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: str) -> None:
     done = run(words, redirected)
@@ -39,7 +39,7 @@ def test_what_cannot_be_written_is_one_line(words: str, redirected: str, why: st
     assert why in line
 
 
-@pytest.mark.parametrize("words", [["--help"], ["man"], ["export", "demo", "ranks"]])
+@pytest.mark.parametrize("words", [["--help"], ["export", "demo", "ranks"]])
 def test_a_pipe_that_nobody_reads_any_more_ends_it_quietly_as_it_ends_others(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)

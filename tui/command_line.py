@@ -21,7 +21,7 @@ from tui.configured import ConfiguredCommand, current_config
 from tui.cut_off import ClosedStream, ended_by_a_closed_pipe, ended_by_an_interrupt, unwritable
 from tui.terminal_stream import make_standard_streams_harmless
 
-COMMANDS = ("check", "completion", "config", "export", "info", "man")
+COMMANDS = ("check", "completion", "config", "export", "info")
 """Those of `tui.commands`, which is imported when one of them, or the help, is asked for."""
 
 HELP = "help"

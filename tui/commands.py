@@ -1,4 +1,4 @@
-"""The commands beside the explorer: ``export``, ``check``, ``info``, ``man`` and ``completion``."""
+"""The commands beside the explorer: ``export``, ``check``, ``info`` and ``completion``."""
 
 from __future__ import annotations
 
@@ -177,17 +177,6 @@ def info() -> None:
 
     for line in lines():
         click.echo(line)
-
-
-@click.command(short_help="Print the manual page.")
-@click.pass_context
-def man(context: click.Context) -> None:
-    """Print the manual page: attn-tui man > ~/.local/share/man/man1/attn-tui.1, or attn-tui man | man -l -."""
-    from tui.manual import man_page
-
-    group = context.find_root().command
-    assert isinstance(group, click.Group)
-    click.echo(man_page(group), nl=False)
 
 
 _COMPLETION = """Print what makes a shell complete commands, options, choices and models.

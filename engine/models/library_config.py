@@ -56,7 +56,7 @@ def library_config(directory: Path) -> Any:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     file = directory / "config.json"
     settings = read_object(file, FIELDS)
-    model_type = settings.get("model_type")
+    model_type = settings.get("model_type") or ""
     if model_type not in CONFIG_MAPPING:
         if "auto_map" in settings:
             raise EngineError(CODE_NEEDED)

@@ -1,4 +1,4 @@
-"""The manual and the shells' completion say what the command line itself says."""
+"""The help and the shells' completion say what the command line itself does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -18,34 +17,9 @@ from tests.opening import run_apart
 from tests.terminal import Terminal
 from tui.command_line import command
 from tui.commands import VIEWS
-from tui.key_table import bindings
-from tui.manual import man_page
 
 COMPLETE = "import sys; sys.argv = ['attn-tui']; from tui.command_line import main; main()"
 """The program, as a shell runs it to ask for words."""
-
-
-def plain(roff: str) -> str:
-    """Give roff's text without its escapes."""
-    return re.sub(r"\\f[BIR]|\\&", "", roff).replace(r"\-", "-").replace(r"\e", "\\")
-
-
-def test_every_command_option_and_key_is_in_the_manual() -> None:
-    page = plain(man_page(command))
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        each = command.get_command(context, name)
-        assert each is not None
-        assert each.hidden or f".SS attn-tui {name}\n" in page
-        for parameter in each.params:
-            for option in parameter.opts if isinstance(parameter, click.Option) else ():
-                assert re.search(rf"^[^\n]*{re.escape(option)}(?![\w-])", page, re.MULTILINE), option
-    for view in VIEWS:
-        assert f"\n{view} " in page
-    assert "\nattn-tui info [OPTIONS]\n" in page
-    for binding in bindings():
-        described = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in binding.description)
-        assert described in page, binding.id
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -57,16 +31,6 @@ def test_the_help_of_export_says_what_a_view_cannot_do_without(view: str) -> Non
     assert ("needs --text" in line) == (view in re.findall(r"\w+", of_sentences))
     assert ("needs --vs" in line) == (view in re.findall(r"\w+", of_two))
     assert ("give -o heads.npz" in line) == (view == "matrices")
-
-
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
-def test_groff_has_nothing_to_say_against_the_manual() -> None:
-    done = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-ww"], input=man_page(command), capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
-    assert "ε of the energy rank" in done.stdout
-    assert "attn-tui export MODEL VIEW" in re.sub("\x1b\\[\\d*m|.\x08", "", done.stdout)
 
 
 EACH = """
