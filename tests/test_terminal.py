@@ -23,9 +23,7 @@ STYLE = re.compile(rb"\x1b\[[\d;]*m")
 """What tells a terminal in what style to write, the last of which it keeps to."""
 
 DEEP_IN_WORK = (
-    "import time, engine.service.session as s\n"
-    "def spectra(self, layer, whole_layer, breathe): time.sleep(30)\n"
-    "s.Session.spectra = spectra"
+    "import time, engine.service.session as s\ndef spectra(self, *asked): time.sleep(30)\ns.Session.spectra = spectra"
 )
 """For `scripted`: an engine whose first layer takes half a minute."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from engine.mathematics.chance import chance_of
 from engine.service.open_model import OpenModel
 from engine.service.thread import Breathe, Urgency
 from engine.values.heads import MATRICES
@@ -68,9 +67,13 @@ class SpectraRequests(OpenModel):
 
     def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
         """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
-        return self._ask(
-            lambda session, breathe: chance_of(session.outline.layer(layer), whole_layer), Urgency.SELECTED, view
-        )
+
+        def work(session: Session, breathe: Breathe) -> Baseline | None:
+            from engine.mathematics.chance import chance_of  # NumPy may come after the first frame
+
+            return chance_of(session.outline.layer(layer), whole_layer)
+
+        return self._ask(work, Urgency.SELECTED, view)
 
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""
