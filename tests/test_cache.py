@@ -74,7 +74,6 @@ from engine.values.heads import Head
 engine = Engine(EngineOptions(device="cpu"))
 outline = engine.open(sys.argv[1], lambda progress: None).result(60)
 group = engine.spectra(Head("decoder", 0), whole_layer=False).result(60)
-baseline = engine.baseline(Head("decoder", 0), whole_layer=False).result(60)
 slow = [name for name in ("torch", "transformers") if name in sys.modules]
 print(repr([each.singular_values.tolist() for each in group.of(3)]), slow, sep="\\n")
 """

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.heads import MATRICES, Head
-from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS
+from engine.values.tables import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tests.test_export import dense_matrices, noise_in, reference, rows
-from tui.baselines import learn_baselines
 from tui.knowledge import KEPT_EPSILONS, Knowledge
 from tui.numbers import rough
 
@@ -95,20 +94,13 @@ async def test_what_is_exported_is_what_the_screen_shows(tiny_model: TinyModel) 
             await pilot.press("m")
 
 
-async def test_the_screen_waits_for_what_it_does_not_know_of_chance(tiny_model: TinyModel) -> None:
+def test_spectra_come_with_their_chance(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     engine = Engine(EngineOptions(use_cache=False))
     knowledge = Knowledge(engine.open(str(folder), lambda progress: None).result())
     names = knowledge.names_beside(Head("decoder", 1, 0))
-    assert knowledge.without_baseline(names) == [], "nothing is known that chance could stand beside"
     for whole_layer in (False, True):
         knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
-    assert {name.is_layer for name in knowledge.without_baseline(names)} == {False, True}
-    assert {
-        row[RANKS_BESIDE_CHANCE_COLUMNS.index("energy_rank_chance")]
-        for row in knowledge.rows_beside_chance(names, 0.01, None)
-    } == {""}
-    await learn_baselines(engine, knowledge, lambda: names)
     found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
     exported = [rows(folder, "ranks", "--layer", "1", *head, "--no-cache") for head in ([], ["--head", "all"])]
     assert found == [list(row.values()) for table in exported for row in table]

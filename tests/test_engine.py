@@ -112,29 +112,26 @@ def test_a_whole_layers_spectra_are_those_of_its_stacked_and_summed_heads(
     assert_spectra(group, {-1: whole})
 
 
-def test_the_baseline_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model: TinyModel) -> None:
+def test_chance_is_the_same_for_layers_of_one_shape_and_at_every_run(tiny_model: TinyModel) -> None:
     found = []
     for _ in range(2):
         engine = opened(Engine(EngineOptions(device="cpu", use_cache=False)), tiny_model("llama"))
-        found += [answer(engine.baseline(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
+        groups = [answer(engine.spectra(layer, whole_layer=False)) for layer in (FIRST, SECOND)]
+        found += [{each.matrix: each.chance for each in group.of(0)} for group in groups]
         engine.stop()
     for each in found[1:]:
         for matrix in MATRICES:
-            np.testing.assert_array_equal(each.draws[matrix], found[0].draws[matrix])
+            np.testing.assert_array_equal(each[matrix], found[0][matrix])
     for factor in "QKVO":
-        norms = np.sqrt((found[0].draws[factor] ** 2).sum(-1))
-        np.testing.assert_allclose(norms, 1.0, rtol=1e-12)
+        np.testing.assert_allclose(np.sqrt((found[0][factor] ** 2).sum(-1)), 1.0, rtol=1e-12)
 
 
 @pytest.mark.parametrize("whole_layer", [False, True])
-def test_the_baseline_is_shaped_like_what_it_stands_beside(
-    whole_layer: bool, engine: Engine, tiny_model: TinyModel
-) -> None:
+def test_chance_is_shaped_like_what_it_stands_beside(whole_layer: bool, engine: Engine, tiny_model: TinyModel) -> None:
     opened(engine, tiny_model("llama", hidden_size=64, head_dim=8))
-    baseline = answer(engine.baseline(FIRST, whole_layer))
     group = answer(engine.spectra(FIRST, whole_layer))
     for each in group.of(-1 if whole_layer else 0):
-        assert baseline.draws[each.matrix].shape[1:] == each.singular_values.shape
+        assert each.chance.shape[1:] == each.singular_values.shape
 
 
 def test_attention_is_that_of_the_model(engine: Engine, tiny_model: TinyModel) -> None:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.tabulate import ranks_table
 from engine.service import pace
 from engine.service.options import EngineOptions
@@ -56,9 +55,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
     batches = (
-        BesideChance(list(group.spectra.values()), chance_of(layer, False))
-        for layer in session.outline.layers
-        for group in [session.spectra(layer.name, False, no_hurry)]
+        group.listed() for layer in session.outline.layers for group in [session.spectra(layer.name, False, no_hurry)]
     )
     ranks = ranks_table(batches, 0.05)
     seen = 0

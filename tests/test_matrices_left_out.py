@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.mathematics.chance import BesideChance, chance_curve, chance_of
 from engine.service import whole_layers
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -44,8 +43,6 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
     folder = tiny_model("llama", **SHARED)
     whole = session(folder).spectra(FIRST, True, no_hurry)
     expected = {each.matrix: each for each in whole.of(-1)}
-    chance = chance_of(session(folder).outline.layer(FIRST), True)
-    assert chance is not None
     options = EngineOptions(device="cpu", is_browsing=True)
     for _ in range(2):  # computed, and from the cache
         opened = Session.open(str(folder), options, lambda progress: None)
@@ -61,13 +58,8 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
         assert 0.9 * query[0] < spectral < 1.0001 * query[0]
         for matrix, each in found.items():
             np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
-            np.testing.assert_allclose(
-                chance_curve(matrix, found, chance), chance_curve(matrix, expected, chance), rtol=1e-9
-            )
-        own, everything = BesideChance([found], chance), BesideChance([expected], chance)
-        by_matrix = dict(zip(expected, everything.measured(0.01), strict=True))
-        for matrix, measures in zip(found, own.measured(0.01), strict=True):
-            assert measures == pytest.approx(by_matrix[matrix], rel=1e-9)
+            assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
+            np.testing.assert_array_equal(each.chance, expected[matrix].chance)
     asked = Session.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
     assert_same(asked.spectra(FIRST, True, no_hurry), whole)
     again = Session.open(str(folder), options, lambda progress: None)

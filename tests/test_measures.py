@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from engine.mathematics import measures
-from engine.mathematics.chance import BesideChance, chance_curve, chance_measure
+from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import MEASURES, StoredSize, product_noise
 from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.values.heads import Head
-from engine.values.spectra import Baseline, Spectrum
+from engine.values.spectra import Spectrum
 from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 
 Sigma = NDArray[np.float64]
@@ -162,7 +163,7 @@ def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
 
 def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0], QK=[4.0, 3.0], K=[1.0, 0.0, 0.0])
-    table = ranks_table([BesideChance([head], None)], epsilon=0.2)
+    table = ranks_table([list(head.values())], epsilon=0.2)
     rows = [dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True)) for row in table]
     assert [row["matrix"] for row in rows] == ["Q", "QK", "K"]
     assert [row["head"] for row in rows] == ["1", "1", "1"]
@@ -175,23 +176,23 @@ def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
 
 def test_the_spectrum_table_counts_from_one_and_its_energy_adds_up() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0])
-    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([BesideChance([head], None)])]
+    rows = [dict(zip(SPECTRUM_COLUMNS, row, strict=True)) for row in spectrum_table([list(head.values())])]
     assert [row["index"] for row in rows] == [1, 2, 3]
     assert [row["singular_value"] for row in rows] == [2.0, 1.0, 1.0]
     assert [row["cumulative_energy"] for row in rows] == pytest.approx([4 / 6, 5 / 6, 1.0])
 
 
 def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
-    head = a_head(Q=[4.0, 3.0], K=[2.0, 0.0], QK=[1.0, 1.0])
-    baseline = Baseline({"QK": np.array([[0.3, 0.1], [0.5, 0.1]])})
-    np.testing.assert_allclose(chance_curve("QK", head, baseline), [4.0, 1.0])  # |Q| |K| = 10
-    assert chance_measure(BY_NAME["spectral_norm"], 0.01, head, baseline)["QK"] == pytest.approx(4.0)
-    stable = ((0.1 / 0.09) + (0.26 / 0.25)) / 2
-    assert chance_measure(BY_NAME["stable_rank"], 0.01, head, baseline)["QK"] == pytest.approx(stable)
-    beside = BesideChance([head], baseline, "QK")
-    (row,) = ranks_table([beside])
+    draws = np.array([[0.3, 0.1], [0.5, 0.1]])
+    circuit = replace(a_head(QK=[1.0, 1.0])["QK"], chance=draws, chance_scale=10.0)  # |Q| |K|
+    expected = np.array([4.0, 1.0])
+    curve = chance_curve(circuit)
+    assert curve is not None
+    np.testing.assert_allclose(curve, expected)
+    (row,) = ranks_table([[circuit]])
     said = dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True))
-    for measure in MEASURES:
-        assert said[f"{measure.name}_chance"] == chance_measure(measure, 0.01, head, baseline)["QK"]
-    curve = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([beside])]
-    assert curve == chance_curve("QK", head, baseline).tolist()
+    assert said["spectral_norm_chance"] == pytest.approx(4.0)
+    assert said["stable_rank_chance"] == pytest.approx(((0.1 / 0.09) + (0.26 / 0.25)) / 2)
+    assert said["condition_number_chance"] == pytest.approx(4.0), "the median of 3 and 5"
+    listed = [dict(zip(SPECTRUM_COLUMNS, row, strict=True))["chance"] for row in spectrum_table([[circuit]])]
+    assert listed == curve.tolist()

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.mathematics.chance import BesideChance, chance_curve
+from engine.mathematics.chance import chance_curve
 from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
@@ -16,7 +16,6 @@ from engine.values.heads import DELTA, MATRICES, Head
 from engine.values.plural import counted
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 from engine.values.tables import Table
-from tui.baselines import learn_baselines
 from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
@@ -46,17 +45,14 @@ class ComparedSpectra:
         self._weights = weights
         self._run = run
         self._draw = draw
-        self._has_baseline: set[Head] = set()
 
     def draw(self, pane: ComparePane, heads: Sequence[Head], names: Sequence[str], selected: Head | None) -> None:
         """Draw the heads' spectra, with the chance of the selected one or else of the last; ask for what is missing."""
         front = selected if selected in heads else heads[-1]
         assert front is not None
-        knowledge = self._weights.knowledge
         unknown = tuple(dict.fromkeys(head.whole_layer for head in heads if not self._has(head)))
-        wants_baseline = knowledge.baseline(front) is None and front.whole_layer not in self._has_baseline
-        if unknown or wants_baseline:
-            self._run(partial(self._fetch, unknown, front.whole_layer if wants_baseline else None), "compare spectra")
+        if unknown:
+            self._run(partial(self._fetch, unknown), "compare spectra")
         found = [self._of(head) for head in heads]
         if not any(found):
             why_not = self._why_not(heads)
@@ -66,7 +62,7 @@ class ComparedSpectra:
                 self.show_waiting(pane, heads)
             return
         chance = "" if front.stack.endswith(DELTA) else f"  chance of {names[list(heads).index(front)]}"
-        curves = [self._curve(matrix, names, found, front, self._of(front)) for matrix in MATRICES]
+        curves = [self._curve(matrix, names, found, self._of(front)) for matrix in MATRICES]
         pane.show_spectra(f"{counted(len(heads), 'head')}{self._at_distance}{chance}", names, curves)
 
     def show_waiting(self, pane: ComparePane, heads: Sequence[Head]) -> None:
@@ -104,20 +100,18 @@ class ComparedSpectra:
         matrix: str,
         names: Sequence[str],
         found: Sequence[Mapping[str, Spectrum]],
-        front: Head,
         of_front: Mapping[str, Spectrum],
     ) -> Curve:
         """Put one matrix's singular values of all heads together."""
         values = [each[matrix].singular_values if each else np.zeros(0) for each in found]
         count = max(len(each) for each in values)
-        baseline = self._weights.knowledge.baseline(front)
-        chance = None if baseline is None or not of_front else chance_curve(matrix, of_front, baseline)
+        chance = chance_curve(of_front[matrix]) if of_front else None
         lines = tuple(Line(name, _padded(each, count)) for name, each in zip(names, values, strict=True))
         longest = max(values, key=len)
         return Curve(matrix, longest, None if chance is None else _padded(chance, count), "", lines, has_bars=False)
 
-    async def _fetch(self, layers: Sequence[Head], of_chance: Head | None) -> None:
-        """Learn the spectra of layers' heads, and what chance gives in one layer."""
+    async def _fetch(self, layers: Sequence[Head]) -> None:
+        """Learn the spectra of layers' heads."""
         distance = self._weights.distance
         for layer in layers:
             answer: SpectraGroup | EngineError
@@ -132,22 +126,6 @@ class ComparedSpectra:
             else:
                 self._weights.knowledge.learn_turned(layer, False, distance, answer)
             self._draw()
-        if of_chance is not None:
-            await self._fetch_chance(of_chance)
-
-    async def _fetch_chance(self, layer: Head) -> None:
-        """Learn what chance gives for a layer's shapes, which for changes of weights is nothing."""
-        knowledge = self._weights.knowledge
-        try:
-            baseline = await asyncio.wrap_future(self._engine.baseline(layer, False, "compare spectra"))
-        except Superseded:
-            raise
-        except EngineError:
-            baseline = None
-        self._has_baseline.add(layer)
-        if baseline is not None:
-            knowledge.learn_baseline(knowledge.outline.layer(layer), False, baseline)
-        self._draw()
 
     async def table(self, heads: Sequence[Head]) -> Table:
         """List every singular value of the heads that are drawn, each head beside its own chance.
@@ -156,12 +134,10 @@ class ComparedSpectra:
         ------
         EngineError : when nothing is drawn yet.
         """
-        knowledge = self._weights.knowledge
-        await learn_baselines(self._engine, knowledge, lambda: heads)
-        found = [(head, spectra) for head in heads if (spectra := self._of(head))]
+        found = [list(spectra.values()) for head in heads if (spectra := self._of(head))]
         if not found:
             raise EngineError("the compare view shows nothing yet; nothing was written")
-        return spectrum_table(BesideChance([spectra], knowledge.baseline(head)) for head, spectra in found)
+        return spectrum_table(found)
 
 
 def _padded(values: FloatArray, count: int) -> FloatArray:

@@ -96,7 +96,6 @@ class CopyActions(Parts):
         """Find the row."""
         from tui.copied import row_of
 
-        await self._chance()
         several = await self._compared()
         return row_of(self.views.active, self.conductor, await self._map(), several)
 
@@ -116,14 +115,7 @@ class CopyActions(Parts):
 
         refuse_large_map(self.views.active)
         several = await self.conductor.table_of_several()
-        await self._chance()
         return all_of(self.views.active, self.conductor, await self._map(), several)
-
-    async def _chance(self) -> None:
-        """Wait for what chance gives, where the active view shows it."""
-        from tui.baselines import learn_baselines_on_screen
-
-        await learn_baselines_on_screen(self.engine, self.views, self.conductor)
 
     async def _map(self) -> AttentionMap | None:
         """Wait for all weights of the map, where the active view is one."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 from numpy.typing import NDArray
 
-from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import attention_table, ranks_table, spectra_of_two_table, spectrum_table
 from engine.service.engine import Engine
@@ -23,7 +22,7 @@ from engine.values.model import LayerOutline, ModelOutline
 from engine.values.named_heads import heads_named
 from engine.values.off import Off
 from engine.values.progress import Progress
-from engine.values.spectra import SpectraGroup, Spectrum
+from engine.values.spectra import Spectrum
 from engine.values.tables import Cell, Table
 from engine.values.view import Query, View
 from engine.values.views import VIEWS
@@ -95,10 +94,10 @@ class Export:
         """Give the table of the request's view."""
         request = self._request
         if request.view == "ranks":
-            own = (own for own, _ in self._beside_chance())
+            own = (own for own, _ in self._spectra())
             return ranks_table(own, DEFAULT_EPSILON if request.energy is None else request.energy)
         if request.view == "spectrum":
-            both = self._beside_chance()
+            both = self._spectra()
             return spectra_of_two_table(both) if request.vs else spectrum_table(own for own, _ in both)
         if request.view == "attention":
             return attention_table(self._chosen_maps(), request.vs)
@@ -172,33 +171,26 @@ class Export:
             return layers
         return tuple(layer for layer in layers if layer.name in self._comparison.layers) or layers
 
-    def _beside_chance(self) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
-        """Yield the spectra that are asked for, of each layer its heads' or the layer's own, beside what chance gives.
-
-        A second model's are behind them, where there is one.
-        """
-        distance, matrix = self._request.asked.get("distance"), self._request.matrix
-        whole_layer = self._selection.head is not None and self._selection.head < 0
+    def _spectra(self) -> Iterator[tuple[list[Spectrum], list[Spectrum]]]:
+        """Yield the spectra that are asked for, of each layer its heads' or the layer's own, and a second model's."""
+        distance, matrix, head = self._request.asked.get("distance"), self._request.matrix, self._selection.head
+        whole_layer = head is not None and head < 0
+        heads = None if head is None else (head,)
         matrices = MATRICES if matrix is None else (matrix,)
 
-        def of_layer(layer: LayerOutline) -> Iterator[tuple[BesideChance, list[Spectrum]]]:
+        def of_layer(layer: LayerOutline) -> Iterator[tuple[list[Spectrum], list[Spectrum]]]:
             group = self._engine.spectra(layer.name, whole_layer, "", distance, matrices).result()
             if lacks := group.lacks(matrix):
                 if matrix:
                     raise EngineError(lacks)  # it was asked for by name
                 self.lacking[lacks] = None
-            own, theirs = BesideChance(self._heads(group), chance_of(layer, whole_layer), matrix), list[Spectrum]()
+            theirs: list[Spectrum] = []
             if self._request.vs:
                 other = self._engine.other_spectra(layer.name, whole_layer, "", distance, matrices).result()
-                group, other = group.complete(), other.complete()
-                theirs = BesideChance(self._heads(other), None, matrix).listed()
-            yield own, theirs
+                group, theirs = group.complete(), other.complete().listed(heads, matrix)
+            yield group.listed(heads, matrix), theirs
 
         return self._of_layers(self._comparable(self._selection.layers), "spectra", of_layer)
-
-    def _heads(self, group: SpectraGroup) -> list[Mapping[str, Spectrum]]:
-        """Take the heads that are asked for out of a layer's."""
-        return [spectra for number, spectra in group.spectra.items() if self._selection.head in (None, number)]
 
     def _maps(self) -> Iterator[AttentionMaps]:
         """Yield the maps of the layers that are asked for, or the means over the layers of each stack.

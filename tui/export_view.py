@@ -6,7 +6,6 @@ import csv
 import io
 import re
 
-from engine.mathematics.chance import BesideChance
 from engine.mathematics.tabulate import map_table, spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
@@ -62,7 +61,7 @@ def table_on_screen(
     theirs = {} if other is None else other.of(selected, distance)
     if theirs and theirs.keys() != spectra.keys():
         raise EngineError(f"some matrices of {selected} are left out of one of the models; nothing was written")
-    own, subject = BesideChance([spectra], knowledge.baseline(selected)), subject_of(selected, distance)
+    own, subject = list(spectra.values()), subject_of(selected, distance)
     return spectra_of_two_table([(own, list(theirs.values()))]) if theirs else spectrum_table([own]), subject
 
 

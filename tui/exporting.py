@@ -11,7 +11,6 @@ from engine.service.files import claimed_path, unused_path
 from engine.service.formats import FORMATS, check_format
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from tui.baselines import learn_baselines_on_screen
 from tui.choice import Choice, What, formats_for
 from tui.export_view import file_stem, subject_of
 from tui.key_names import key_of
@@ -195,8 +194,6 @@ class Exporting:
         """
         from tui.jobs import Jobs
 
-        if choice.what is What.VIEW:
-            await learn_baselines_on_screen(self._app.engine, self._app.views, self._conductor)
         await self.writing.settle()
         self.writing.refuse_a_second()
         choice = self.fitting(choice)

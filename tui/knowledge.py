@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.mathematics.chance import BesideChance, chance_measure
-from engine.mathematics.measures import Measure
-from engine.mathematics.tabulate import rank_row_beside_chance, rank_rows
+from engine.mathematics.chance import chance_measures
+from engine.mathematics.measures import MEASURES, Measure
+from engine.mathematics.tabulate import rank_rows
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head
-from engine.values.model import LayerOutline, ModelOutline
-from engine.values.spectra import Baseline, SpectraGroup, Spectrum
+from engine.values.heads import Head
+from engine.values.model import ModelOutline
+from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Cell
 
 KEPT = 64
@@ -27,13 +27,12 @@ RowsByHead = dict[str, list[tuple[Cell, ...]]]
 
 
 class Knowledge:
-    """Spectra, baselines and measured rows by layer, as they come in from the engine."""
+    """Spectra and measured rows by layer, as they come in from the engine."""
 
     def __init__(self, outline: ModelOutline) -> None:
         self.outline = outline
         self._groups: dict[GroupKey, SpectraGroup | EngineError] = {}
         self._heads: dict[Head, Mapping[str, Spectrum]] = {}
-        self._baselines: dict[GroupKey, Baseline] = {}
         self._turned: dict[tuple[GroupKey, int], SpectraGroup | EngineError] = {}
         self._turned_heads: dict[tuple[Head, int], Mapping[str, Spectrum]] = {}
         self._rows: dict[float, dict[GroupKey, RowsByHead]] = {}
@@ -61,14 +60,6 @@ class Knowledge:
     def has_turned(self, layer: Head, whole_layer: bool, distance: int) -> bool:
         """Say whether the spectra at a distance, or the reason why there are none, are known."""
         return ((layer.whole_layer, whole_layer), distance) in self._turned
-
-    def learn_baseline(self, layer: LayerOutline, whole_layer: bool, baseline: Baseline) -> None:
-        """Keep a baseline for every layer of the same shape."""
-        for each in self.outline.layers:
-            if not each.is_change and all(
-                each.shape(matrix, whole_layer) == layer.shape(matrix, whole_layer) for matrix in MATRICES
-            ):
-                self._baselines[each.name, whole_layer] = baseline
 
     def has(self, layer: Head, whole_layer: bool) -> bool:
         """Say whether the spectra, or the reason why there are none, are known."""
@@ -121,22 +112,6 @@ class Knowledge:
         """Say why some of the spectra of a layer as a whole are left out; nothing where all are there, or none."""
         group = self._groups.get((name.whole_layer, name.is_layer))
         return group.lacking if isinstance(group, SpectraGroup) else ""
-
-    def baseline(self, name: Head) -> Baseline | None:
-        """Give the baseline of a head, or of a whole layer."""
-        return self._baselines.get((name.whole_layer, name.is_layer))
-
-    def without_baseline(self, names: Sequence[Head]) -> list[Head]:
-        """List those whose spectra are known, but not what chance gives beside them; changes of weights have no chance.
-
-        One of each layer is listed, and the layer as a whole.
-        """
-        by_group = {
-            (name.whole_layer, name.is_layer): name
-            for name in names
-            if self._plain(name) is not None and not self.outline.layer(name).is_change
-        }
-        return [name for key, name in by_group.items() if key not in self._baselines]
 
     def _plain(self, name: Head) -> Mapping[str, Spectrum] | None:
         """Give the spectra of a head or layer by matrix; None where they are not known, or cannot be had."""
@@ -220,26 +195,19 @@ class Knowledge:
         self._of_epsilon(epsilon)[key] = rows
 
     def rows_beside_chance(self, names: Sequence[Head], epsilon: float, distance: int | None) -> list[tuple[Cell, ...]]:
-        """Measure as in `rows_at`, beside what is known of chance, for which a distance makes no difference."""
-        groups: dict[GroupKey, list[Mapping[str, Spectrum]]] = {}
-        for name in names:
-            if (spectra := self._plain(name)) is not None:
-                groups.setdefault((name.whole_layer, name.is_layer), []).append(spectra)
-        chance: dict[tuple[Cell, ...], tuple[float, ...] | None] = {
-            (spectrum.head.stack, spectrum.head.layer, spectrum.head.label, spectrum.matrix): cells
-            for key, heads in groups.items()
-            for batch in (BesideChance(heads, self._baselines.get(key)),)
-            for spectrum, cells in zip(batch.listed(), batch.measured(epsilon), strict=True)
+        """Measure as in `rows_at`, beside chance, for which a distance makes no difference."""
+        spectra = [each for name in names for each in (self._plain(name) or {}).values()]
+        chance: dict[tuple[Cell, ...], tuple[Cell, ...]] = {
+            (each.head.stack, each.head.layer, each.head.label, each.matrix): cells or ("",) * len(MEASURES)
+            for each, cells in zip(spectra, chance_measures(spectra, epsilon), strict=True)
         }
-        return [rank_row_beside_chance(row, chance[row[:4]]) for row in self.rows_at(names, epsilon, distance)]
+        return [(*row, *chance[row[:4]]) for row in self.rows_at(names, epsilon, distance)]
 
     def chance(self, name: Head, measure: Measure, epsilon: float) -> Mapping[str, float]:
         """Give what chance makes of a measure for a head, by matrix; empty while it is not known."""
-        baseline = self.baseline(name)
-        if baseline is None or isinstance(self._groups.get((name.whole_layer, name.is_layer)), EngineError):
-            return {}
-        spectra = self.spectra(name)
-        return {} if spectra is None else chance_measure(measure, epsilon, spectra, baseline)
+        spectra = list((self._plain(name) or {}).values())
+        found = zip(spectra, chance_measures(spectra, epsilon, (measure,)), strict=True)
+        return {each.matrix: values[0] for each, values in found if values is not None}
 
 
 def measured(group: SpectraGroup, epsilon: float) -> RowsByHead:

@@ -159,20 +159,20 @@ class Weights:
         self._draw_ranks()
 
     def ask(self, name: Head, whole_layer: bool) -> None:
-        """Ask for the spectra of a layer's heads, or of the layer, and for what chance gives, unless that is known.
+        """Ask for the spectra of a layer's heads, or of the layer, unless they are known.
 
         The matrices of a large layer as a whole take minutes; beside a head they are left to the sweep.
         """
         knowledge = self.knowledge
-        is_large, kind = knowledge.outline.layer(name).is_large, Head(name.stack, name.layer, -1 if whole_layer else 0)
+        is_large = knowledge.outline.layer(name).is_large
         is_left_to_sweep = is_large and whole_layer and not name.is_layer
-        if is_left_to_sweep or (knowledge.has(name, whole_layer) and knowledge.baseline(kind)):
+        if is_left_to_sweep or knowledge.has(name, whole_layer):
             return
         first = name if is_large and not name.is_layer and not knowledge.has(name, False) else None
         self._run(partial(self._fetch_spectra, name.whole_layer, whole_layer, first), f"spectra {whole_layer}")
 
     async def _fetch_spectra(self, layer: Head, whole_layer: bool, first: Head | None) -> None:
-        """Learn a layer's spectra, one head's before the others' where that is wanted, then what chance gives."""
+        """Learn a layer's spectra, one head's before the others' where that is wanted."""
         engine, knowledge = self._engine, self.knowledge
         view = f"spectra {whole_layer}"
         try:
@@ -183,10 +183,6 @@ class Weights:
                 self._redraw(layer, whole_layer)
             spectra = await asyncio.wrap_future(engine.spectra(layer, whole_layer, view))
             self.learn(layer, whole_layer, spectra)
-            baseline = await asyncio.wrap_future(engine.baseline(layer, whole_layer, view))
-            if baseline is not None:
-                knowledge.learn_baseline(knowledge.outline.layer(layer), whole_layer, baseline)
-            self._redraw(layer, whole_layer)
         except Superseded:
             raise
         except EngineError as error:
@@ -228,7 +224,7 @@ class Weights:
             return
         if self.distance is not None and plain is not None and "QK" not in pane.graph.matrices:
             others = {matrix: spectrum for matrix, spectrum in plain.items() if matrix != "QK"}
-            pane.show(title, others, knowledge.baseline(name), self.epsilon, lacking=TURNING)
+            pane.show(title, others, self.epsilon, lacking=TURNING)
         elif spectra is None and self.distance is not None and pane.graph.matrices:
             pane.show_waiting(title)
         elif spectra is None:
@@ -239,7 +235,7 @@ class Weights:
                 self.other.ask(name, self.distance)
                 why_not = self.other.why_not(name, self.distance)
                 other = Beside(self.other.name, self.other.of(name, self.distance), why_not)
-            pane.show(title, spectra, knowledge.baseline(name), self.epsilon, other, knowledge.lacking(name))
+            pane.show(title, spectra, self.epsilon, other, knowledge.lacking(name))
 
     def _title(self, name: Head) -> str:
         """Name what is selected, with the distance and the marks of what changes its circuit."""

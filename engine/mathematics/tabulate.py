@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.mathematics.chance import BesideChance
+from engine.mathematics.chance import chance_curve, chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES, energies
 from engine.values.attention import AttentionMap, PooledMap
 from engine.values.heads import Head, MapName
@@ -68,14 +68,16 @@ def rank_cells(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) ->
     return cells
 
 
-def rank_cells_beside_chance(batch: BesideChance, epsilon: float = DEFAULT_EPSILON) -> dict[int, tuple[Cell, ...]]:
+def rank_cells_beside_chance(
+    spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON
+) -> dict[int, tuple[Cell, ...]]:
     """Measure the spectra of a layer's heads as `rank_cells` does, with what chance gives behind each measure.
 
     Returns
     -------
     by head number, the part ``ranks`` of `engine.values.views.HEAD_PARTS`.
     """
-    spectra, chances = batch.listed(), batch.measured(epsilon)
+    chances = chance_measures(spectra, epsilon)
     cells: dict[int, tuple[Cell, ...]] = {}
     for spectrum, row, chance in zip(spectra, rank_rows(spectra, epsilon), chances, strict=True):
         own, number = row[6:], spectrum.head.head
@@ -84,24 +86,23 @@ def rank_cells_beside_chance(batch: BesideChance, epsilon: float = DEFAULT_EPSIL
     return cells
 
 
-def rank_row_beside_chance(row: tuple[Cell, ...], chance: tuple[float, ...] | None) -> tuple[Cell, ...]:
-    """Put behind the measures of a row what chance gives for each; nothing where that is None."""
-    return (*row, *(("",) * len(row[6:]) if chance is None else chance))
+def rank_rows_beside_chance(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[Cell, ...]]:
+    """Measure as `rank_rows`, with what chance gives behind the measures; empty cells where there is no chance."""
+    chances = chance_measures(spectra, epsilon)
+    nothing = ("",) * len(MEASURES)
+    return [(*row, *(chance or nothing)) for row, chance in zip(rank_rows(spectra, epsilon), chances, strict=True)]
 
 
-def ranks_table(batches: Iterable[BesideChance], epsilon: float = DEFAULT_EPSILON) -> Table:
+def ranks_table(batches: Iterable[Sequence[Spectrum]], epsilon: float = DEFAULT_EPSILON) -> Table:
     """Measure spectra beside chance, a batch (a layer's heads, say) at a time, as the rows are read."""
-    rows = (
-        rank_row_beside_chance(row, chance)
-        for batch in batches
-        for row, chance in zip(rank_rows(batch.listed(), epsilon), batch.measured(epsilon), strict=True)
-    )
+    rows = (row for batch in batches for row in rank_rows_beside_chance(batch, epsilon))
     return Table("ranks", RANKS_BESIDE_CHANCE_COLUMNS, rows)
 
 
-def _spectrum_rows(batch: BesideChance) -> Iterator[tuple[Cell, ...]]:
+def _spectrum_rows(spectra: Sequence[Spectrum]) -> Iterator[tuple[Cell, ...]]:
     """Yield one row per singular value of each spectrum, counted from 1."""
-    for spectrum, curve in zip(batch.listed(), batch.curves(), strict=True):
+    for spectrum in spectra:
+        curve = chance_curve(spectrum)
         sigma, place = spectrum.singular_values, _place(spectrum.head, spectrum.matrix)
         shares = energies(sigma)
         chance: list[Cell] = [""] * len(sigma) if curve is None else curve.tolist()
@@ -110,12 +111,12 @@ def _spectrum_rows(batch: BesideChance) -> Iterator[tuple[Cell, ...]]:
             yield (*place, index, *cells)
 
 
-def spectrum_table(batches: Iterable[BesideChance]) -> Table:
+def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
     """List every singular value of the spectra with chance and its energy, a batch at a time, as the rows are read."""
     return Table("spectrum", SPECTRUM_COLUMNS, (row for batch in batches for row in _spectrum_rows(batch)))
 
 
-def spectra_of_two_table(pairs: Iterable[tuple[BesideChance, Sequence[Spectrum]]]) -> Table:
+def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> Table:
     """List the same with another model's singular values beside them, a pair of batches at a time.
 
     The spectra of a pair are of the same heads and matrices, in the same order and of the same sizes.

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from engine.mathematics.chance import chance_of
 from engine.mathematics.measures import StoredSize, frobenius_norm, product_noise, random_norm, spectral_norm
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline
@@ -29,15 +30,18 @@ def assemble(
     whole_layer = list(numbers) == [-1]
     spectra: dict[int, dict[str, Spectrum]] = {number: {} for number in numbers}
     names = {number: Head(layer.stack, layer.layer, number) for number in numbers}  # one for all matrices of a head
-    norms = {factor: float(values[norm][0, 0]) for factor, norm in NORMS.items() if norm in values}
+    chance = chance_of(layer, whole_layer)
     for matrix in (matrix for matrix in MATRICES if matrix in values):
         rows, cols = layer.shape(matrix, whole_layer)
-        noise, chance = (_noise(layer, matrix, whole_layer, values, by_chance) for by_chance in (False, True))
-        own_norms = {factor: norm for factor, norm in norms.items() if factor in matrix}
+        noise, by_chance = (_noise(layer, matrix, whole_layer, values, is_chance) for is_chance in (False, True))
+        scale = np.ones(len(numbers))
+        for factor in matrix:
+            scale = scale * _size(layer, factor, whole_layer, values, False).frobenius
         for row, number in enumerate(numbers):
             spectra[number][matrix] = Spectrum(
-                names[number], matrix, rows, cols, values[matrix][row], float(noise[row]), float(chance[row]), own_norms
-            )
+                names[number], matrix, rows, cols, values[matrix][row], float(noise[row]),
+                chance.get(matrix), float(scale[row]), float(by_chance[row]),
+            )  # fmt: skip
     return SpectraGroup(layer.name, whole_layer, spectra, lacking)
 
 

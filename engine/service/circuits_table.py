@@ -188,10 +188,9 @@ class CircuitsTable:
         key = (whole_layer, inner, left_out, *shapes.values(), *noises.values(), frame.compared, frame.spectra)
         if key not in self._chance:
             breathe()
-            baseline = chance_of(layer, whole_layer)
-            assert baseline is not None  # there are no circuits of changes
+            draws_of = chance_of(layer, whole_layer)
             ranks = {matrix: float(min(shape)) for matrix, shape in shapes.items()}
-            ranks |= {name: float(numerical_rank(baseline.draws[name], each).mean()) for name, each in noises.items()}
+            ranks |= {name: float(numerical_rank(draws_of[name], each).mean()) for name, each in noises.items()}
             factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
             draws = 1 if whole_layer else DRAWS
             counted = {name: np.full(draws, round(ranks[name])) for name in noises}

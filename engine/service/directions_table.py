@@ -70,7 +70,7 @@ class DirectionsTable:
     def rows(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Iterator[tuple[Cell, ...]]:
         """Yield the rows of one layer's heads."""
         numbers = [number for number in range(layer.heads) if query.wants(number)]
-        baseline = chance_of(layer, False)
+        draws = chance_of(layer, False)
         weights = self._session.layer_weights(layer.name)
         own = factors_at(self._session, layer, weights, query.distance)
         if query.fold_norm:
@@ -85,7 +85,7 @@ class DirectionsTable:
                 first, second = (circuits.factors[each].stored_size(weights.epsilons_by_head(each)) for each in matrix)
                 noise = product_noise(first, second)[numbers]
                 scales = _norms_of_factors(own[:2] if matrix == "QK" else own[2:])
-                curve = None if baseline is None else baseline.draws[matrix].mean(0)
+                curve = draws[matrix].mean(0) if draws else None
                 for part in self._of_matrix(layer, matrix, chosen, noise, query, breathe):
                     place, index, *cells, number, note = part
                     chance = "" if curve is None else float(curve[index - 1] * scales[numbers[place]])

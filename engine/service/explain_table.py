@@ -144,9 +144,9 @@ class ExplainTable:
         self, layer: LayerOutline, sides: tuple[Side, Side], scale: float, breathe: Breathe
     ) -> FloatArray | None:
         """Give the singular values of Gaussian factors of the shapes and norms of what makes the score, or nothing."""
-        baseline = chance_of(layer, False)
+        draws = chance_of(layer, False)
         norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
-        return None if baseline is None else baseline.draws["QK"].mean(0) * norm
+        return draws["QK"].mean(0) * norm if draws else None
 
     def _tokens(
         self, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], query: Query, breathe: Breathe

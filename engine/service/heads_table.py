@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import rank_cells_beside_chance
 from engine.service.pace import Pace
@@ -118,8 +117,9 @@ class HeadsTable:
     def _ranks(self, layer: LayerOutline, query: Query, breathe: Breathe) -> Part:
         """Measure the spectra of a layer's heads, beside what chance gives."""
         group = self._session.spectra(layer.name, False, breathe)
-        beside = BesideChance(tuple(group.spectra.values()), chance_of(layer, False))
-        return Part(rank_cells_beside_chance(beside, DEFAULT_EPSILON if query.epsilon is None else query.epsilon))
+        return Part(
+            rank_cells_beside_chance(group.listed(), DEFAULT_EPSILON if query.epsilon is None else query.epsilon)
+        )
 
     def _rows(self, layers: tuple[LayerOutline, ...], query: Query, missing: Mapping[Key, Part]) -> Rows:
         """Write what is known of the heads that are asked for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from engine.mathematics.chance import BesideChance, chance_of
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.models.live import ModuleSource
@@ -17,7 +16,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.model import ModelOutline, Parameter
 from engine.values.proof import LayerProof
-from engine.values.spectra import SpectraGroup
+from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.tables import Table
 from engine.values.view import Query
 from engine.values.views import VIEWS
@@ -109,11 +108,9 @@ class OpenModule:
         self.outline.layer(name)
         return name
 
-    def _batches(self) -> Iterator[BesideChance]:
-        """Go through the spectra of every layer, beside chance: its heads, then the layer as a whole."""
+    def _batches(self) -> Iterator[list[Spectrum]]:
+        """Go through the spectra of every layer: its heads, then the layer as a whole."""
         self._session.forget()
         for layer in self.outline.layers:
             for whole_layer in (False, True):
-                group = self._session.spectra(layer.name, whole_layer, _at_once)
-                baseline = chance_of(layer, whole_layer)
-                yield BesideChance(tuple(group.spectra.values()), baseline)
+                yield self._session.spectra(layer.name, whole_layer, _at_once).listed()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.values.errors import EngineError
     from engine.values.heads import Head
     from engine.values.progress import Progress
-    from engine.values.spectra import Baseline, SpectraGroup, Spectrum
+    from engine.values.spectra import SpectraGroup, Spectrum
 
 
 class SpectraRequests(OpenModel):
@@ -64,16 +64,6 @@ class SpectraRequests(OpenModel):
             return self._both(session, breathe).spectra(layer, whole_layer, distance, breathe, matrices)
 
         return self._ask(work, self._urgency(layer, whole_layer), view)
-
-    def baseline(self, layer: Head, whole_layer: bool, view: str = "") -> Future[Baseline | None]:
-        """Ask for what chance gives for a layer's shapes, which for changes is nothing."""
-
-        def work(session: Session, breathe: Breathe) -> Baseline | None:
-            from engine.mathematics.chance import chance_of  # NumPy may come after the first frame
-
-            return chance_of(session.outline.layer(layer), whole_layer)
-
-        return self._ask(work, Urgency.SELECTED, view)
 
     def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
         """Ask for every head's weights of a layer."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,10 @@ class Spectrum:
     rows, cols : the matrix's shape, as PyTorch stores it.
     singular_values : (structural rank,) float64, largest first; the values beyond are zero by construction.
     noise : a singular value counts towards the numerical rank when it is above this.
-    chance_noise : the same of Gaussian factors of Frobenius norm one, stored as finely.
-    norms : the Frobenius norms of those of a circuit's factors whose own spectra are left out.
+    chance : (draws, structural rank) float64, singular values of Gaussian matrices of the same shape, or of products of
+        Gaussian factors, each factor of Frobenius norm one; None where there is no chance, as of changes of weights.
+    chance_scale : the product of the norms of the factors, which the draws are multiplied by to stand beside this one.
+    chance_noise : what ``noise`` is for the draws, if they are stored as finely.
     """
 
     head: Head
@@ -42,8 +44,9 @@ class Spectrum:
     cols: int
     singular_values: FloatArray
     noise: float
+    chance: FloatArray | None = None
+    chance_scale: float = 1.0
     chance_noise: float = 0.0
-    norms: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +103,16 @@ class SpectraGroup:
         """How many singular values there are in all."""
         return sum(len(each.singular_values) for head in self.spectra.values() for each in head.values())
 
+    def listed(self, heads: Collection[int] | None = None, matrix: str | None = None) -> list[Spectrum]:
+        """List the spectra head by head: of some heads alone, and of one matrix alone, where such are named."""
+        return [
+            spectrum
+            for number, spectra in self.spectra.items()
+            if heads is None or number in heads
+            for spectrum in spectra.values()
+            if matrix in (None, spectrum.matrix)
+        ]
+
     def of(self, head: int) -> tuple[Spectrum, ...]:
         """List one head's spectra in the order of the tables."""
         return tuple(self.spectra[head].values())
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """What chance gives: spectra of Gaussian factors of the same shapes, each factor of Frobenius norm one.
-
-    To stand beside a head they are scaled by the norms of the head's own factors; so the baseline of a product also
-    says how large it would be if its factors were not aligned.
-
-    Attributes
-    ----------
-    draws : by matrix, (draws, structural rank) float64 singular values, largest first; none of what was left out.
-    """
-
-    draws: Mapping[str, FloatArray]

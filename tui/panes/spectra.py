@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energy_rank
-from engine.values.spectra import Baseline, Spectrum
+from engine.values.spectra import Spectrum
 from tui.drawing.curves import Curve, Line
 from tui.drawing.levels import Scale
 from tui.drawing.view_titles import COMPUTING, ViewTitle
@@ -75,7 +75,6 @@ class SpectraPane(Pane):
         self,
         name: str,
         spectra: Mapping[str, Spectrum],
-        baseline: Baseline | None,
         epsilon: float,
         other: Beside | None = None,
         lacking: str = "",
@@ -94,9 +93,7 @@ class SpectraPane(Pane):
                 Curve(
                     matrix,
                     spectrum.singular_values,
-                    None
-                    if baseline is None or matrix not in baseline.draws
-                    else chance_curve(matrix, spectra, baseline),
+                    chance_curve(spectrum),
                     f"rank {int(energy_rank(spectrum.singular_values, epsilon))}/{len(spectrum.singular_values)}"
                     f" σ₁ {short(float(spectrum.singular_values[0]))}",
                     ()
