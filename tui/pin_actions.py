@@ -25,7 +25,7 @@ class PinActions(Parts):
             id="app.compare",
             group=COMPARING,
         ),
-        Binding("A", "maps", "All heads of the layer as small maps", show=False, id="app.maps", group=COMPARING),
+        Binding("A", "maps", "Layer maps: all heads of the layer", show=False, id="app.maps", group=COMPARING),
     ]
 
     @on(RoomChanged)

@@ -64,7 +64,7 @@ class AttentionPane(Pane):
     view = "attention"
     has_scale = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "go_back('maps')", "Back to the small maps", id="map.back"),
+        Binding("escape", "go_back('maps')", "Back to the layer maps", id="map.back"),
         Binding("escape", "go_back('explain')", "Back to the terms of the cell", id="map.terms"),
     ]
 
