@@ -143,7 +143,8 @@ class Sentences:
     def _ask(self) -> None:
         """Have the engine cut what is typed now, once nothing more has been for a moment."""
         left = self._typed_at + PAUSE - time.monotonic()
-        self._pause = self._app.set_timer(left, self._ask) if left > 0 else None
+        is_early = left > PAUSE / 8  # Textual drops a timer that is due before it has begun
+        self._pause = self._app.set_timer(left, self._ask) if is_early else None
         if self._pause is None:
             begin(self._app, partial(self._spell, self._app.sentence_input.value), "spelling")
 
