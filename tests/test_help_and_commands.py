@@ -99,9 +99,9 @@ async def test_keys_are_found_in_the_help_by_their_names_though_a_sign_stands_fo
             ("enter", "go to a head's view", "Quit"),
             ("return", "go to a head's view", "Quit"),
             ("ctrl+p", "Every command, by name", "Quit"),
-            ("ctrl", "Every command, by name", "All heads of the layer"),
+            ("ctrl", "Every command, by name", "Layer maps: all heads"),
             ("alt+left", "Back to where you were", "Quit"),
-            ("shift+a", "All heads of the layer", "Quit"),
+            ("shift+a", "Layer maps: all heads", "Quit"),
             ("question mark", "Keys that work here", "Quit"),
             ("escape", "back to the tree", "Quit"),
         ):
