@@ -33,7 +33,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import engine
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 from engine.models.proof import prove
 from engine.models.returned import returned_probabilities
 from engine.models.sentence import Reader

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import engine
-from engine.models.checkpoint import Tensors
+from engine.architectures.outline import Anatomy
+from engine.architectures.tensors import Tensors
 from engine.models.folder import FolderSource
 from engine.models.locate import locate
-from engine.models.outline import Anatomy
 from engine.models.sentence import Reader
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import LayerOutline, ModelOutline

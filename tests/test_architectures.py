@@ -23,10 +23,10 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models.checkpoint import Tensors
-from engine.models.heads import LayerWeights, read_layer
-from engine.models.outline import Anatomy, AttentionModule
-from engine.models.proven import PROVEN_TYPES
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.outline import Anatomy, AttentionModule
+from engine.architectures.proven_types import PROVEN_TYPES
+from engine.architectures.tensors import Tensors
 from engine.values.heads import Head
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES, FORMS, Architecture, Scores, expected_counts, form

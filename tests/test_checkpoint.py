@@ -14,8 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.checkpoint import Tensors
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
+from engine.architectures.tensors import Tensors
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -107,7 +107,7 @@ from engine.models.locate import locate
 source = FolderSource(locate(sys.argv[1]))
 checkpoint, anatomy = source.tensors, source.anatomy
 print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 print(tuple(read_layer(checkpoint, list(anatomy.modules.values())[31]).query.shape))
 lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(int(lines["VmHWM"].split()[0]) / 2**20)  # of this process; what getrusage says begins with its parent's

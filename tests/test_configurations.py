@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import transformers
 
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 from engine.models.proof import prove
 from tests import tiny_models
 from tests.opening import open_folder, open_reader

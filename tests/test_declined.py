@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models

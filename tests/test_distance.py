@@ -15,7 +15,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from engine.models.rotary_types import ROTARY_TYPES, unturned_for_certain
+from engine.architectures.rotary_types import ROTARY_TYPES, unturned_for_certain
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.models.rules import NEIGHBOUR_MARKS, SETTING_MARKS, TYPE_MARKS
+from engine.architectures.rules import NEIGHBOUR_MARKS, SETTING_MARKS, TYPE_MARKS
 from engine.values.marks import MARKS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.heads import LayerWeights, read_layer
-from engine.models.rules import FUSED_NAMES, OUTPUT_NAMES, SEPARATE_NAMES, Layout
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.rules import FUSED_NAMES, OUTPUT_NAMES, SEPARATE_NAMES, Layout
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.opening import open_folder, refusal

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests.conftest import TinyModel

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.architectures.heads import StoredLayer
 from engine.models import checkpoint as checkpoints
 from engine.models import placed as reading
 from engine.models.checkpoint import Checkpoint
-from engine.models.heads import StoredLayer
 from engine.models.pickled import read_pickled
 from engine.models.placed import Placed, read_placed
 from engine.values.errors import EngineError

@@ -16,10 +16,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.rules import Layout, fused_places
 from engine.demo import MODEL_DIRECTORY
-from engine.models.heads import LayerWeights, read_layer
 from engine.models.proof import prove
-from engine.models.rules import Layout, fused_places
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -232,7 +232,7 @@ def test_a_layout_that_is_not_the_models_is_said_to_be_wrong(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blocks = fused_places(Layout.BLOCKS, 4, 4)
-    monkeypatch.setattr("engine.models.heads.fused_places", lambda layout, heads, shared: blocks)
+    monkeypatch.setattr("engine.architectures.heads.fused_places", lambda layout, heads, shared: blocks)
     with pytest.raises(EngineError, match="do not trust them"):
         run_check(str(tiny_model("gpt_neox")), None, EngineOptions())
     assert "2 layers: 0 verified, 2 WRONG" in capsys.readouterr().out

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from transformers import conversion_mapping
 from transformers.core_model_loading import WeightRenaming
 
+from engine.architectures.heads import read_layer
 from engine.models import renamed
-from engine.models.heads import read_layer
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models

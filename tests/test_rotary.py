@@ -12,8 +12,8 @@ import torch
 import transformers
 from torch import Tensor
 
+from engine.architectures.heads import LayerWeights, read_layer
 from engine.mathematics.rotary import Rotation, turned
-from engine.models.heads import LayerWeights, read_layer
 from engine.models.loaded_modules import attention_in
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError

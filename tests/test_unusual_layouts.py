@@ -12,7 +12,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 import engine
-from engine.models.heads import read_layer
+from engine.architectures.heads import read_layer
 from engine.models.proof import prove
 from engine.values.heads import Head
 from tests import tiny_models

@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models.vocabulary import NORMS_BEFORE, Vocabulary, final_gain, gain_before, read_gain, vocabulary
+from engine.architectures.vocabulary import NORMS_BEFORE, Vocabulary, final_gain, gain_before, read_gain, vocabulary
 from engine.values.errors import EngineError
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES, ENCODER_DECODER

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.architectures.heads import LayerWeights, read_layer
+from engine.architectures.rotary_types import ROTARY_TYPES
 from engine.mathematics.rotary import Rotation, turned
-from engine.models.heads import LayerWeights, read_layer
 from engine.models.held import arguments
 from engine.models.loaded_modules import attention_in
-from engine.models.rotary_types import ROTARY_TYPES
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head

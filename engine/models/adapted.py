@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import nn
 
-from engine.models.checkpoint import Tensors
+from engine.architectures.tensors import Tensors
 from engine.models.loaded_modules import find_module
 from engine.models.lora import Change
 from engine.models.maps import MapReader

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import NUMBER, TensorEntry
+from engine.architectures.tensors import TensorEntry
+from engine.models.checkpoint import NUMBER
 from engine.models.json_file import dotted, shown, walk
 from engine.values.errors import EngineError
 from engine.values.memory import size

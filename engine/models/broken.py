@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from engine.models.finite import all_finite, not_finite
+from engine.architectures.heads import all_finite, not_finite
 from engine.models.waiting import fill_waiting, weight_of
 from engine.values.errors import EngineError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub import CachedRepoInfo, constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from engine.models.configuration import settings_of
+from engine.models.config_file import settings_of
 from engine.models.locate import adapter_file
 from engine.models.naming import ADAPTER_CONFIG, CACHED
 from engine.models.weight_files import missing_shards, weight_file

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError, safe_open
 
+from engine.architectures.tensors import PART, UNKNOWN, TensorEntry, whole
 from engine.models.json_file import plain_file
 from engine.models.opened_files import OpenedFiles
 from engine.models.weight_files import promised_tensors, shard_files, weight_file
@@ -21,10 +20,8 @@ from engine.values.errors import EngineError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.placed import Placed, View
-
-    Cut = Callable[[View], Tensor]
-    """Gives what a view leaves of a tensor."""
+    from engine.architectures.tensors import Cut, View
+    from engine.models.placed import Placed
 
 DTYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -33,71 +30,11 @@ DTYPE_NAMES = {
 }  # fmt: skip
 """What safetensors calls a dtype, to what torch calls it."""
 
-DTYPE_EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-"""The distance from 1 to the next number, of the dtypes that attention weights are stored in."""
-
-STORED_EPSILONS = {
-    **DTYPE_EPSILONS, "float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2,
-}  # fmt: skip
-"""The same with what stands for numbers only with a scale beside it."""
-
-DTYPE_BITS = {"64": 64, "32": 32, "16": 16, "nf4": 4, "fp4": 4, "int4": 4, "int2": 2}
-"""Bits of a number, by what its dtype's name ends with; others have eight."""
-
 NUMBER = re.compile(r"\d+")
 """A layer's or an expert's, in a tensor's name."""
 
-PART = 2**26
-"""Numbers of a tensor that are read at once where it is gone through in parts."""
-
 MOST_WHOLE = 2**25
 """Bytes of a tensor up to which it is read whole, and once; of larger ones a person may be waiting for a few rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorEntry:
-    """What is known of one tensor before it is read: its shape, and its dtype as torch calls it."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def parameters(self) -> int:
-        """How many numbers it holds."""
-        return math.prod(self.shape)
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes it takes on disk."""
-        bits = next((bits for ending, bits in DTYPE_BITS.items() if self.dtype.endswith(ending)), 8)
-        return self.parameters * bits // 8
-
-
-UNKNOWN = TensorEntry((0,), "unknown")
-"""Stands for a tensor of which no more than the name is known."""
-
-
-class Tensors(Protocol):
-    """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way."""
-
-    @property
-    def entries(self) -> Mapping[str, TensorEntry]:
-        """Every tensor's shape and dtype."""
-
-    def read(self, name: str) -> Tensor:
-        """Give one tensor, as it is used in computing."""
-
-    def cutting(self, name: str) -> Cut:
-        """Give what cuts parts out of one tensor, for as long as these are wanted."""
-
-    def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of one tensor in order, at most `PART` at a time."""
-
-    def step(self, name: str) -> float | None:
-        """Give the distance between neighbouring numbers of one tensor, as a root mean square.
-
-        None where it grows with the numbers, as `STORED_EPSILONS` says.
-        """
 
 
 def alike(known: Mapping[str, TensorEntry], names: Iterable[str]) -> dict[str, TensorEntry]:
@@ -182,9 +119,7 @@ class Checkpoint:
         ------
         EngineError : when the file no longer holds what its header said, or is another than was opened.
         """
-        from engine.models.placed import as_it_is
-
-        return self._read(name, as_it_is)
+        return self._read(name, whole)
 
     def cutting(self, name: str) -> Cut:
         """Give what reads parts of a large tensor as they are wanted; others are read now."""

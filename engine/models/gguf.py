@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import Tensors
-from engine.models.outline import Anatomy, read_anatomy
+from engine.architectures.outline import Anatomy, read_anatomy
+from engine.architectures.tensors import Tensors
 from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.model import Parameter

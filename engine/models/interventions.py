@@ -1,7 +1,7 @@
 """Switching heads off: what a head gives enters its output projection in columns of its own, which are replaced there.
 
 Head h's numbers are the columns ``h · value_head_dim`` to ``(h + 1) · value_head_dim`` of what the module of the output
-projection reads, as `engine.models.heads` cuts W_O. With these columns at zero the head writes nothing; with their mean
+projection reads, as `engine.architectures.heads` cuts W_O. At zero, the head writes nothing; with the columns' mean
 over the sentence's tokens it writes the same at every token (mean ablation, Wang et al. 2023, arXiv 2211.00593).
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from engine.architectures.outline import AttentionModule
 from engine.models.loaded_modules import output_projection
-from engine.models.outline import AttentionModule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.off import Off

@@ -14,11 +14,11 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models.checkpoint import Tensors
+from engine.architectures.projections import sibling
+from engine.architectures.tensors import Tensors
+from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.models.load import class_named, input_device
-from engine.models.projections import sibling
 from engine.models.tokens import first_line, silence
-from engine.models.vocabulary import UNEMBEDDINGS
 from engine.models.waiting import bring_along, is_spread
 from engine.values.errors import EngineError
 

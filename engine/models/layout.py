@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import UNKNOWN, Checkpoint, Tensors
-from engine.models.counts import count_heads
-from engine.models.lost import noting_lost
-from engine.models.outline import Anatomy, AttentionModule, anatomy_of
+from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, noting_lost
+from engine.architectures.rules import Layout, Rule
+from engine.architectures.shapes import count_heads
+from engine.architectures.tensors import UNKNOWN, Tensors
+from engine.models.checkpoint import Checkpoint
 from engine.models.parameters import stored_parameters
-from engine.models.rules import Layout, Rule
 from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head

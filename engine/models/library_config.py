@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.models.bounds import bounded, without_labels
 from engine.models.checkpoint import Checkpoint
-from engine.models.configuration import FIELDS
+from engine.models.config_file import FIELDS
 from engine.models.importing import IMPORTING
 from engine.models.json_file import NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
 from engine.models.tokens import silence

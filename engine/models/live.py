@@ -11,17 +11,17 @@ from typing import Any
 import transformers
 from torch import Tensor, nn
 
-from engine.models.checkpoint import TensorEntry, Tensors
+from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
+from engine.architectures.rules import Rule
+from engine.architectures.tensors import TensorEntry, Tensors
 from engine.models.example import Example
 from engine.models.handmade import Found, Part, Search, layer_numbers, search
 from engine.models.lent import not_learning
 from engine.models.maps import MapReader
 from engine.models.module_reader import ModuleReader
-from engine.models.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
 from engine.models.parameters import module_parameters
 from engine.models.quantised import Decoded
 from engine.models.renamed import ModuleTensors, completed
-from engine.models.rules import Rule
 from engine.models.source import Loaded, Words
 from engine.models.words import words_of
 from engine.values.errors import EngineError

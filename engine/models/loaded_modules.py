@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn
 
-from engine.models.outline import Anatomy, AttentionModule
-from engine.models.places import numbers_of, stack_named, tower_of, turn_of
-from engine.models.projections import attention_modules, sibling
-from engine.models.rules import ENDINGS, Rule
+from engine.architectures.outline import Anatomy, AttentionModule
+from engine.architectures.places import numbers_of, stack_named, tower_of, turn_of
+from engine.architectures.projections import attention_modules, sibling
+from engine.architectures.rules import ENDINGS, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from engine.models.checkpoint import Checkpoint, Tensors
+from engine.architectures.tensors import Tensors
+from engine.models.checkpoint import Checkpoint
 from engine.models.json_file import (
     FLAG,
     NUMBER,

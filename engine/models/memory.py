@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.models.checkpoint import TensorEntry
+from engine.architectures.tensors import TensorEntry
 from engine.values.memory import SENTENCE_TOKENS, FreeMemory, Placement, SentenceNeed, place_sentence
 from engine.values.model import ModelOutline
 

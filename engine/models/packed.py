@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import TensorEntry, Tensors
+from engine.architectures.tensors import TensorEntry, Tensors
 from engine.models.json_file import NUMBER, WHOLE, WHOLES, Kind, parse_object
 from engine.models.quantised import Decoded
 from engine.values.errors import EngineError

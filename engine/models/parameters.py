@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.architectures.tensors import TensorEntry
 from engine.models.bounds import bounded
-from engine.models.checkpoint import TensorEntry
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:

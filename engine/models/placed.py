@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-View = Callable[[Tensor], Tensor]
-"""Rearranges a tensor, or cuts a part out, and looks at none of its numbers."""
+from engine.architectures.tensors import View, whole
 
 LENGTH = 8
 """Bytes, little-endian, that say how long the header of a safetensors file is, which follows them."""
@@ -27,11 +26,6 @@ NEAR = 2**16
 
 AT_ONCE = 2**22
 """Bytes that are read along at a time, and let go of."""
-
-
-def as_it_is(tensor: Tensor) -> Tensor:
-    """Leave a tensor whole."""
-    return tensor
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ def safetensors_places(file: Path) -> Mapping[str, int]:
     }
 
 
-def read_placed(file: Path, placed: Placed, view: View = as_it_is) -> Tensor:
+def read_placed(file: Path, placed: Placed, view: View = whole) -> Tensor:
     """Read a tensor, or what a view leaves of it; no more is resident than that, and `AT_ONCE` bytes while it is read.
 
     Parameters

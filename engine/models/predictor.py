@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.checkpoint import Tensors
+from engine.architectures.tensors import Tensors
 from engine.models.language_model import unembedding_of, with_head
 from engine.models.runs import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, UNTOLD, Runs, in_heads, together
 from engine.models.sentence import Reader

@@ -18,9 +18,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.models.finite import all_finite
-from engine.models.heads import LayerWeights
-from engine.models.outline import AttentionModule
+from engine.architectures.heads import LayerWeights, all_finite
+from engine.architectures.outline import AttentionModule
 from engine.models.proof_case import Case, Try
 from engine.models.proof_output import outputs
 from engine.models.proof_scores import scores

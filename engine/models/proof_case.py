@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.architectures.heads import LayerWeights
+from engine.architectures.outline import AttentionModule
 from engine.models.devices import wide
-from engine.models.heads import LayerWeights
-from engine.models.outline import AttentionModule
 from engine.models.witness import Observation
 
 VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")

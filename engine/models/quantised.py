@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from engine.models.checkpoint import PART, TensorEntry, Tensors
+from engine.architectures.tensors import PART, TensorEntry, Tensors
 from engine.models.memory import free_memory
 from engine.values.errors import EngineError
 from engine.values.memory import size
@@ -13,7 +13,7 @@ from engine.values.memory import size
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.checkpoint import Cut
+    from engine.architectures.tensors import Cut
 
 PLAIN_METHODS = frozenset({"fp8", "mxfp4"})
 """Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""

@@ -17,15 +17,15 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from engine.architectures.tensors import PART, TensorEntry, Tensors
 from engine.models.bounds import bounded
-from engine.models.checkpoint import PART, TensorEntry, Tensors
 from engine.models.library_config import library_config
 from engine.models.load import load_model, model_class
 from engine.models.quantised import Decoded
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.models.checkpoint import Cut
+    from engine.architectures.tensors import Cut
 
 
 def complete_config(directory: Path) -> dict[str, Any]:

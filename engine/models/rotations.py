@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from engine.architectures.configuration import unscaled_length
+from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_unturned
+from engine.architectures.tensors import Tensors
 from engine.mathematics.rotary import Rotation
-from engine.models.checkpoint import Tensors
-from engine.models.configuration import unscaled_length
 from engine.models.importing import IMPORTING
-from engine.models.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_unturned
 from engine.models.tokens import silence
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline

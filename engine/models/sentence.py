@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from engine.architectures.outline import Anatomy
 from engine.models.broken import choosing_by_numbers, why_no_numbers
 from engine.models.calls import for_weights, keeping_calls
 from engine.models.devices import inferring
@@ -31,7 +32,6 @@ from engine.models.kernels import eager_function, kernels_can_read, reading_eage
 from engine.models.lent import lent
 from engine.models.loaded_modules import attention_in, scoring_projections
 from engine.models.maps import Pausing, Tokens
-from engine.models.outline import Anatomy
 from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room, need_room_to_read

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.models.checkpoint import Tensors
-from engine.models.outline import Anatomy
+from engine.architectures.outline import Anatomy
+from engine.architectures.tensors import Tensors
 from engine.values.attention import Sentence
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
@@ -116,7 +116,7 @@ class Source(Protocol):
         """
 
     def parts(self, name: str) -> Iterator[Tensor]:
-        """Go through the numbers of a listed tensor, at most `engine.models.checkpoint.PART` at a time.
+        """Go through the numbers of a listed tensor, at most `engine.architectures.tensors.PART` at a time.
 
         Raises
         ------

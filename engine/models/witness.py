@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from engine.architectures.outline import AttentionModule
+from engine.architectures.places import turn_of
+from engine.architectures.projections import sibling
+from engine.architectures.rules import Rule
 from engine.models.held import (
     POSITION_TABLES,
     arguments,
@@ -21,12 +25,8 @@ from engine.models.held import (
     takes_positions,
 )
 from engine.models.loaded_modules import first_beside, loaded_attention, own_path, path_of
-from engine.models.outline import AttentionModule
-from engine.models.places import turn_of
-from engine.models.projections import sibling
 from engine.models.repeats import vocabulary_of
 from engine.models.returned import four_dimensional, returned_probabilities
-from engine.models.rules import Rule
 from engine.models.waiting import at_hand
 from engine.models.widened import as_float32, as_half, half_precision, in_float32
 from engine.values.errors import EngineError

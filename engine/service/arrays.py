@@ -11,7 +11,7 @@ from engine.values.heads import Head
 from engine.values.model import LayerOutline
 
 if TYPE_CHECKING:
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
 
 
 def arrays_of(layer: LayerOutline, weights: LayerWeights) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:

@@ -39,7 +39,7 @@ from engine.values.views import CHANGES, CIRCUIT_MEASURES, CIRCUITS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
     from engine.service.session import Breathe, Session
     from engine.service.two_models import TwoModels
 

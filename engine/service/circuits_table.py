@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from engine.architectures.vocabulary import Vocabulary
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuit_measures import (
     SPECTRA,
@@ -30,7 +31,6 @@ from engine.mathematics.circuits import mass_chance
 from engine.mathematics.eigenvalues import attempts, settled
 from engine.mathematics.measures import cosine_noise, numerical_rank
 from engine.mathematics.spectra import circuit_of_heads, layer_matrix
-from engine.models.vocabulary import Vocabulary
 from engine.service.crew import Crew
 from engine.service.positions import factors_at
 from engine.service.token_maps import multiplied
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
     from engine.service.session import Breathe, Session
 
     Ranks = Mapping[str, NDArray[np.int64]]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from engine.architectures.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.mathematics.chance import chance_of
 from engine.mathematics.circuit_measures import of_heads
 from engine.mathematics.directions import chance_projections, groups, projections, with_signs
 from engine.mathematics.factored import Product
 from engine.mathematics.measures import product_noise
-from engine.models.vocabulary import Gain, final_gain, gain_before, read_gain
 from engine.service.positions import factors_at
 from engine.service.token_tables import TokenTable, TokenTables, WatchedRows
 from engine.values.errors import NotFinite

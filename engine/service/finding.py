@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.demo import MODEL_DIRECTORY
-from engine.models.configuration import settings_of
+from engine.models.config_file import settings_of
 from engine.models.locate import DEMO
 from engine.service.recent import recent_models
 from engine.values.found import FoundModel, Origin

@@ -26,7 +26,7 @@ from engine.values.spectra import EPSILONS, NORMS, FloatArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.heads import LayerWeights, StoredLayer
+    from engine.architectures.heads import LayerWeights, StoredLayer
 
 POWER_STEPS = 6
 """That tell a large matrix's spectral norm to a few hundredths, enough to know rounding by its size."""
@@ -160,7 +160,7 @@ class Layers:
     def _open(self, layer: Head) -> StoredLayer:
         """Open one layer's tensors."""
         with collector_at_rest():
-            from engine.models.heads import StoredLayer
+            from engine.architectures.heads import StoredLayer
 
         return StoredLayer(self._source.tensors, self._source.anatomy.modules[layer])
 

@@ -10,7 +10,7 @@ from engine.models.rotations import rotation_of
 from engine.values.model import LayerOutline
 
 if TYPE_CHECKING:
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
     from engine.service.session import Session
 
 

@@ -32,7 +32,7 @@ from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
     from engine.models.maps import MapReader
     from engine.service.computing import Computing
     from engine.service.turned_spectra import TurnedSpectra
@@ -121,7 +121,7 @@ class Session:
     def layer_weights(self, layer: Head) -> LayerWeights:
         """Read one layer's attention weights, cut by head, in main memory."""
         with collector_at_rest():
-            from engine.models.heads import read_layer
+            from engine.architectures.heads import read_layer
 
         self.outline.layer(layer)
         return read_layer(self._source.tensors, self._source.anatomy.modules[layer.whole_layer])

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.models.vocabulary import Vocabulary, vocabulary
+from engine.architectures.vocabulary import Vocabulary, vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.checkpoint import Cut
+    from engine.architectures.tensors import Cut
     from engine.models.source import Words
     from engine.models.telling import Telling
     from engine.service.session import Breathe, Session
@@ -114,7 +114,7 @@ class TokenTables:
     def wrong(self, name: str) -> str:
         """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
         if name not in self._wrong:
-            from engine.models.finite import all_finite, not_finite
+            from engine.architectures.heads import all_finite, not_finite
 
             tensors = self._session.source.tensors
             self._wrong[name] = ""

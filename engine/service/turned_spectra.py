@@ -22,7 +22,7 @@ from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.heads import LayerWeights
+    from engine.architectures.heads import LayerWeights
     from engine.service.session import Breathe, Session
 
 

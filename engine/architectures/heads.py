@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,17 +11,128 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.models.checkpoint import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors
-from engine.models.finite import all_finite, has_products, not_finite, without_products
-from engine.models.latent import FirstStep
-from engine.models.outline import AttentionModule
-from engine.models.placed import as_it_is
-from engine.models.rules import Layout, fused_places
+from engine.architectures.outline import AttentionModule
+from engine.architectures.rules import Layout, fused_places
+from engine.architectures.tensors import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors, whole
 from engine.values.errors import EngineError, NotFinite
 from engine.values.spectra import FloatArray
 
 if TYPE_CHECKING:
-    from engine.models.checkpoint import Cut
+    from engine.architectures.tensors import Cut
+
+NAMED = 3
+"""Tensors that are named of those that hold NaN or infinite numbers."""
+
+SMALLEST, LARGEST = 2.0**-250, 2.0**250
+"""Between which the largest number of a float64 matrix is to be: measures of circuits multiply four of them, and
+float64 holds nothing beyond ``2^±1022``. No product of numbers of other dtypes comes near that."""
+
+
+def all_finite(part: Tensor) -> bool:
+    """Say whether a tensor holds neither NaN nor infinite numbers.
+
+    What is finite added up holds none; that is several times quicker to know than the extremes, which are asked for
+    where a sum is too large for the dtype. Both are NaN where any number is.
+    """
+    return bool(part.sum().isfinite()) or bool(torch.stack(torch.aminmax(part)).isfinite().all())
+
+
+def not_finite(tensors: Mapping[str, Iterable[Tensor]]) -> str:
+    """Say of tensors which hold NaN or infinite numbers, and how many; of more than `NAMED` the first ones.
+
+    Parameters
+    ----------
+    tensors : by name, each as one tensor in a tuple, or in parts.
+    """
+    said = []
+    for name, parts in tensors.items():
+        bad = numbers = 0
+        for part in parts:
+            bad += int((~part.isfinite()).sum())
+            numbers += part.numel()
+        if bad:
+            said.append(f"{name} holds {bad} NaN or infinite numbers of {numbers}")
+    more = len(said) - NAMED
+    if more <= 0:
+        return ", ".join(said)
+    others = "so does one" if more == 1 else f"so do {more}"
+    return f"{', '.join(said[:NAMED])} and {others} more of its tensors"
+
+
+def has_products(part: Tensor) -> bool:
+    """Say whether float64 holds what is made of a matrix by multiplying it."""
+    return part.dtype is not torch.float64 or part.ndim == 1 or _fits(_largest([part]))
+
+
+def without_products(tensors: Mapping[str, Iterable[Tensor]]) -> str:
+    """Say how large the largest number is of the first tensor of which float64 holds no products.
+
+    Parameters
+    ----------
+    tensors : as in `not_finite`.
+    """
+    for name, parts in tensors.items():
+        if not _fits(largest := _largest(parts)):
+            return f"{name} holds numbers up to {largest:.0e}, whose products are beyond float64"
+    return "products of its tensors hold numbers whose products are beyond float64"
+
+
+def _largest(parts: Iterable[Tensor]) -> float:
+    """Give the size of the largest number; 0 where there is none."""
+    return max((float(part.abs().max()) for part in parts if part.numel()), default=0.0)
+
+
+def _fits(largest: float) -> bool:
+    """Say whether products of numbers up to that size are neither too large for float64 nor lost in it."""
+    return not largest or SMALLEST <= largest <= LARGEST
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """From the residual stream to a latent, and the norm that is applied to it.
+
+    The norm divides a token's latent by its size, which depends on the token, and multiplies it by a gain, which does
+    not. Only the gain can be part of a matrix; heads read through a norm carry a mark that says so.
+
+    Attributes
+    ----------
+    down : (rank + shared, d_model); its last rows skip the norm, and are a part of the key that all heads share.
+    gain : (rank,)
+    bias : (rank + shared,), or None.
+    """
+
+    down: Tensor
+    gain: Tensor
+    bias: Tensor | None
+
+    def then(self, up: Tensor, up_bias: Tensor | None, *, with_shared: bool) -> tuple[Tensor, Tensor | None]:
+        """Compose it with the second step: ``up · diag(gain) · down``, in float64 (DeepSeek-AI 2024, equations 9–17).
+
+        Parameters
+        ----------
+        up : (heads, rows, rank)
+        up_bias : (heads, rows), or None.
+        with_shared : whether every head's rows go on with the shared ones.
+
+        Returns
+        -------
+        weight : (heads, rows [+ shared], d_model)
+        bias : (heads, rows [+ shared]), or None where neither step has one.
+        """
+        rank = len(self.gain)
+        scaled = up.double() * self.gain.double()
+        weight = scaled @ self.down[:rank].double()
+        bias = None if up_bias is None else up_bias.double()
+        if self.bias is not None:
+            through = scaled @ self.bias[:rank].double()
+            bias = through if bias is None else through + bias
+        if with_shared and len(self.down) > rank:
+            shared = self.down[rank:].double()
+            weight = torch.cat([weight, shared.expand(len(up), -1, -1)], 1)
+            if bias is not None:
+                tail = torch.zeros(len(shared)) if self.bias is None else self.bias[rank:]
+                bias = torch.cat([bias, tail.to(bias).expand(len(up), -1)], 1)
+        return weight, bias
 
 
 @dataclass(frozen=True)
@@ -200,20 +311,20 @@ class StoredLayer:
     def _bias(self, matrix: str) -> Tensor | None:
         """Give the bias of a projection, or None where the model has none."""
         name = self._module.biases.get(matrix)
-        return None if name is None else self._finite(self._stored[name](as_it_is)).flatten()
+        return None if name is None else self._finite(self._stored[name](whole)).flatten()
 
     def _first_step(self, matrix: str) -> FirstStep:
         """Give the first step of a projection that takes two."""
         names = self._module.latents[matrix]
-        down, norm = (self._finite(self._stored[name](as_it_is)) for name in (names.down, names.norm))
-        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias](as_it_is)))
+        down, norm = (self._finite(self._stored[name](whole)) for name in (names.down, names.norm))
+        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias](whole)))
 
     def _output(self, heads: range) -> Tensor:
         """Cut out columns of the output projection, by head: (heads, d_output, value_head_dim)."""
         module, width = self._module, self._module.outline.value_head_dim
         name, places = module.weights["O"], slice(heads.start * width, heads.stop * width)
         if module.output_first:
-            first, last = self._finite(self._stored[module.output_first](as_it_is)), self._stored[name](as_it_is)
+            first, last = self._finite(self._stored[module.output_first](whole)), self._stored[name](whole)
             inner = _in_groups(first, module.outline.heads * width).double()
             columns = (_matrix(module, "O", last).double() @ inner)[:, places]
         else:
@@ -290,7 +401,7 @@ def _floating(name: str, cut: Cut) -> Cut:
 
 def _in_parts(cut: Cut) -> Iterator[Tensor]:
     """Go through the numbers of a stored tensor, `PART` at a time."""
-    yield from cut(as_it_is).reshape(-1).split(PART)
+    yield from cut(whole).reshape(-1).split(PART)
 
 
 def _heads(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -> Tensor:

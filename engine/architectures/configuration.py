@@ -3,24 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from engine.models.json_file import (
-    COUNT,
-    FLAG,
-    LAYERS,
-    NUMBER,
-    OBJECT,
-    OBJECTS,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    WHOLES,
-    Kind,
-    read_object,
-    shown,
-)
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -54,41 +38,6 @@ OFFSET_POSITION_TYPES = frozenset({
 
 LENGTH_SCALING = {"dynamic": "max_position_embeddings", "longrope": "original_max_position_embeddings"}
 """Kinds of scaling of rotary positions that begin beyond a length of sentence, and the setting of that length."""
-
-
-_COUNTS = (
-    *HEAD_COUNT_KEYS, *SLIDING_HEAD_COUNT_KEYS, "cross_num_attention_heads",
-    *(name for side in ("encoder", "decoder")
-      for name in (f"{side}_attention_heads", f"num_{side}_attention_heads", f"{side}_num_attention_heads")),
-)  # fmt: skip
-
-FIELDS: Mapping[str, Kind] = {
-    **dict.fromkeys((*_COUNTS, *(f"{name}_per_layer" for name in _COUNTS), *HEAD_DIM_KEYS), COUNT),
-    **dict.fromkeys(LAYER_COUNT_KEYS, LAYERS),
-    **dict.fromkeys((*CONTEXT_KEYS, "original_max_position_embeddings"), NUMBER),
-    "num_hidden_groups": WHOLE,
-    **dict.fromkeys(("num_kv_shared_layers", "num_nextn_predict_layers", "num_mtp_layers", "head_ratio"), WHOLE),
-    **dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_groups", "o_groups"), WHOLE),
-    **dict.fromkeys(("pad_token_id", "decoder_start_token_id", "bits"), WHOLE),
-    **dict.fromkeys(("is_decoder", "is_encoder_decoder", "tie_word_embeddings"), FLAG),
-    **dict.fromkeys(("model_type", "rope_type", "quant_method", "version", "checkpoint_format"), TEXT),
-    **dict.fromkeys(("architectures", "layer_types", "layers_block_type"), TEXTS),
-    **dict.fromkeys(("text_config", "quantization_config", "rope_parameters", "rope_scaling"), OBJECT),
-    "per_layer_config": OBJECTS,
-    "weight_block_size": WHOLES,
-}  # fmt: skip
-"""What the fields of ``config.json`` that this program uses hold, in it and in the configurations inside it."""
-
-
-def read_config(directory: Path) -> dict[str, Any]:
-    """Read ``config.json``; a text model inside a larger one is taken from its ``text_config``.
-
-    Raises
-    ------
-    EngineError : when it is not a JSON object, or one of its `FIELDS` is of another type.
-    """
-    config = read_object(directory / "config.json", FIELDS)
-    return {**config, **(config.get("text_config") or {})}
 
 
 def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: str = "") -> int:
@@ -125,7 +74,7 @@ def head_count(config: Mapping[str, Any], place: Head, module: str = "", ratio: 
         if isinstance(count, int) and count > 0:
             divisor = (settings.get(ratio) or 1) if ratio else 1
             return max(1, count // max(1, divisor))
-    said = [f"{key} is {shown(settings[key])}" for key in keys if settings.get(key) is not None]
+    said = [f"{key} is {settings[key]!r:.40}" for key in keys if settings.get(key) is not None]
     known = f"({', '.join(said)})" if said else f"(none of {', '.join(HEAD_COUNT_KEYS)})"
     raise EngineError(f"config.json does not say how many heads there are {known}; write their number there")
 
@@ -170,24 +119,7 @@ def unscaled_length(config: Mapping[str, Any], rope: Mapping[str, Any] | None) -
     return None if length is None else int(length)
 
 
-def settings_of(directory: Path) -> tuple[str, int, int]:
-    """Read a model's type and how many layers and heads it has from its ``config.json``; what is not there is empty."""
-    try:
-        config = read_config(directory)
-    except EngineError:
-        return "", 0, 0
-    return config.get("model_type") or "", layer_count(config, *LAYER_COUNT_KEYS), _heads(config)
-
-
 def layer_count(config: Mapping[str, Any], *names: str) -> int:
     """Read the number of layers, by the first of some names that is there; 0 where none is, or parts have their own."""
     found = next((config[name] for name in names if config.get(name) is not None), 0)
     return found if isinstance(found, int) else 0
-
-
-def _heads(config: Mapping[str, Any]) -> int:
-    """Read the number of the first layer's heads."""
-    try:
-        return head_count(config, Head("decoder", 0))
-    except EngineError:
-        return 0

@@ -2,29 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.models.checkpoint import TensorEntry
-from engine.models.configuration import context, head_count, head_widths, unscaled_length
-from engine.models.counts import count_heads
-from engine.models.marking import marks_of
-from engine.models.places import Places, place_modules
-from engine.models.projections import sibling
-from engine.models.proven import PROVEN_TYPES
-from engine.models.rotary_types import unturned_for_certain
-from engine.models.rules import (
+from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
+from engine.architectures.places import Places, place_modules
+from engine.architectures.projections import sibling
+from engine.architectures.proven_types import PROVEN_TYPES
+from engine.architectures.rotary_types import unturned_for_certain
+from engine.architectures.rules import (
+    NEIGHBOUR_MARKS,
     REFUSED_TENSORS,
+    SETTING_MARKS,
+    SHARING_TYPES,
+    TYPE_MARKS,
     TYPES_WITHOUT_ONE_MATRIX,
     Layout,
     Rule,
 )
-from engine.models.stored_shapes import biases_of, named_tensor, shapes_of
-from engine.models.vocabulary import has_known_norms
+from engine.architectures.shapes import biases_of, count_heads, named_tensor, shapes_of
+from engine.architectures.tensors import TensorEntry
+from engine.architectures.vocabulary import has_known_norms
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.plural import counted
+
+
+def marks_of(
+    module: str,
+    tensors: Iterable[str],
+    config: Mapping[str, Any],
+    *,
+    is_cross: bool,
+    shares_keys: bool,
+    is_gated: bool,
+    biased: Iterable[str],
+) -> tuple[str, ...]:
+    """Name what changes the circuits of a layer's heads, in the words of `engine.values.marks.MARKS`.
+
+    Parameters
+    ----------
+    module : the attention module's dotted name.
+    tensors : the names of all tensors.
+    config : of the model.
+    is_cross : whether it looks at another stack.
+    shares_keys : whether its keys and values are another layer's.
+    is_gated : whether an output gate is kept with its queries.
+    biased : the matrices that have a bias.
+    """
+    parent = f"{module}."
+    beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
+    marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
+    model_type = config.get("model_type") or ""
+    if not is_cross and model_type in TYPE_MARKS:
+        marks.append(TYPE_MARKS[model_type])
+    marks += [mark for setting, mark in SETTING_MARKS.items() if config.get(setting)]
+    conditions = {
+        "weights shared by layers": model_type in SHARING_TYPES,
+        "keys and values of another layer": shares_keys,
+        "output gate": is_gated,
+        "query/key bias": not {"Q", "K"}.isdisjoint(biased),
+    }
+    return tuple(dict.fromkeys([*marks, *(mark for mark, holds in conditions.items() if holds)]))
+
 
 PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
 """Settings of models that read tokens with their boxes on a page."""
@@ -74,7 +116,7 @@ class Anatomy:
 def _attention(
     module: str,
     rule: Rule,
-    lender: str | None,
+    key_value_owner: str | None,
     entries: Mapping[str, TensorEntry],
     config: Mapping[str, Any],
     place: Head,
@@ -85,7 +127,7 @@ def _attention(
     ------
     EngineError : when its shapes do not fit each other or the number of heads.
     """
-    owners = {"Q": module, "K": lender or module, "V": lender or module, "O": module}
+    owners = {"Q": module, "K": key_value_owner or module, "V": key_value_owner or module, "O": module}
     shapes, weights = shapes_of(owners, rule, entries, config)
     counts = count_heads(module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)
@@ -117,7 +159,7 @@ def _attention(
             entries,
             config,
             is_cross=place.stack == "cross",
-            is_lent=lender is not None,
+            shares_keys=key_value_owner is not None,
             is_gated=counts.is_gated,
             biased=biases,
         ),
@@ -160,7 +202,7 @@ def read_anatomy(
         )
     places = place_modules(entries, model_type, config)
     for place, (module, rule) in places.modules.items():
-        modules[place] = _attention(module, rule, places.lenders.get(place), entries, config, place)
+        modules[place] = _attention(module, rule, places.key_value_owners.get(place), entries, config, place)
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))
@@ -227,3 +269,26 @@ def _why_none(model_type: str, entries: Mapping[str, TensorEntry]) -> str:
         f"models of type '{model_type}' have no softmax attention that attn-tui knows: "
         "no query, key, value and output projections among their weights"
     )
+
+
+def noting_lost(anatomy: Anatomy, lost: Mapping[str, str], *, is_read: bool = True) -> Anatomy:
+    """Note in a model's outline which files are not there, and what cannot be had until they are.
+
+    Parameters
+    ----------
+    anatomy : with the layers of which tensors are lost, whose shapes are those of other layers.
+    lost : by tensor, why it cannot be read; nothing is noted where it is empty.
+    is_read : whether the model could read a sentence if it were whole.
+    """
+    if not lost:
+        return anatomy
+    why, files = next(iter(lost.values())), len(set(lost.values()))
+    modules = anatomy.modules.values()
+    without = sum(any(name in lost for name in (*each.weights.values(), *each.biases.values())) for each in modules)
+    until_then = [f"{without} of {counted(len(modules), 'layer')} cannot be shown"] if without else []
+    until_then += ["no sentence can be read"] if is_read else []
+    note = f"{why} ({files} files are missing or damaged)" if files > 1 else why
+    note += f"; until then {', and '.join(until_then)}" if until_then else ""
+    unreadable = f"{why}; a sentence is read by the whole model" if is_read else anatomy.outline.unreadable
+    notes = (*anatomy.outline.notes, note)
+    return replace(anatomy, outline=replace(anatomy.outline, notes=notes, unreadable=unreadable))

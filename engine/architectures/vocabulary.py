@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.models.checkpoint import TensorEntry, Tensors
-from engine.models.projections import sibling
+from engine.architectures.projections import sibling
+from engine.architectures.tensors import TensorEntry, Tensors
 from engine.values.errors import NotFinite, NotFolded
 from engine.values.model import LayerOutline, ModelOutline
 
@@ -215,7 +215,7 @@ def read_gain(tensors: Tensors, gain: Gain) -> Any:
     ------
     NotFinite : when it holds NaN or infinite numbers.
     """
-    from engine.models.finite import not_finite
+    from engine.architectures.heads import not_finite
 
     stored = tensors.read(gain.name)
     if what := not_finite({gain.name: (stored,)}):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
 
-from engine.models.rules import ENDINGS, RULES, Rule
+from engine.architectures.rules import ENDINGS, RULES, Rule
 
 
 def sibling(module: str, name: str) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.models.configuration import layer_count
-from engine.models.projections import attention_modules, unfitting_modules
-from engine.models.rules import SHARING_TYPES, Rule
+from engine.architectures.configuration import layer_count
+from engine.architectures.projections import attention_modules, unfitting_modules
+from engine.architectures.rules import SHARING_TYPES, Rule
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -78,13 +78,13 @@ class Places:
     modules : the dotted name and the rule of every layer's module; one that layers share is there several times.
     left_out : the roots of stacks that were left out, because they read no text.
     unknown : modules that look like attention and fit no rule, with ``N`` for their numbers.
-    lenders : the modules whose keys and values layers without any of their own use.
+    key_value_owners : the modules whose keys and values layers without any of their own use.
     """
 
     modules: Mapping[Head, tuple[str, Rule]]
     left_out: tuple[str, ...]
     unknown: tuple[str, ...] = ()
-    lenders: Mapping[Head, str] = field(default_factory=dict)
+    key_value_owners: Mapping[Head, str] = field(default_factory=dict)
 
 
 def tower_of(module: str, model_type: str = "") -> str | None:
@@ -165,16 +165,16 @@ def place_modules(tensors: Iterable[str], model_type: str, config: Mapping[str, 
         if place.layer >= len(kinds) or kinds[place.layer] not in LINEAR_KINDS
     }  # fmt: skip
     placed |= dict(_repeated(placed, config))
-    borrowing = dict(_borrowing(placed, config))
-    placed |= {place: each for place, (each, _) in borrowing.items()}
-    lenders = {place: lender for place, (_, lender) in borrowing.items()}
+    sharing = dict(_shared_keys(placed, config))
+    placed |= {place: each for place, (each, _) in sharing.items()}
+    key_value_owners = {place: key_value_owner for place, (_, key_value_owner) in sharing.items()}
     fitting = {*linear, *left_out, *(module for module, _ in (*found, *placed.values()))}
     unknown = [
         re.sub(r"\d+", "N", module)
         for module in unfitting_modules(names, fitting, model_type, config)
         if tower_of(module, model_type) is None
     ]
-    return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), lenders)
+    return Places(placed, tuple(dict.fromkeys(left_out)), tuple(dict.fromkeys(unknown)), key_value_owners)
 
 
 def _is_beyond(module: str, config: Mapping[str, Any]) -> bool:
@@ -183,7 +183,7 @@ def _is_beyond(module: str, config: Mapping[str, Any]) -> bool:
     return further and 0 < layers <= next(iter(numbers_of(module)), 0)
 
 
-def _borrowing(
+def _shared_keys(
     placed: Mapping[Head, tuple[str, Rule]], config: Mapping[str, Any]
 ) -> Iterator[tuple[Head, tuple[tuple[str, Rule], str]]]:
     """Find the last layers' modules where those use keys and values of the last layer of their kind before them."""
@@ -193,10 +193,10 @@ def _borrowing(
         return
     for layer in range(layers - count, layers):
         own = [each for each in range(layers - count) if kinds[each] == kinds[layer]]
-        lender = placed.get(Head("decoder", own[-1])) if own else None
-        if lender is not None:
-            module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", lender[0], count=1)
-            yield Head("decoder", layer), ((module, lender[1]), lender[0])
+        key_value_owner = placed.get(Head("decoder", own[-1])) if own else None
+        if key_value_owner is not None:
+            module = re.sub(r"(^|\.)\d+(\.|$)", rf"\g<1>{layer}\g<2>", key_value_owner[0], count=1)
+            yield Head("decoder", layer), ((module, key_value_owner[1]), key_value_owner[0])
 
 
 def _repeated(
