@@ -19,8 +19,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from huggingface_hub import close_session, constants
 
-from engine.models import download
-
 STEP = 4096
 """Bytes of a file that are sent at a time."""
 
@@ -167,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         if hub.broken:
             self._refuse(hub.broken, "")
             return
-        about = re.fullmatch(r"/api/models/(?P<name>.+?)(?:/revision/(?P<revision>.+))?", path)
+        about = re.fullmatch(r"/api/models/(?P<name>.+?)(?:/(?:revision|tree)/(?P<revision>.+))?", path)
         file = re.fullmatch(r"/(?P<name>.+?)/resolve/(?P<revision>[^/]+)/(?P<file>.+)", path)
         match = about or file
         repository = hub.repositories.get(match["name"]) if match else None
@@ -177,6 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
         files = repository.at(match["revision"] or "main")
         if files is None:
             self._refuse(404, "RevisionNotFound")
+        elif about and "/tree/" in path:
+            self._send_json([{"type": "file", "path": each, "size": len(files[each]), "oid": "0"} for each in files])
         elif about:
             self._describe(match["name"], files)
         elif repository.refused:
@@ -198,7 +198,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _describe(self, name: str, files: Mapping[str, bytes]) -> None:
         """Tell a model's commit, and its files with their sizes."""
         siblings = [{"rfilename": each, "size": len(content), "blobId": "0"} for each, content in files.items()]
-        body = json.dumps({"id": name, "modelId": name, "sha": commit(files), "siblings": siblings}).encode()
+        self._send_json({"id": name, "modelId": name, "sha": commit(files), "siblings": siblings})
+
+    def _send_json(self, content: object) -> None:
+        """Send an answer of the interface."""
+        body = json.dumps(content).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -236,5 +240,4 @@ def point_at(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", url)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", url + "/{repo_id}/resolve/{revision}/{filename}")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(download, "REPORT_SECONDS", 0.005)
     close_session()

@@ -14,8 +14,8 @@ import pytest
 import engine
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
+from engine.checkpoints.locate import locate
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
 from engine.models.sentence import Reader
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import LayerOutline, ModelOutline

@@ -103,7 +103,7 @@ HUGE = """
 import sys
 from pathlib import Path
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
+from engine.checkpoints.locate import locate
 source = FolderSource(locate(sys.argv[1]))
 checkpoint, anatomy = source.tensors, source.anatomy
 print(anatomy.outline.stored_bytes // 10**9, len(anatomy.modules), "torch" in sys.modules)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.checkpoints.locate import locate
 from engine.models.checkpoint import Checkpoint
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
 from engine.models.placed import Placed, read_placed, safetensors_places
 from engine.service.session import Session
 from engine.values.errors import EngineError

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.checkpoints.locate import locate
 from engine.models import devices, memory
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.session import Session

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from engine.models import naming
-from engine.models.locate import locate
+from engine.checkpoints import names
+from engine.checkpoints.locate import locate
 from engine.service.recent import remember
 from engine.service.thread import Urgency
 from engine.values.found import GONE, FoundModel, Origin, Place
@@ -175,7 +175,7 @@ async def test_what_is_pasted_in_quotes_as_an_address_or_beside_a_model_opens_th
         await until(pilot, lambda: screen.list.name_chosen == f"{folder}/config.json")
         await type_keys(pilot, "enter")
         await until(pilot, lambda: app.is_ready and app.conductor.is_open)
-    assert Path(naming.meant_instead(str(copy))) == copy / "snapshots" / "abc"
+    assert Path(names.meant_instead(str(copy))) == copy / "snapshots" / "abc"
 
 
 async def test_a_slash_in_the_list_begins_a_new_text_and_a_tilde_becomes_a_path() -> None:

@@ -41,7 +41,7 @@ import json, sys, threading
 from pathlib import Path
 from engine.models import room
 from engine.models.folder import FolderSource
-from engine.models.locate import locate
+from engine.checkpoints.locate import locate
 from engine.values.errors import EngineError
 
 def status(field):

@@ -15,11 +15,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from engine.architectures.heads import read_layer
+from engine.checkpoints.locate import locate
 from engine.models import gathering
 from engine.models.broken import cause_of_nan
 from engine.models.folder import FolderSource
 from engine.models.load import input_device, load_model
-from engine.models.locate import locate
 from engine.models.proof import prove
 from engine.models.sentence import Reader
 from engine.models.source import Loaded

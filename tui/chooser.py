@@ -283,7 +283,7 @@ class ChooserScreen(Modal[Opened | None]):
         if self._opening is not None:
             self._is_downloading |= event.progress.unit == "bytes"
             stops = f"{key_of(self.app, 'chooser.leave')} stops"
-            self._say(f"{describe(event.progress)}\n{stops}{', and keeps what has come' * self._is_downloading}")
+            self._say(f"{describe(event.progress)}\n{stops}{', and keeps whole files' * self._is_downloading}")
 
     def action_leave(self) -> None:
         """Stop opening a model, or else go one step back: from the list to the field, from what is typed to nothing."""
@@ -298,7 +298,7 @@ class ChooserScreen(Modal[Opened | None]):
         """Stop opening a model; or leave, whatever is typed."""
         if self._opening is not None:
             self._opening.close()
-            goes_on = f"; what has come is kept, {self._enter} goes on from there"
+            goes_on = f"; whole files are kept, {self._enter} goes on"
             self._stay(f"stopped{goes_on * self._is_downloading}")
         else:
             self.dismiss(None)

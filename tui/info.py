@@ -30,7 +30,7 @@ def lines() -> Iterator[str]:
     assert isinstance(explore, ConfiguredCommand)
     config, settings = effective(explore)
     yield f"{'characters':<18}{_characters(settings)}"
-    from engine.models.hub import models_directory
+    from engine.checkpoints.download import models_directory
 
     for name, path in (
         ("settings", config.path),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.models.naming import unwrapped
+from engine.checkpoints.names import unwrapped
 from tui.field import Field
 
 

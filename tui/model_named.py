@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from engine.models.naming import meant_instead, unwrapped
+from engine.checkpoints.names import meant_instead, unwrapped
 from engine.service.options import EngineOptions
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
+from engine.checkpoints.locate import Location
+from engine.checkpoints.names import ADAPTER_CONFIG
+from engine.checkpoints.weight_files import adapter_file
 from engine.models.checkpoint import Checkpoint
 from engine.models.folder import FolderSource
 from engine.models.json_file import plain_file
-from engine.models.locate import Location, adapter_file
 from engine.models.lora import Change, read_settings, taken_apart
-from engine.models.naming import ADAPTER_CONFIG
 from engine.models.parameters import stored_parameters
 from engine.models.quantised import Decoded
 from engine.models.stamps import stamps

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 
 from engine.architectures.tensors import PART, UNKNOWN, TensorEntry, whole
+from engine.checkpoints.weight_files import promised_tensors, shard_files, weight_file
 from engine.models.json_file import plain_file
 from engine.models.opened_files import OpenedFiles
-from engine.models.weight_files import promised_tensors, shard_files, weight_file
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
 from engine.architectures.tensors import Tensors
+from engine.checkpoints.locate import Location
 from engine.models.bounds import check_sizes
 from engine.models.checkpoint import Checkpoint
 from engine.models.config_file import read_config
 from engine.models.importing import IMPORTING
-from engine.models.locate import Location
 from engine.models.memory import sentence_need
 from engine.models.quantised import readable
 from engine.models.stamps import stamps

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.models.naming import CACHED
+from engine.checkpoints.names import CACHED
 from engine.values.errors import EngineError
 
 LARGEST = 2**25

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from engine.architectures.tensors import Tensors
+from engine.checkpoints.names import ADAPTER_CONFIG
 from engine.models.checkpoint import Checkpoint
 from engine.models.json_file import (
     FLAG,
@@ -30,7 +31,6 @@ from engine.models.json_file import (
     read_object,
     shown,
 )
-from engine.models.naming import ADAPTER_CONFIG
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:

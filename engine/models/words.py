@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.checkpoints.names import CACHED, cached_id
 from engine.models.library_config import tokenizer_options
-from engine.models.naming import CACHED, cached_id
 from engine.models.source import Frame, Words
 from engine.models.tokens import VOCABULARY_FILE, Tokenizer
 from engine.values.attention import Sentence

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.checkpoints.names import DEMO
 from engine.demo import MODEL_DIRECTORY
 from engine.models.config_file import settings_of
-from engine.models.locate import DEMO
 from engine.service.recent import recent_models
 from engine.values.found import FoundModel, Origin
 
@@ -29,7 +29,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))
-    from engine.models.catalogue import cached_models  # after what needs no library of the Hub
+    from engine.checkpoints.catalogue import cached_models  # after what needs no library of the Hub
 
     some: list[FoundModel] = []
     for model in cached_models(revision):

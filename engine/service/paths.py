@@ -6,7 +6,7 @@ import itertools
 import os
 from pathlib import Path
 
-from engine.models.naming import PARTS, is_model, meant_instead
+from engine.checkpoints.names import PARTS, is_model, meant_instead
 from engine.values.found import Place
 
 WHOLE = ".gguf"

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from engine.checkpoints.locate import locate
+from engine.checkpoints.names import meant_instead, unwrapped
+from engine.checkpoints.weight_files import adapter_file
 from engine.models.folder import FolderSource
-from engine.models.locate import adapter_file, locate
-from engine.models.naming import meant_instead, unwrapped
 from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError, Superseded

@@ -54,8 +54,8 @@ def build(name: str, folder: Path) -> None:
 def measure(folder: str, tokens: int) -> dict[str, float]:
     """Read a sentence and make maps of it in this process."""
     limit_threads(None)
+    from engine.checkpoints.locate import locate
     from engine.models.folder import FolderSource
-    from engine.models.locate import locate
     from tests.benchmarks.machine import forget_peak, resident_mib
 
     def rest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.checkpoints.names import ADAPTER_CONFIG
 from engine.models.json_file import OBJECT_OF_TEXTS, read_object, shown
 from engine.values.errors import EngineError
 
@@ -15,6 +16,9 @@ WEIGHT_FILES = (
 )
 """What holds a checkpoint's weights, in the order of preference."""
 
+ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
+"""What holds an adapter's weights, in the order of preference."""
+
 
 def weight_file(directory: Path) -> Path | None:
     """Find the file that holds, or lists, a folder's weights."""
@@ -22,6 +26,15 @@ def weight_file(directory: Path) -> Path | None:
         if (directory / name).is_file():
             return directory / name
     return None
+
+
+def adapter_file(directory: Path) -> Path | None:
+    """Find the weights of an adapter in a folder that is one, and no model of its own."""
+    if (directory / "config.json").is_file() and weight_file(directory) is not None:
+        return None
+    if not (directory / ADAPTER_CONFIG).is_file():
+        return None
+    return next((directory / name for name in ADAPTER_FILES if (directory / name).is_file()), None)
 
 
 def shard_files(weights: Path) -> tuple[Path, ...]:

@@ -6,26 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.checkpoints.download import find_in_cache, from_hub
+from engine.checkpoints.names import ADAPTER_CONFIG, DEMO
+from engine.checkpoints.weight_files import ADAPTER_FILES, WEIGHT_FILES, adapter_file, weight_file
 from engine.demo import MODEL_DIRECTORY
-from engine.models.naming import ADAPTER_CONFIG
-from engine.models.weight_files import WEIGHT_FILES, weight_file
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
-
-DEMO = "demo"
-"""The name of the model that is shipped with the program."""
-
-ADAPTER_FILES = ("adapter_model.safetensors", "adapter_model.bin")
-"""What holds an adapter's weights, in the order of preference."""
-
-
-def adapter_file(directory: Path) -> Path | None:
-    """Find the weights of an adapter in a folder that is one, and no model of its own."""
-    if (directory / "config.json").is_file() and weight_file(directory) is not None:
-        return None
-    if not (directory / ADAPTER_CONFIG).is_file():
-        return None
-    return next((directory / name for name in ADAPTER_FILES if (directory / name).is_file()), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +88,5 @@ def locate(
         )
     if _is_path(name):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
-    from engine.models.hub import find_in_cache, from_hub
-
     directory = find_in_cache(name, revision) or from_hub(name, revision, report)
     return _checked(name, directory, directory.name)

@@ -13,6 +13,9 @@ from urllib.parse import unquote, urlsplit
 ADAPTER_CONFIG = "adapter_config.json"
 """What an adapter's folder has in the place of ``config.json``."""
 
+DEMO = "demo"
+"""The name of the model that is shipped with the program."""
+
 PARTS = (".safetensors", ".bin", ".pt")
 """How files of weights end; beside a configuration they are parts of a model, which is opened by its folder."""
 

@@ -8,13 +8,11 @@ from pathlib import Path
 from huggingface_hub import CachedRepoInfo, constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
+from engine.checkpoints.names import ADAPTER_CONFIG, CACHED
+from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
 from engine.models.config_file import settings_of
-from engine.models.locate import adapter_file
-from engine.models.naming import ADAPTER_CONFIG, CACHED
-from engine.models.weight_files import missing_shards, weight_file
 from engine.values.errors import EngineError
 from engine.values.found import FoundModel, Origin
-from engine.values.memory import size
 
 
 def cached_models(revision: str | None = None) -> Iterator[FoundModel]:
@@ -42,7 +40,7 @@ def _described(repository: CachedRepoInfo, revision: str | None) -> FoundModel:
     found = next((each for each in repository.revisions if wanted in each.refs or each.commit_hash == wanted), None)
     name, last_used = repository.repo_id, _last_used(repository)
     if found is None:
-        missing = _begun(repository.repo_path) or f"revision {wanted}"
+        missing = f"revision {wanted}"
         return FoundModel(name, Origin.HUB, repository.size_on_disk, last_used, missing=missing)
     return _of_snapshot(name, found.snapshot_path, repository.repo_path, repository.size_on_disk, last_used)
 
@@ -58,7 +56,7 @@ def _damaged(folder: Path, revision: str | None) -> FoundModel:
     directory = folder / "snapshots" / commit
     here = [each.stat() for each in directory.rglob("*") if each.is_file()] if commit else []
     if not here:
-        return FoundModel(name, Origin.HUB, missing=_begun(folder) or "no files")
+        return FoundModel(name, Origin.HUB, missing="no files")
     held, last_used = sum(each.st_size for each in here), max(each.st_atime for each in here)
     return _of_snapshot(name, directory, folder, held, last_used)
 
@@ -75,16 +73,16 @@ def _of_snapshot(name: str, directory: Path, folder: Path, held: int, last_used:
     model_type, layers, heads = settings_of(directory)
     if not model_type and (directory / ADAPTER_CONFIG).is_file():
         model_type = "adapter"
-    return FoundModel(name, Origin.HUB, held, last_used, model_type, layers, heads, _missing(directory, folder))
+    return FoundModel(name, Origin.HUB, held, last_used, model_type, layers, heads, _missing(directory))
 
 
-def _missing(directory: Path, folder: Path) -> str:
+def _missing(directory: Path) -> str:
     """Say what a snapshot lacks to be opened; nothing where it is complete."""
     if adapter_file(directory) is not None:
         return ""
     weights = weight_file(directory)
     if weights is None:
-        return _begun(folder) or "weights"
+        return "weights"
     if not (directory / "config.json").is_file():
         return "config.json"
     try:
@@ -92,9 +90,3 @@ def _missing(directory: Path, folder: Path) -> str:
     except EngineError:
         return "a readable list of weights"
     return f"{lacking} weight file{'s' if lacking > 1 else ''}" if lacking else ""
-
-
-def _begun(folder: Path) -> str:
-    """Say how much of a file is there whose download has begun; nothing where there is none."""
-    here = sum(each.stat().st_size for each in (folder / "blobs").glob("*.incomplete"))
-    return f"weights, {size(here)} begun" if here else ""
