@@ -80,7 +80,10 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         help="A token of the sentence, from 0.  [default: the last]",
     ),
     "key": click.option(
-        "--key", type=click.IntRange(0), metavar="K", help="The key's token (explain).  [default: the largest weight]"
+        "--key",
+        type=click.IntRange(0),
+        metavar="K",
+        help="The key's token (explain).  [default: of the largest weight]",
     ),
     "fold_norm": click.option(
         "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."

@@ -92,7 +92,7 @@ then too; so is one without a map of the sentence. One that is named, by --layer
 @click.option(
     "--format",
     type=AnyCase(("csv", "jsonl", "parquet", "npz")),
-    help="The format, if FILE's ending does not say it (or .csv.gz, .jsonl.gz).  [default: csv]",
+    help="The format, if FILE's ending names none; .csv.gz and .jsonl.gz work too.  [default: csv]",
 )
 @comparing_options
 @engine_options
