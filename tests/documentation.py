@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -81,7 +83,11 @@ def printed(line: str, folder: Path) -> str:
 
 
 def _shell(line: str, given: str, folder: Path) -> str:
-    done = subprocess.run(["bash", "-c", line], cwd=folder, input=given, capture_output=True, text=True, check=True)
+    here = Path(sys.executable).parent  # so that `python` is the one that runs the tests
+    environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment, input=given, capture_output=True, text=True, check=True
+    )
     return done.stdout + done.stderr
 
 

@@ -66,9 +66,7 @@ class Actions(
         Binding("tab", "focus_next", "Next view", show=False, id="app.next_view", group=MOVING),
         Binding("shift+tab", "focus_previous", "Previous view", show=False, id="app.previous_view", group=MOVING),
         Binding("t", "tree", "Back to the tree", show=False, id="app.tree", group=MOVING),
-        Binding(
-            "escape", "leave", "Stop work that goes on, or back to the tree", show=False, id="app.leave", group=MOVING
-        ),
+        Binding("escape", "leave", "Stop what runs, or back to the tree", show=False, id="app.leave", group=MOVING),
         Binding("o", "switch", "Switch the head off, or on again", show=False, id="app.switch", group=HEADS_OFF),
         Binding("O", "all_on", "Switch all heads on again", show=False, id="app.all_on", group=HEADS_OFF),
         Binding(

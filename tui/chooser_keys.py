@@ -10,7 +10,7 @@ KEYS: list[BindingType] = [
     Binding("ctrl+q,ctrl+c", "app.quit", "Quit", show=False, id="chooser.quit_too"),
     Binding("ctrl+t", "app.next_theme", "Next theme", show=False, id="chooser.next_theme"),
     Binding("question_mark,f1", "app.help", "Keys that work here", show=False, id="chooser.help"),
-    Binding("slash", "search", "Search anew", show=False, id="chooser.search"),
+    Binding("slash", "search", "New search", show=False, id="chooser.search"),
     Binding("i", "field", "To the field", show=False, id="chooser.field"),
     Binding(
         "tab",
@@ -23,7 +23,7 @@ KEYS: list[BindingType] = [
     Binding("shift+tab", "field", "To the field", show=False, id="chooser.field_back", priority=True),
     Binding("enter", "open", "Open", id="chooser.open", priority=True),
     Binding("down,ctrl+n", "move('cursor_down')", "Next model", show=False, id="chooser.down", priority=True),
-    Binding("up,ctrl+p", "move('cursor_up')", "Model before", show=False, id="chooser.up", priority=True),
+    Binding("up,ctrl+p", "move('cursor_up')", "Previous model", show=False, id="chooser.up", priority=True),
     Binding("pagedown", "move('page_down')", "A page down", show=False, id="chooser.page_down", priority=True),
     Binding("pageup", "move('page_up')", "A page up", show=False, id="chooser.page_up", priority=True),
 ]

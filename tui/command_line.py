@@ -161,7 +161,7 @@ def command() -> None:
 @command.command(hidden=True, cls=ExploreCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", required=False, shell_complete=complete_first_word)
 @click.option("--text", help="The sentence whose attention is shown.")
-@click.option("--head", metavar="L5H1", help="The head, or layer, to begin at.")
+@click.option("--head", metavar="L5H1", help="The head or layer to open.")
 @click.option("--energy", type=float, callback=check_epsilon, help="ε of the energy rank.  [default: 0.01]")
 @click.option(
     "--theme",
@@ -170,13 +170,13 @@ def command() -> None:
     shell_complete=complete_theme,
     help="dark, light, colour-blind, ansi; attn-tui config --example lists all.",
 )
-@click.option("--no-history", is_flag=True, help="Neither read nor keep typed sentences on disk.")
+@click.option("--no-history", is_flag=True, help="Do not read or keep typed sentences on disk.")
 @click.option(
-    "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: where the locale is C]"
+    "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII alone.  [default: in the C locale]"
 )
-@click.option("--log-scale/--linear-scale", default=None, help="Begin spectra and maps on this scale.")
-@click.option("--restore/--fresh", default=True, help="Begin where the model was left, or at its beginning.")
-@click.option("--no-recent", is_flag=True, help="Neither list models opened before nor remember this one.")
+@click.option("--log-scale/--linear-scale", default=None, help="Start spectra and maps on this scale.")
+@click.option("--restore/--fresh", default=True, help="Start where you left the model, or at its beginning.")
+@click.option("--no-recent", is_flag=True, help="Do not list earlier models or remember this one.")
 @comparing_options
 @engine_options
 @one_line_errors

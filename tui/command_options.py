@@ -70,9 +70,9 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         "--distance",
         type=click.IntRange(0),
         metavar="N",
-        help="Rotary QK, the key N tokens before the query (ranks too).",
+        help="Rotary QK for a key N tokens before the query (ranks too).",
     ),
-    "norms": click.option("--norms", is_flag=True, default=None, help="Read every parameter for its norm (weights)."),
+    "norms": click.option("--norms", is_flag=True, default=None, help="Compute the norm of every parameter (weights)."),
     "position": click.option(
         "--position",
         type=click.IntRange(0),
@@ -80,19 +80,27 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         help="A token of the sentence, from 0.  [default: the last]",
     ),
     "key": click.option(
-        "--key", type=click.IntRange(0), metavar="K", help="The key's token (explain).  [default: looked at most]"
+        "--key",
+        type=click.IntRange(0),
+        metavar="K",
+        help="The key's token (explain).  [default: of the largest weight]",
     ),
     "fold_norm": click.option(
         "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
     ),
     "token": click.option(
-        "--token", metavar="TOKEN", help="Whose numbers: its text, or #ID.  [default: the likeliest] (ablation …)"
+        "--token",
+        metavar="TOKEN",
+        help="The token to measure: its text, or #ID.  [default: the likeliest] (ablation …)",
     ),
     "off": click.option(
         "--off", multiple=True, metavar="HEADS", help="Switch heads off: L5H1, 'L5H1 L5H2', L5 (ablation, attention)."
     ),
     "eigenvalues": click.option(
-        "--eigenvalues", is_flag=True, default=None, help="Of layers wider than 1,024 too, which takes long (circuits)."
+        "--eigenvalues",
+        is_flag=True,
+        default=None,
+        help="Also for layers wider than 1,024, which takes long (circuits).",
     ),
     "by_mean": click.option(
         "--mean", "--by-mean", "by_mean", is_flag=True, default=None, help="Switch off by the mean, not by zero."
@@ -136,7 +144,7 @@ def engine_options(command: Command) -> Command:
                 "--dtype",
                 type=AnyCase(("auto", "float32", "bfloat16", "float16")),
                 default="auto",
-                help="In which the model runs a sentence; spectra are float64 always.",
+                help="The model's dtype for a sentence; spectra are always float64.",
             ),
             click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub model."),
             click.option(
@@ -146,7 +154,7 @@ def engine_options(command: Command) -> Command:
                 help="The model that an adapter changes, if not the one it names.",
             ),
             click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads for linear algebra."),
-            click.option("--cache/--no-cache", default=True, help="Read and keep spectra on disk, or neither."),
+            click.option("--cache/--no-cache", default=True, help="Use the cache of spectra on disk, or not."),
             click.option("--trust-remote-code", is_flag=True, help="Run code that comes with the model."),
             click.option(
                 "--layout",
@@ -154,7 +162,7 @@ def engine_options(command: Command) -> Command:
                 metavar="FILE",
                 help="Describes the heads of a bare state dict.",
             ),
-            click.option("--debug", is_flag=True, help="Show the traceback of an error; write all to the log."),
+            click.option("--debug", is_flag=True, help="Show the traceback of an error; log every traceback."),
         )
     ):
         command = option(command)

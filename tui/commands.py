@@ -81,12 +81,18 @@ then too; so is one without a map of the sentence. One that is named, by --layer
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
 )
 @table_options
-@click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
+@click.option("--where", metavar="FILTER", help="Only rows for which this is true: 'energy_rank < 20 and head != all'.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file to write; without it, standard output.",
+)
 @click.option(
     "--format",
     type=AnyCase(("csv", "jsonl", "parquet", "npz")),
-    help="How it is written, if not as FILE ends (.csv.gz and .jsonl.gz too).  [default: csv]",
+    help="The format, if FILE's ending names none; .csv.gz and .jsonl.gz work too.  [default: csv]",
 )
 @comparing_options
 @engine_options
@@ -109,7 +115,11 @@ def export(model: str, view: str, **arguments: Any) -> None:
 @click.command(cls=ConfiguredCommand, short_help="Prove a model's heads against its own numbers.")
 @click.argument("model", shell_complete=complete_model)
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write what was found too, as FILE ends."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the result, in the format of FILE's ending.",
 )
 @engine_options
 @one_line_errors
@@ -135,7 +145,7 @@ def _say_what_is_wrong() -> None:
 
 @click.command()
 @click.option("--init", is_flag=True, help="Write a commented file with every setting and every key.")
-@click.option("--force", is_flag=True, help="With --init: over a file that is there.")
+@click.option("--force", is_flag=True, help="With --init: replace an existing file.")
 @click.option("--example", is_flag=True, help="Print that file instead of writing it.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @one_line_errors

@@ -33,7 +33,7 @@ class MainScreen(WholeFrames[object], inherit_bindings=False):
         Binding(
             "ctrl+c,super+c",
             "screen.copy_text",
-            "Copy selected text; quit where none is",
+            "Copy selected text, or else quit",
             show=False,
             id="app.copy_selected",
             group=TAKING_AWAY,

@@ -32,7 +32,7 @@ class Modal(ModalScreen[ScreenResultType], inherit_bindings=False):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", "To the next part", show=False, id="box.next"),
-        Binding("shift+tab", "app.focus_previous", "To the part before", show=False, id="box.previous"),
+        Binding("shift+tab", "app.focus_previous", "To the previous part", show=False, id="box.previous"),
         Binding("super+c", "screen.copy_text", "Copy selected text", show=False, id="box.copy"),
     ]
 

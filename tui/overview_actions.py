@@ -23,7 +23,7 @@ class OverviewActions(Parts):
         Binding(
             "w",
             "overview",
-            "All heads: map or table, as left; again: the other",
+            "All heads: overview or table; again: the other",
             show=False,
             id="app.overview",
             group=VIEWS,

@@ -35,7 +35,7 @@ class Palette(CommandPalette, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c", "escape", "Leave", show=False, id="palette.leave"),
         Binding("down,ctrl+n", "cursor_down", "Next command", show=False, id="palette.down"),
-        Binding("up,ctrl+p", "command_list('cursor_up')", "Command before", show=False, id="palette.up"),
+        Binding("up,ctrl+p", "command_list('cursor_up')", "Previous command", show=False, id="palette.up"),
         Binding("pagedown", "command_list('page_down')", "A page down", show=False, id="palette.page_down"),
         Binding("pageup", "command_list('page_up')", "A page up", show=False, id="palette.page_up"),
         Binding("ctrl+home", "command_list('first')", "First command", show=False, id="palette.first"),

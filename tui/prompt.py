@@ -63,9 +63,7 @@ class PromptInput(Field):
         Binding("enter", "answer", "Go", id="prompt.answer", priority=True),
         Binding("escape,ctrl+c", "leave", "Leave", id="prompt.leave", priority=True),
         Binding("g", "first", "First line", id="prompt.first", priority=True),
-        Binding(
-            "colon", "anew", "Begin anew, where an answer was refused just now", False, id="prompt.anew", priority=True
-        ),
+        Binding("colon", "anew", "Start again after a refused answer", False, id="prompt.anew", priority=True),
         Binding("tab", "complete(1)", "Complete", id="prompt.complete"),
         Binding("shift+tab", "complete(-1)", "Complete backwards", show=False, id="prompt.complete_back"),
     ]

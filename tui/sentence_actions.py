@@ -17,7 +17,7 @@ class SentenceActions(Parts):
     """An application with these keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("S", "sentences", "Sentences read and typed", show=False, id="app.sentences", group=SENTENCE),
+        Binding("S", "sentences", "Earlier sentences", show=False, id="app.sentences", group=SENTENCE),
         Binding("T", "text", "The sentence as coloured text", show=False, id="app.text", group=SENTENCE),
     ]
 

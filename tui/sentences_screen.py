@@ -188,7 +188,7 @@ class _Words(Field):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,ctrl+n,ctrl+r", "screen.move(1)", "Next match", show=False, id="sentences.next_match"),
-        Binding("up,ctrl+p", "screen.move(-1)", "Match before", show=False, id="sentences.match_before"),
+        Binding("up,ctrl+p", "screen.move(-1)", "Previous match", show=False, id="sentences.match_before"),
     ]
 
     leaving = "screen.leave"

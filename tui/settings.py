@@ -51,13 +51,13 @@ SETTINGS = {
         Setting(
             "log_scale",
             "true",
-            "begin spectra and maps on the logarithmic scale, with false on the linear one; unset, as suits them",
+            "true starts spectra and maps on the logarithmic scale, false on the linear one; unset, each view chooses",
         ),
         Setting("energy", "0.01", "ε of the energy rank"),
         Setting("restore", "true", "come back to the model's last head, view, sentence, measure and ε"),
         Setting("device", '"auto"', "auto, cpu, cuda, cuda:N or mps"),
-        Setting("dtype", '"auto"', "in which the model runs a sentence: auto, float32, bfloat16 or float16"),
-        Setting("threads", "16", "threads for linear algebra; without it OMP_NUM_THREADS, or one per core, at most 16"),
+        Setting("dtype", '"auto"', "the model's dtype for a sentence: auto, float32, bfloat16 or float16"),
+        Setting("threads", "16", "threads for linear algebra; unset, OMP_NUM_THREADS, or one per core and at most 16"),
         Setting("cache", "true", "keep spectra on disk between runs"),
     )
 }

@@ -24,7 +24,7 @@ class CellPane(TablePane):
         Binding("escape", "step_back", "All rows again", id="explain.all_rows"),  # else the next hides the table's
         Binding("escape", "app.stop_or_view('attention')", "Back to the map", show=False, id="explain.back"),
         Binding("enter", "apply", "Filter", id="explain.apply", priority=True),
-        Binding("enter", "to_map", "To its cell, on the head's own map", show=False, id="explain.enter"),
+        Binding("enter", "to_map", "To its cell on the head's map", show=False, id="explain.enter"),
     ]
 
     is_beside_map = True

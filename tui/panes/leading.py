@@ -33,7 +33,7 @@ class LeadingPane(FilteredPane):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("full_stop", "position(1)", "Predict at the next token", show=False, id="table.next_token"),
-        Binding("comma", "position(-1)", "Predict at the token before", show=False, id="table.token_before"),
+        Binding("comma", "position(-1)", "Predict at the previous token", show=False, id="table.token_before"),
         Binding("f", "fold", "Fold the gains of the norms in, or leave them out", show=False, id="table.fold"),
     ]
 

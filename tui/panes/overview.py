@@ -66,7 +66,7 @@ class OverviewPane(Pane):
         Binding("slash", "find", "Measure", id="overview.find", priority=True),
         Binding("enter", "take", "Show it", show=False, id="overview.take", priority=True),
         Binding("full_stop", "group(1)", "Next matrix; circuits, patterns", show=False, id="overview.next_group"),
-        Binding("comma", "group(-1)", "Matrix before", show=False, id="overview.group_before"),
+        Binding("comma", "group(-1)", "Previous matrix", show=False, id="overview.group_before"),
     ]
 
     def __init__(self, *, ascii_only: bool) -> None:

@@ -48,7 +48,7 @@ class TextPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.view('attention')", "Back to the map", show=False, id="text.back"),
         Binding("o", "other", "Where it looks, or who looks at it", show=False, id="text.other"),
-        Binding("f", "both", "Both, or one with all the room", show=False, id="text.both"),
+        Binding("f", "both", "Both texts, or one alone", show=False, id="text.both"),
         Binding("enter", "follow", "To the token with the largest weight", show=False, id="text.follow"),
     ]
 

@@ -16,9 +16,9 @@ class HeadMap(HeadMapCanvas, can_focus=True):
     """Shows a measure of all heads and moves a cursor over them, by keys and by the mouse."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1, 0)", "Layer before", show=False, id="overview.up"),
+        Binding("up,k", "move(-1, 0)", "Previous layer", show=False, id="overview.up"),
         Binding("down,j", "move(1, 0)", "Next layer", show=False, id="overview.down"),
-        Binding("left,h", "move(0, -1)", "Head before", show=False, id="overview.left"),
+        Binding("left,h", "move(0, -1)", "Previous head", show=False, id="overview.left"),
         Binding("right,l", "move(0, 1)", "Next head", show=False, id="overview.right"),
         *paging("overview", "A page of layers"),
         Binding("home", "edge(False)", "First head of the layer", show=False, id="overview.first_head"),

@@ -26,7 +26,7 @@ class SmallMaps(SmallCanvas, can_focus=True):
         *paging("heads"),
         Binding("gg,home,ctrl+home", "edge(False)", "First head", show=False, id="heads.first"),
         Binding("G,end,ctrl+end", "edge(True)", "Last head", show=False, id="heads.last"),
-        Binding("enter", "app.open_map('maps')", "The head's map in large", show=False, id="heads.open"),
+        Binding("enter", "app.open_map('maps')", "Enlarge the head's map", show=False, id="heads.open"),
     ]
     DEFAULT_CSS = """
     SmallMaps {
