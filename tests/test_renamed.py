@@ -13,7 +13,7 @@ from transformers import conversion_mapping
 from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
-from engine.models import renamed
+from engine.checkpoints import renamed
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
