@@ -60,7 +60,7 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
     plain = saved("llama", tmp_path / "plain")
     folder = strange(saved("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
-    monkeypatch.setattr(renamed, "whole", refused)
+    monkeypatch.setattr(renamed, "whole_model", refused)
     assert_same_heads(folder, plain)
 
 
