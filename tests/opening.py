@@ -14,8 +14,9 @@ import pytest
 import engine
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
-from engine.models.folder import FolderSource
+from engine.models.loading import load_reader
 from engine.models.sentence import Reader
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import LayerOutline, ModelOutline
@@ -33,7 +34,7 @@ def open_folder(folder: Path) -> tuple[FolderSource, Tensors, Anatomy]:
 def open_reader(folder: Path, dtype: str = "auto") -> Reader:
     """Load a folder's model, to read sentences with."""
     source = FolderSource(locate(str(folder)))
-    reader = source.reader("cpu", dtype)
+    reader = load_reader(source, "cpu", dtype)
     assert isinstance(reader, Reader)
     return reader
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models.directories import cache_directory
-from engine.models.folder import FolderSource
 from engine.service.cache import SpectraCache, trim
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
@@ -66,7 +66,7 @@ def differ(one: SpectraGroup, other: SpectraGroup) -> bool:
 
 SECOND_START = """
 import sys
-from engine.models.folder import FolderSource
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions

@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.checkpoints.byte_ranges import Placed, read_placed, safetensors_places
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
-from engine.models.checkpoint import Checkpoint
-from engine.models.folder import FolderSource
-from engine.models.placed import Placed, read_placed, safetensors_places
+from engine.checkpoints.tensor_reader import Checkpoint
+from engine.models.loading import load_reader
 from engine.service.session import Session
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -55,7 +56,7 @@ def test_another_file_in_its_place_is_not_taken_for_the_one_that_was_opened(rows
     changed = {name: (2 * tensor[:rows] if name == second else 2 * tensor) for name, tensor in tensors.items()}
     replace_file(folder / "model.safetensors", changed)
     assert refused(lambda: opened.read(second)).endswith("model.safetensors" + SAID)
-    assert refused(lambda: source.reader("cpu", "auto")).endswith("model.safetensors" + SAID)
+    assert refused(lambda: load_reader(source, "cpu", "auto")).endswith("model.safetensors" + SAID)
     assert torch.equal(held, kept)
     assert torch.equal(Checkpoint(folder).read(second), changed[second])
 

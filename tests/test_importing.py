@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 ON_THE_ENGINE_THREAD = (
-    "engine.models.folder",
-    "engine.models.parameters",
+    "engine.checkpoints.folder",
+    "engine.checkpoints.parameters",
     "engine.models.rotations",
-    "engine.models.tokens",
+    "engine.models.tokenizer",
     "engine.service.session",
     "engine.service.turned_spectra",
     "engine.service.two_models",
@@ -27,7 +27,7 @@ def test_what_the_engine_imports_for_weights_leaves_transformers_to_the_lock() -
 def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> None:
     code = (
         "import threading\n"
-        "from engine.models.importing import IMPORTING\n"
+        "from engine.checkpoints.transformers_library import IMPORTING\n"
         "from engine.models.rotations import rotation_of\n"
         "from engine.service.sources import find_source\n"
         "from engine.service.options import EngineOptions\n"

@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from engine.models.pickled import read_pickled
+from engine.checkpoints.pickles import read_pickled
+from engine.models.loading import load_reader
 from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.values.errors import EngineError
@@ -95,7 +96,7 @@ def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
 def test_a_sentence_is_not_begun_with(incomplete: tuple[Path, str]) -> None:
     folder, said = incomplete
     with pytest.raises(EngineError) as caught:
-        open_folder(folder)[0].reader("cpu", "float32")
+        load_reader(open_folder(folder)[0], "cpu", "float32")
     line = one_line(caught.value)
     assert line.startswith(said)
     assert line.endswith("; a sentence is read by the whole model")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
+from engine.checkpoints.source import Source
 from engine.models import kept_calls
 from engine.models.kept_calls import KeptCalls
 from engine.models.sentence import Reader
-from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.service.whole_model import WholeModel
 from engine.values.errors import EngineError

@@ -114,7 +114,7 @@ def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    monkeypatch.setattr("engine.models.checkpoint.MOST_WHOLE", 0)  # what is not wanted is not read either
+    monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
     with Made() as made:
         stepping._layers.whole(stepping.outline.layers[0], ("K",), no_hurry)
     assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model

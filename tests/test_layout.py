@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.models.layout import read_layout
+from engine.checkpoints.layout import read_layout
 from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.service.sources import find_source

@@ -32,7 +32,7 @@ def test_a_run_ends_at_the_last_attention_module(tiny_model: TinyModel) -> None:
         module.register_forward_hook(lambda module, args, result, name=name: ran.append(name))
     source = ModuleSource(model)
     ran.clear()
-    reader = source.reader("cpu", "auto")
+    reader = source.reader()
     assert isinstance(reader, MapReader)
     sentence = reader.read("5 9 2 7 1", no_hurry)
     last = source.anatomy.outline.layers[-1].name
@@ -143,7 +143,7 @@ def status(field):
 
 shape = {"n_positions": 2048, "n_layer": 6, "n_head": 6, "n_embd": 384, "vocab_size": 12000}
 source = ModuleSource(transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)))
-reader = source.reader("cpu", "auto")
+reader = source.reader()
 first, another, *_ = [layer.name for layer in source.anatomy.outline.layers]
 reader.read("1 2 3", lambda: None)
 reader.layer_maps(first)  # loads what is loaded once

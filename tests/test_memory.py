@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.checkpoints import memory as main_memory
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models import devices, memory
-from engine.models.folder import FolderSource
 from engine.service.engine import Engine
 from engine.service.options import EngineOptions
 from engine.service.session import Session
@@ -113,15 +114,15 @@ def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypat
     info, container = tmp_path / "meminfo", tmp_path / "cgroup"
     container.mkdir()
     info.write_text("MemTotal:       100 kB\nMemFree:    10 kB\nMemAvailable:   80 kB\n")
-    monkeypatch.setattr(memory, "MEMORY_INFO", info)
-    monkeypatch.setattr(memory, "CONTAINER", container)
-    assert memory.free_memory() == 80 * 1024
+    monkeypatch.setattr(main_memory, "MEMORY_INFO", info)
+    monkeypatch.setattr(main_memory, "CONTAINER", container)
+    assert main_memory.free_memory() == 80 * 1024
     (container / "memory.max").write_text("max\n")
     (container / "memory.current").write_text("50000\n")
     (container / "memory.stat").write_text("anon 1\ninactive_file 20000\n")
-    assert memory.free_memory() == 80 * 1024
+    assert main_memory.free_memory() == 80 * 1024
     (container / "memory.max").write_text("60000\n")
-    assert memory.free_memory() == 30000
+    assert main_memory.free_memory() == 30000
 
 
 async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_is_room(
@@ -179,7 +180,7 @@ def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypa
     def load(*arguments: object) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(FolderSource, "reader", load)
+    monkeypatch.setattr("engine.models.loading.load_reader", load)
     engine = Engine(EngineOptions(device="cpu", use_cache=False))
     engine.open(str(tiny_model("llama")), lambda progress: None).result(PATIENCE)
     with pytest.raises(EngineError, match="are free in main memory") as caught:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from engine.checkpoints.renamed import ModuleTensors
 from engine.mathematics import changes, circuit_measures, composition, directions, factored, small_end, spectra
 from engine.mathematics import circuits as traces
 from engine.mathematics.rotary import Rotation, turned
@@ -22,7 +23,6 @@ from engine.models.handmade import Part
 from engine.models.held_norms import HeldNorm
 from engine.models.live import _in_main_memory
 from engine.models.proof_case import rows_by_head
-from engine.models.renamed import ModuleTensors
 from engine.service import computing
 from engine.service.computing import Computing, Factors, Way
 from engine.values.heads import MATRICES

@@ -13,7 +13,7 @@ from transformers import conversion_mapping
 from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
-from engine.models import renamed
+from engine.checkpoints import renamed
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
@@ -60,7 +60,7 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
     plain = saved("llama", tmp_path / "plain")
     folder = strange(saved("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
-    monkeypatch.setattr(renamed, "whole", refused)
+    monkeypatch.setattr(renamed, "whole_model", refused)
     assert_same_heads(folder, plain)
 
 

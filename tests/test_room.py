@@ -40,14 +40,15 @@ PEAK = """
 import json, sys, threading
 from pathlib import Path
 from engine.models import room
-from engine.models.folder import FolderSource
+from engine.checkpoints.folder import FolderSource
+from engine.models.loading import load_reader
 from engine.checkpoints.locate import locate
 from engine.values.errors import EngineError
 
 def status(field):
     return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024
 
-reader = FolderSource(locate(sys.argv[1])).reader("cpu", "auto")
+reader = load_reader(FolderSource(locate(sys.argv[1])), "cpu", "auto")
 rest = lambda: None
 reader.read("the cat sat", rest)
 first, last = list(reader.modules)

@@ -15,15 +15,15 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from engine.architectures.heads import read_layer
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models import gathering
 from engine.models.broken import cause_of_nan
-from engine.models.folder import FolderSource
-from engine.models.load import input_device, load_model
+from engine.models.loaded_model import Loaded
+from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.sentence import Reader
-from engine.models.source import Loaded
-from engine.models.tokens import Tokenizer
+from engine.models.tokenizer import Tokenizer
 from engine.service.options import EngineOptions
 from engine.service.session import Session
 from engine.service.worked_out import WorkedOut
@@ -58,10 +58,16 @@ class Spread(FolderSource):
 
     loaded: Any
 
-    def reader(self, device: str, dtype: str) -> Reader:
-        """Read with the model as it is laid out."""
-        words = Tokenizer.of_folder(self.location.directory)
-        return Reader(self.anatomy, Loaded(self.loaded, words, input_device(self.loaded)))
+
+def reader_of(source: Spread) -> Reader:
+    """Read with the model as it is laid out."""
+    words = Tokenizer.of_folder(source.location.directory)
+    return Reader(source.anatomy, Loaded(source.loaded, words, input_device(source.loaded)))
+
+
+@load_reader.register
+def _(source: Spread, device: str, dtype: str) -> Reader:
+    return reader_of(source)
 
 
 def on_disk(folder: Path, offload: Path, **options: Any) -> Spread:
@@ -98,7 +104,10 @@ def test_maps_of_a_spread_model_are_those_of_the_plain_one(
     model_type: str, tiny_model: TinyModel, tmp_path: Path
 ) -> None:
     folder = tiny_model(model_type, with_head=False)
-    plain, spread = open_reader(folder, "float32"), on_disk(folder, tmp_path, **half_on_disk(folder)).reader("", "")
+    plain, spread = (
+        open_reader(folder, "float32"),
+        reader_of(on_disk(folder, tmp_path, **half_on_disk(folder))),
+    )
     first = next(iter(plain.modules))
     for text, off in (
         (SENTENCE, NOTHING_OFF),
@@ -122,7 +131,7 @@ def test_what_is_worked_out_where_all_weights_wait_is_as_in_the_plain_model(
     refused = {"xlnet": ("lens", "contributions", "explain", "ablation")}
     for view in (each for each in TABLES if each not in refused.get(model_type, ())):
         assert_alike(rows(spread, view), rows(plain, view))
-    reader = spread.reader("", "")
+    reader = reader_of(spread)
     seen = reader.observe(no_hurry)
     for name, module in plain.anatomy.modules.items():
         proof = prove(module, read_layer(plain.tensors, module), seen[name])
@@ -136,7 +145,7 @@ def test_weights_that_no_file_keeps_keep_a_spread_model_from_nothing(tiny_model:
     plain, spread = FolderSource(locate(str(folder))), on_disk(folder, tmp_path, device_map={"": "disk"})
     assert any("pooler" in name for name, _ in spread.loaded.named_parameters())
     assert_alike(rows(spread, "predictions"), rows(plain, "predictions"))
-    assert spread.reader("", "").observe(no_hurry)
+    assert reader_of(spread).observe(no_hurry)
 
 
 def test_a_weight_that_waits_and_is_no_number_is_named(tiny_copy: TinyModel, tmp_path: Path) -> None:
@@ -160,7 +169,10 @@ def test_a_sentence_in_between_takes_no_weights_from_a_module_that_is_running(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has weights of its own, its sinks
-    plain, spread = open_reader(folder, "float32"), on_disk(folder, tmp_path, device_map={"": "disk"}).reader("", "")
+    plain, spread = (
+        open_reader(folder, "float32"),
+        reader_of(on_disk(folder, tmp_path, device_map={"": "disk"})),
+    )
     beside, running = spread.beside(), list[int]()
     for name, value in (("BLOCK_BYTES", 1000), ("FEWEST_QUERIES", 1), ("TRIED_TOKENS", 7)):
         monkeypatch.setattr(gathering, name, value)
@@ -205,7 +217,7 @@ def test_a_mask_is_kept_once_for_each_device(
     on_two_devices: tuple[FolderSource, Spread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with computing(monkeypatch):
-        reader = on_two_devices[1].reader("", "")
+        reader = reader_of(on_two_devices[1])
         reader.read(SENTENCE, no_hurry)
         masks = [
             mask for _, named in reader._calls.values() for mask in named.values() if getattr(mask, "ndim", 0) == 4

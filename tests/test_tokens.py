@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.models.tokens import Tokenizer
+from engine.models.tokenizer import Tokenizer
 from engine.values.attention import Sentence, Spelling
 from tests import tiny_models
 from tests.conftest import TinyModel

@@ -11,6 +11,7 @@ import transformers
 from safetensors.torch import save_file
 from torch import nn
 
+from engine.models.loading import words_of
 from engine.service.session import Session
 from engine.service.worked_out import WorkedOut
 from engine.values.errors import EngineError
@@ -58,7 +59,7 @@ def test_an_adapters_circuits_are_those_of_the_merged_weights_and_its_changes_ha
             if theirs[name]:
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4, abs=1e-6)
     assert "changes of weights alone" in refusal(folder, "circuits", "--stack", "decoder-delta")
-    assert opened(folder).source.words().known(10) == list(range(10))
+    assert words_of(opened(folder).source).known(10) == list(range(10))
     assert PREFIX not in str(exported(folder, "directions", "--head", "decoder.L1H0", "--first", "1"))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine.checkpoints.json_files import OBJECT_OF_TEXTS, read_object, shown
 from engine.checkpoints.names import ADAPTER_CONFIG
-from engine.models.json_file import OBJECT_OF_TEXTS, read_object, shown
 from engine.values.errors import EngineError
 
 WEIGHT_FILES = (

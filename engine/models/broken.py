@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -12,41 +11,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from engine.architectures.heads import all_finite, not_finite
-from engine.models.waiting import fill_waiting, weight_of
+from engine.models.waiting import weight_of
 from engine.values.errors import EngineError
-
-
-def blank(model: nn.Module, lacking: Iterable[str]) -> None:
-    """Put NaN in the place of parameters that a checkpoint lacks, for which transformers makes up random numbers.
-
-    What such a parameter takes part in is NaN then, and is refused with the parameter's name (`broken_parameter`,
-    `choosing_by_numbers`); what it takes no part in, as a pooler in maps, is as it would be without it.
-
-    Parameters
-    ----------
-    model : as transformers has loaded it.
-    lacking : names of parameters, among which may be those of buffers; these begin with fixed numbers.
-
-    Raises
-    ------
-    ValueError : of a parameter that holds whole numbers, which cannot be NaN.
-    """
-    computed = list(getattr(model, "_keys_to_ignore_on_load_missing", None) or ())  # such as Marian's positions
-    for name in sorted(lacking):
-        if any(re.search(pattern, f"{model.base_model_prefix}.{name}") for pattern in computed):
-            continue
-        owner, _, own = name.rpartition(".")
-        module = model.get_submodule(owner)
-        parameter = module._parameters.get(own)
-        if parameter is None:
-            continue
-        if not parameter.is_floating_point():
-            raise ValueError(f"the checkpoint lacks {name}")
-        module.lacking = lacking_of(module) | {own}  # type: ignore[assignment]  # a mark of ours
-        if parameter.is_meta:
-            fill_waiting(module)
-        else:
-            nn.init.constant_(parameter, torch.nan)
 
 
 def lacking_of(module: nn.Module) -> frozenset[str]:

@@ -9,7 +9,7 @@ from engine.models.directories import cache_directory
 from engine.models.kept import KeptReading, KeptReadings
 from engine.models.kept_calls import KeptCalls
 from engine.models.maps import MapReader
-from engine.models.source import Words
+from engine.models.tokenizer import Words
 from engine.values.attention import Sentence
 from engine.values.model import ModelOutline
 from engine.values.off import NOTHING_OFF, Off

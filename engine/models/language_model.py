@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from engine.architectures.projections import sibling
 from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
-from engine.models.load import class_named, input_device
-from engine.models.tokens import first_line, silence
+from engine.checkpoints.transformers_library import class_named, first_line, silence
+from engine.models.loading import input_device
 from engine.models.waiting import bring_along, is_spread
 from engine.values.errors import EngineError
 

@@ -14,16 +14,18 @@ from torch import Tensor, nn
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
 from engine.architectures.rules import Rule
 from engine.architectures.tensors import TensorEntry, Tensors
+from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.parameters import module_parameters
+from engine.checkpoints.renamed import ModuleTensors
+from engine.checkpoints.transformers_library import completed
 from engine.models.example import Example
 from engine.models.handmade import Found, Part, Search, layer_numbers, search
 from engine.models.lent import not_learning
+from engine.models.loaded_model import Loaded
+from engine.models.loading import load_reader, words_of
 from engine.models.maps import MapReader
 from engine.models.module_reader import ModuleReader
-from engine.models.parameters import module_parameters
-from engine.models.quantised import Decoded
-from engine.models.renamed import ModuleTensors, completed
-from engine.models.source import Loaded, Words
-from engine.models.words import words_of
+from engine.models.tokenizer import Words, words_from
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, Parameter
@@ -57,7 +59,7 @@ class ModuleSource:
         self.module = _unwrapped(module)
         if any(parameter.is_meta for parameter in self.module.parameters()):
             raise EngineError(f"{type(self.module).__name__} has parameters on the meta device; load its weights first")
-        self._words = words_of(tokenizer)
+        self.words = words_from(tokenizer)
         self._name = name or type(self.module).__name__
         self._example = _as_example(example)
         self.search: Search | None = None
@@ -117,15 +119,15 @@ class ModuleSource:
     def sentence_need(self, dtype: str) -> None:
         """Nothing: the model is in memory."""
 
-    def reader(self, device: str, dtype: str) -> MapReader:
+    def reader(self) -> MapReader:
         """Read sentences with the module where and as it is."""
         if self._found:
             assert self.search is not None
-            return ModuleReader(self.module, self.anatomy.outline, self._found, self.search.example, self._words)
+            return ModuleReader(self.module, self.anatomy.outline, self._found, self.search.example, self.words)
         from engine.models.sentence import Reader
 
         place = next(self.module.parameters()).device
-        return Reader(self.anatomy, Loaded(self.module, self._words, str(place), is_borrowed=True))
+        return Reader(self.anatomy, Loaded(self.module, self.words, str(place), is_borrowed=True))
 
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the module's parameters, with those it shares shown as tied."""
@@ -139,10 +141,6 @@ class ModuleSource:
         """Give the configuration of a model of transformers, and nothing of another module."""
         config = getattr(self.module, "config", None)
         return completed(config) if isinstance(config, transformers.PretrainedConfig) else {}
-
-    def words(self) -> Words:
-        """Give the tokenizer that came with the module, or numbers."""
-        return self._words
 
 
 def _in_main_memory(part: Part) -> Tensor:
@@ -210,3 +208,13 @@ def _described(found: Found, stack: str, number: int) -> AttentionModule:
     weights = {matrix: f"{found.path}#{matrix}" for matrix in found.weights}
     biases = {matrix: f"{found.path}#{matrix}.bias" for matrix in found.biases}
     return AttentionModule(outline, SEPARATE, weights, biases, {}, None, found.path, is_gated=False)
+
+
+@load_reader.register
+def _(source: ModuleSource, device: str, dtype: str) -> MapReader:
+    return source.reader()
+
+
+@words_of.register
+def _(source: ModuleSource) -> Words:
+    return source.words

@@ -23,7 +23,7 @@ from engine.values.off import NOTHING_OFF, Off
 if TYPE_CHECKING:
     from engine.models.kept import KeptReadings
     from engine.models.scoring import Scoring
-    from engine.models.source import Words
+    from engine.models.tokenizer import Words
     from engine.models.witness import Observation
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]

@@ -20,8 +20,8 @@ from engine.models.module_logits import logits_at
 from engine.models.predictor import Asked
 from engine.models.repeats import vocabulary_of
 from engine.models.scoring import Scoring
-from engine.models.source import Words
 from engine.models.telling import READING, Telling
+from engine.models.tokenizer import Words
 from engine.models.tracing import trace
 from engine.models.witness import Observation
 from engine.values.attention import Sentence

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from engine.models.source import Words
+from engine.models.tokenizer import Words
 from engine.values.errors import EngineError
 
 DISTANCES = (11, 17, 31, 53)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.models.memory import free_memory
+from engine.checkpoints.memory import free_memory
 from engine.models.zeros import heads_lie_together
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.architectures.outline import Anatomy
+from engine.checkpoints.transformers_library import first_line
 from engine.models.broken import choosing_by_numbers, why_no_numbers
 from engine.models.calls import for_weights, keeping_calls
 from engine.models.devices import inferring
@@ -30,19 +31,18 @@ from engine.models.keeping import KeepingReader
 from engine.models.kept_calls import KeptCalls
 from engine.models.kernels import eager_function, kernels_can_read, reading_eagerly, reading_with_kernels
 from engine.models.lent import lent
+from engine.models.loaded_model import Loaded
 from engine.models.loaded_modules import attention_in, scoring_projections
 from engine.models.maps import Pausing, Tokens
 from engine.models.pieces import activating_in_pieces
 from engine.models.repeats import vocabulary_of
 from engine.models.room import need_room, need_room_to_read
 from engine.models.scoring import CALLS, Scoring
-from engine.models.source import Loaded
 from engine.models.telling import READING, Telling
-from engine.models.tokens import first_line
+from engine.models.tokenizer import TokenNumbers
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
-from engine.models.words import TokenNumbers
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import Head

@@ -17,7 +17,7 @@ from engine.service.writer import Writer
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
-    from engine.models.source import Source
+    from engine.checkpoints.source import Source
     from engine.service.choices import Choices
     from engine.service.session import Session
     from engine.values.comparison import Comparison

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from engine.checkpoints.config_file import settings_of
 from engine.checkpoints.names import DEMO
 from engine.demo import MODEL_DIRECTORY
-from engine.models.config_file import settings_of
 from engine.service.recent import recent_models
 from engine.values.found import FoundModel, Origin
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from engine.models.checkpoint import Checkpoint
-from engine.models.opened_files import OpenedFiles
-from engine.models.source import Source
+from engine.checkpoints.source import Source
+from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
 from engine.service.loading import collector_at_rest
 from engine.values.heads import MATRICES, Head
 from engine.values.model import LayerOutline

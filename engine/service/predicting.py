@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.models.predictor import Asked, Predictor
-    from engine.models.source import Words
+    from engine.models.tokenizer import Words
     from engine.service.session import Breathe, Session
 
 

@@ -16,7 +16,7 @@ from engine.values.views import CONTRIBUTIONS
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.source import Words
+    from engine.models.tokenizer import Words
     from engine.service.predicting import Predicting
     from engine.service.session import Breathe
     from engine.service.two_models import TwoModels

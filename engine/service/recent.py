@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.models.config_file import settings_of
+from engine.checkpoints.config_file import settings_of
 from engine.service.files import replaced_file
 from engine.service.options import state_directory
 from engine.values.found import GONE, FoundModel, Origin

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.models.source import Source
+from engine.checkpoints.source import Source
 from engine.service.large_maps import LargeMaps, Reading
 from engine.service.loading import collector_at_rest, torch_import
 from engine.service.whole_model import WholeModel
@@ -18,7 +18,7 @@ from engine.values.off import NOTHING_OFF, Off
 if TYPE_CHECKING:
     from engine.models.maps import MapReader, Tokens
     from engine.models.scoring import Scoring
-    from engine.models.source import Words
+    from engine.models.tokenizer import Words
 
 Breathe = Callable[[], None]
 
@@ -86,7 +86,9 @@ class Sentences:
         if self._words is None:
             torch_import.wait(breathe)
             with collector_at_rest():
-                self._words = self._source.words()
+                from engine.models.loading import words_of
+
+                self._words = words_of(self._source)
         return self._words.read(text, self._outline.context)
 
     def forget(self, text: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from engine.models.source import Source
+from engine.checkpoints.source import Source
 from engine.models.telling import Tell, Telling
 from engine.service.assembly import assemble
 from engine.service.kept_spectra import KeptSpectra

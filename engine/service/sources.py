@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.checkpoints.names import meant_instead, unwrapped
+from engine.checkpoints.source import Source
 from engine.checkpoints.weight_files import adapter_file
-from engine.models.folder import FolderSource
-from engine.models.source import Source
 from engine.service.options import EngineOptions
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
@@ -34,12 +34,12 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     name = meant_instead(name, is_described=options.layout is not None) or name
     place = _place(name)
     if options.layout is not None:
-        from engine.models.layout import LayoutSource
+        from engine.checkpoints.layout import LayoutSource
 
         if not place.exists():
             raise EngineError(f"there is no {place}; with --layout give a weight file, or a folder of them")
         return LayoutSource(name, place, options.layout)
-    from engine.models.gguf import GgufSource, gguf_file
+    from engine.checkpoints.gguf import GgufSource, gguf_file
 
     found_file = gguf_file(place)
     if found_file is not None:
@@ -47,8 +47,8 @@ def find_source(name: str, options: EngineOptions, report: Callable[[Progress], 
     location = locate(name, options.revision, report)
     if adapter_file(location.directory) is None:
         return FolderSource(location, options.trust_remote_code)
-    from engine.models.adapter import AdapterSource
-    from engine.models.lora import read_settings
+    from engine.checkpoints.adapter import AdapterSource
+    from engine.checkpoints.lora import read_settings
 
     base = options.base or read_settings(location.directory).get("base_model_name_or_path")
     if not base:

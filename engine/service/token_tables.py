@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.architectures.tensors import Cut
-    from engine.models.source import Words
     from engine.models.telling import Telling
+    from engine.models.tokenizer import Words
     from engine.service.session import Breathe, Session
 
 
@@ -165,5 +165,7 @@ class TokenTables:
     def _opened(self) -> Words:
         """Open the tokenizer, once."""
         if self._words is None:
-            self._words = self._session.source.words()
+            from engine.models.loading import words_of
+
+            self._words = words_of(self._session.source)
         return self._words

@@ -132,4 +132,6 @@ class TwoModels:
 
 def _read(session: Session, text: str) -> Sentence:
     """Turn a sentence into a model's tokens."""
-    return session.source.words().read(text, session.outline.context)
+    from engine.models.loading import words_of
+
+    return words_of(session.source).read(text, session.outline.context)

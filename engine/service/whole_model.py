@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from engine.models.importing import IMPORTING
-from engine.models.memory import free_memory, place
-from engine.models.opened_files import OpenedFiles
-from engine.models.source import Source
+from engine.checkpoints.memory import free_memory
+from engine.checkpoints.source import Source
+from engine.checkpoints.tensor_reader import OpenedFiles
+from engine.checkpoints.transformers_library import IMPORTING
+from engine.models.memory import place
 from engine.models.telling import LOADING, Tell, Telling, WeightCount, nobody
 from engine.service.loading import Beside, collector_at_rest, torch_import
 from engine.service.options import EngineOptions
@@ -132,8 +133,10 @@ class WholeModel:
         """Load the model, on a thread beside this one."""
         with collector_at_rest():
             self._import_model_code()
+            from engine.models.loading import load_reader
+
             with self._weights.counting():
-                return self._source.reader(self._device, self._options.dtype)
+                return load_reader(self._source, self._device, self._options.dtype)
 
     def _import_model_code(self) -> None:
         """Import transformers and its code for models of this type."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from engine.models.loading import load_reader
 from engine.service.options import limit_threads
 
 WORDS = 1000
@@ -54,8 +55,8 @@ def build(name: str, folder: Path) -> None:
 def measure(folder: str, tokens: int) -> dict[str, float]:
     """Read a sentence and make maps of it in this process."""
     limit_threads(None)
+    from engine.checkpoints.folder import FolderSource
     from engine.checkpoints.locate import locate
-    from engine.models.folder import FolderSource
     from tests.benchmarks.machine import forget_peak, resident_mib
 
     def rest() -> None:
@@ -66,7 +67,7 @@ def measure(folder: str, tokens: int) -> dict[str, float]:
         return work(), time.perf_counter() - start
 
     source = FolderSource(locate(folder))
-    reader = source.reader("cpu", "auto")
+    reader = load_reader(source, "cpu", "auto")
     layers = [layer.name for layer in source.anatomy.outline.layers]
     reader.read(SHORT, rest)
     reader.layer_maps(layers[0])  # what is loaded at the first sentence is loaded now

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.models.placed import Placed
+from engine.checkpoints.byte_ranges import Placed
 from engine.values.errors import EngineError
 
 WRAPPINGS = ("state_dict", "model_state_dict", "model")

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, read_anatomy
 from engine.architectures.tensors import Tensors
-from engine.models.stamps import stamps
+from engine.checkpoints.tensor_reader import stamps
 from engine.values.errors import EngineError
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.maps import MapReader
-    from engine.models.source import Words
 
 SUFFIX = ".gguf"
 
@@ -51,49 +49,32 @@ class GgufSource:
     def __init__(self, name: str, file: Path) -> None:
         if any(importlib.util.find_spec(package) is None for package in PACKAGES):
             raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
-        from engine.models.load import load_model
-        from engine.models.renamed import ModuleTensors, completed
+        from engine.checkpoints.renamed import ModuleTensors
+        from engine.checkpoints.transformers_library import completed, load_pretrained
 
         self.identity: str | None = stamps((file.resolve(),))
-        self._name, self._file = name, file
+        self.name, self.file = name, file
         try:
-            self._model = load_model(name, file.parent, "cpu", "float32", gguf_file=file.name)
-        except EngineError as error:
-            raise EngineError(f"{file} cannot be read by transformers: {error.__cause__}") from error
-        self.tensors: Tensors = ModuleTensors(self._model)
-        config = completed(self._model.config)
+            self.model = load_pretrained(file.parent, "float32", gguf_file=file.name).eval()
+        except Exception as error:  # whatever the loader raises
+            raise EngineError(f"{file} cannot be read by transformers: {error}") from error
+        self.tensors: Tensors = ModuleTensors(self.model)
+        config = completed(self.model.config)
         self.anatomy: Anatomy = read_anatomy(name, str(file), config, self.tensors.entries, (DEQUANTISED,))
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The one file."""
-        return (self._file,)
+        return (self.file,)
 
     def sentence_need(self, dtype: str) -> None:
         """Nothing: the model is in memory."""
 
-    def reader(self, device: str, dtype: str) -> MapReader:
-        """Read sentences with the model that is there, and the tokenizer that the file holds."""
-        import torch
-
-        from engine.models.sentence import Reader
-        from engine.models.source import Loaded
-
-        words = self.words()
-        kind = torch.float32 if dtype == "auto" else getattr(torch, dtype)
-        if device == "cpu" and kind == torch.float32:
-            return Reader(self.anatomy, Loaded(self._model, words, device))
-        from engine.models.load import load_model
-
-        model = load_model(self._name, self._file.parent, device, str(kind).removeprefix("torch."),
-                           gguf_file=self._file.name)  # fmt: skip
-        return Reader(self.anatomy, Loaded(model, words, device))
-
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors under the names that transformers gives them."""
-        from engine.models.parameters import module_parameters
+        from engine.checkpoints.parameters import module_parameters
 
-        return module_parameters(self._model)
+        return module_parameters(self.model)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of a listed tensor."""
@@ -101,12 +82,6 @@ class GgufSource:
 
     def settings(self) -> Mapping[str, Any]:
         """Give the configuration that transformers makes of the file."""
-        from engine.models.renamed import completed
+        from engine.checkpoints.transformers_library import completed
 
-        return completed(self._model.config)
-
-    def words(self) -> Words:
-        """Load the tokenizer that the file holds."""
-        from engine.models.tokens import Tokenizer
-
-        return Tokenizer.of_folder(self._file.parent, gguf_file=self._file.name)
+        return completed(self.model.config)

@@ -15,7 +15,7 @@ from engine.architectures.configuration import (
     head_count,
     layer_count,
 )
-from engine.models.json_file import (
+from engine.checkpoints.json_files import (
     COUNT,
     FLAG,
     LAYERS,

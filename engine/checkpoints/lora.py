@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 import regex
 
 from engine.architectures.tensors import Tensors
-from engine.checkpoints.names import ADAPTER_CONFIG
-from engine.models.checkpoint import Checkpoint
-from engine.models.json_file import (
+from engine.checkpoints.json_files import (
     FLAG,
     NUMBER,
     OBJECT_OF_NUMBERS,
@@ -31,6 +29,8 @@ from engine.models.json_file import (
     read_object,
     shown,
 )
+from engine.checkpoints.names import ADAPTER_CONFIG
+from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, n
 from engine.architectures.rules import Layout, Rule
 from engine.architectures.shapes import count_heads
 from engine.architectures.tensors import UNKNOWN, Tensors
-from engine.models.checkpoint import Checkpoint
-from engine.models.parameters import stored_parameters
-from engine.models.stamps import stamps
+from engine.checkpoints.parameters import stored_parameters
+from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.model import LayerOutline, Parameter
@@ -36,8 +35,6 @@ from engine.values.model import LayerOutline, Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.maps import MapReader
-    from engine.models.source import Words
 
 MATRICES = {"query": "Q", "key": "K", "value": "V", "output": "O"}
 """What the file calls the projections, to what the tables call them."""
@@ -146,10 +143,6 @@ class LayoutSource:
     def sentence_need(self, dtype: str) -> None:
         """Nothing: there is no model to run."""
 
-    def reader(self, device: str, dtype: str) -> MapReader:
-        """Refuse: there is no model to run."""
-        raise EngineError("a state dict has weights and no model to run; open the model in Python with tui.explore")
-
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored."""
         return stored_parameters(self.tensors.entries)
@@ -161,12 +154,6 @@ class LayoutSource:
     def settings(self) -> Mapping[str, Any]:
         """Give nothing: a state dict has no configuration."""
         return {}
-
-    def words(self) -> Words:
-        """Write tokens as numbers: a state dict has no tokenizer."""
-        from engine.models.words import TokenNumbers
-
-        return TokenNumbers()
 
 
 def _layers(described: Description, checkpoint: Checkpoint, file: Path) -> dict[Head, AttentionModule]:

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry, Tensors
-from engine.models.json_file import NUMBER, WHOLE, WHOLES, Kind, parse_object
-from engine.models.quantised import Decoded
+from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.json_files import NUMBER, WHOLE, WHOLES, Kind, parse_object
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:

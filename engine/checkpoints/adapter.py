@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
+from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.json_files import plain_file
 from engine.checkpoints.locate import Location
+from engine.checkpoints.lora import Change, read_settings, taken_apart
 from engine.checkpoints.names import ADAPTER_CONFIG
+from engine.checkpoints.parameters import stored_parameters
+from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.weight_files import adapter_file
-from engine.models.checkpoint import Checkpoint
-from engine.models.folder import FolderSource
-from engine.models.json_file import plain_file
-from engine.models.lora import Change, read_settings, taken_apart
-from engine.models.parameters import stored_parameters
-from engine.models.quantised import Decoded
-from engine.models.stamps import stamps
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
@@ -33,8 +32,6 @@ from engine.values.plural import counted
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.maps import MapReader
-    from engine.models.source import Words
 
 CHANGED = "delta:"
 """What stands before a tensor's name where its change is meant."""
@@ -53,21 +50,21 @@ class AdapterSource:
         self.location, self.base = location, base
         self._settings = read_settings(location.directory)
         file = adapter_file(location.directory)
-        self._adapter = Checkpoint(location.directory if file is None else plain_file(file))
-        self._changes, self._replaced = taken_apart(self._adapter, self._settings, location.name)
+        self.adapter = Checkpoint(location.directory if file is None else plain_file(file))
+        self.changes, self.replaced = taken_apart(self.adapter, self._settings, location.name)
         self._by_tensor: dict[str, Change] = {}
-        for change in self._changes:
+        for change in self.changes:
             name = _find(base.tensors.entries, f"{change.module}.weight")
             if name is not None:
                 self._by_tensor[name] = change
         self._replacements = {
             name: stored
-            for wanted, stored in self._replaced.items()
+            for wanted, stored in self.replaced.items()
             if (name := _find(base.tensors.entries, wanted)) is not None
         }
         if not self._by_tensor and not self._replacements:
             raise EngineError(
-                f"{location.name} changes nothing that {base.location.name} has, such as {self._changes[0].module}; "
+                f"{location.name} changes nothing that {base.location.name} has, such as {self.changes[0].module}; "
                 "name the model that it was trained on with --base"
             )
         self.tensors: Tensors = self._changed_tensors()
@@ -76,11 +73,11 @@ class AdapterSource:
     @property
     def identity(self) -> str:
         """The base model's identity and the adapter's files."""
-        files = (*self._adapter.files, self.location.directory / ADAPTER_CONFIG)
+        files = (*self.adapter.files, self.location.directory / ADAPTER_CONFIG)
         return f"{self.base.identity};{stamps(files)}"
 
     @property
-    def _is_transposed(self) -> bool:
+    def is_transposed(self) -> bool:
         """Whether the changed weights are stored ``[in, out]``."""
         return bool(self._settings.get("fan_in_fan_out"))
 
@@ -89,7 +86,7 @@ class AdapterSource:
         stored = self.base.tensors
         decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
         for name, source in self._replacements.items():
-            decoders[name] = self._adapter.entries[source], partial(self._adapter.read, source)
+            decoders[name] = self.adapter.entries[source], partial(self.adapter.read, source)
         for name in self._by_tensor:
             decoders[name] = stored.entries[name], partial(self._changed, name)
         for module in self.base.anatomy.modules.values():
@@ -101,13 +98,13 @@ class AdapterSource:
     def _changed(self, name: str) -> Tensor:
         """Give a weight as the adapter leaves it, in float64."""
         weight = self.base.tensors.read(name)
-        return weight.double() + self._by_tensor[name].of(self._adapter, weight, self._is_transposed)
+        return weight.double() + self._by_tensor[name].of(self.adapter, weight, self.is_transposed)
 
     def _delta(self, name: str) -> Tensor:
         """Give the change of a tensor; zeros where the adapter leaves it alone."""
         stored = self.base.tensors.read(name)
         if name in self._by_tensor:
-            return self._by_tensor[name].of(self._adapter, stored, self._is_transposed)
+            return self._by_tensor[name].of(self.adapter, stored, self.is_transposed)
         return self.tensors.read(name).double() - stored.double()
 
     def _with_deltas(self, base: Anatomy) -> Anatomy:
@@ -121,7 +118,7 @@ class AdapterSource:
                 notes.append("projections in two steps are shown with their change, the change itself is not")
             elif touched & names:
                 changed[Head(f"{place.stack}{DELTA}", place.layer)] = _delta_module(module)
-        outside = [each.module for each in self._changes if each not in self._by_tensor.values()]
+        outside = [each.module for each in self.changes if each not in self._by_tensor.values()]
         if outside:
             count = counted(len(outside), "change")
             notes.append(f"the base model has no place for {count}, such as that of {outside[0]}")
@@ -133,7 +130,7 @@ class AdapterSource:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the base model and of the adapter."""
-        return (*self.base.files, *self._adapter.files)
+        return (*self.base.files, *self.adapter.files)
 
     def sentence_need(self, dtype: str) -> SentenceNeed:
         """Estimate what reading a sentence takes; weights that are changed do not stay in their files."""
@@ -142,29 +139,17 @@ class AdapterSource:
         copied = sum(entries[name].stored_bytes for name in {*self._by_tensor, *self._replacements})
         return replace(need, mapped=max(0, need.mapped - copied))
 
-    def reader(self, device: str, dtype: str) -> MapReader:
-        """Load the base model and add the adapter's changes to its weights."""
-        from engine.models.adapted import adapt
-
-        reader = self.base.reader(device, dtype)
-        adapt(reader, self._changes, self._replaced, self._adapter, self._is_transposed, self.location.name)
-        return reader
-
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the base model's tensors and then the adapter's own."""
-        return (*self.base.parameters(with_ties), *stored_parameters(self._adapter.entries))
+        return (*self.base.parameters(with_ties), *stored_parameters(self.adapter.entries))
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of a listed tensor: the adapter's own, or the base model's without its change."""
-        return self._adapter.parts(name) if name in self._adapter.entries else self.base.parts(name)
+        return self.adapter.parts(name) if name in self.adapter.entries else self.base.parts(name)
 
     def settings(self) -> Mapping[str, Any]:
         """Give the base model's configuration."""
         return self.base.settings()
-
-    def words(self) -> Words:
-        """Load the base model's tokenizer, with which sentences are read."""
-        return self.base.words()
 
 
 def _find(entries: Mapping[str, TensorEntry], wanted: str) -> str | None:

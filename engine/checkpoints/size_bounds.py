@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry
-from engine.models.checkpoint import NUMBER
-from engine.models.json_file import dotted, shown, walk
+from engine.checkpoints.json_files import dotted, shown, walk
+from engine.checkpoints.tensor_reader import NUMBER
 from engine.values.errors import EngineError
 from engine.values.memory import size
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry
-from engine.models.bounds import bounded
+from engine.checkpoints.size_bounds import bounded
 from engine.values.model import Parameter
 
 if TYPE_CHECKING:
@@ -64,11 +64,10 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     """
     import torch
 
-    from engine.models.importing import IMPORTING
+    from engine.checkpoints.transformers_library import IMPORTING
 
     with IMPORTING:
-        from engine.models.library_config import library_config
-        from engine.models.load import class_named
+        from engine.checkpoints.transformers_library import class_named, library_config
     try:
         config = library_config(directory)
         named: Any = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)

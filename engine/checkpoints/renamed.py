@@ -14,41 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 
 from engine.architectures.tensors import PART, TensorEntry, Tensors
-from engine.models.bounds import bounded
-from engine.models.library_config import library_config
-from engine.models.load import load_model, model_class
-from engine.models.quantised import Decoded
+from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.size_bounds import bounded
+from engine.checkpoints.transformers_library import library_config, load_pretrained, model_class
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from engine.architectures.tensors import Cut
-
-
-def complete_config(directory: Path) -> dict[str, Any]:
-    """Read a configuration with the defaults of its type filled in; a text model inside a larger one comes first.
-
-    Raises
-    ------
-    EngineError : when transformers knows no such type.
-    """
-    try:
-        return completed(library_config(directory))
-    except EngineError:
-        raise
-    except Exception as error:  # whatever a configuration's own code raises
-        raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
-
-
-def completed(config: transformers.PretrainedConfig) -> dict[str, Any]:
-    """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
-    whole: dict[str, Any] = config.to_dict()
-    text = config.get_text_config()
-    is_apart = text is config or getattr(config, "is_encoder_decoder", False)  # whose two sides differ
-    return whole if is_apart else {**whole, **text.to_dict()}
 
 
 @dataclass
@@ -86,7 +61,7 @@ def renamed(stored: Tensors, directory: Path) -> Tensors:
         converted = [group for group in groups if group.converter is not None]
         return Decoded(_Called(stored, plain), _decoders(stored, model, converted))
     except Exception:  # transformers' internals are not as they were
-        return whole(directory)
+        return whole_model(directory)
 
 
 def _empty_model(directory: Path, entries: Mapping[str, TensorEntry]) -> Any:
@@ -206,11 +181,6 @@ class ModuleTensors:
         """Give None: neighbours of larger numbers are further away."""
 
 
-def whole(directory: Path, **options: Any) -> Tensors:
-    """Load a whole model into main memory and see its parameters by name; ``options`` go to ``from_pretrained``.
-
-    Raises
-    ------
-    EngineError : when it cannot be loaded.
-    """
-    return ModuleTensors(load_model(str(directory), directory, "cpu", "auto", **options))
+def whole_model(directory: Path) -> Tensors:
+    """Load a whole model into main memory and see its parameters by name."""
+    return ModuleTensors(load_pretrained(directory, "auto"))

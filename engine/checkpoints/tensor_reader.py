@@ -12,16 +12,92 @@ from typing import TYPE_CHECKING
 from safetensors import SafetensorError, safe_open
 
 from engine.architectures.tensors import PART, UNKNOWN, TensorEntry, whole
+from engine.checkpoints.json_files import plain_file
 from engine.checkpoints.weight_files import promised_tensors, shard_files, weight_file
-from engine.models.json_file import plain_file
-from engine.models.opened_files import OpenedFiles
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.architectures.tensors import Cut, View
-    from engine.models.placed import Placed
+    from engine.checkpoints.byte_ranges import Placed
+
+
+def stamps(files: Iterable[Path]) -> str:
+    """Write the paths of files with their sizes, their times and which they are on their disk.
+
+    Of the times one can be set by whoever writes a file (``mtime``) and one cannot (``ctime``): a file of the same size
+    and age in the place of another, or behind the same link, is another one.
+
+    Raises
+    ------
+    OSError : where one is not there.
+    """
+    return ";".join(
+        f"{file}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_ino}"
+        for file, stat in ((each, each.stat()) for each in files)
+    )
+
+
+_State = tuple[int, int, int]
+
+
+class OpenedFiles:
+    """Some files as they are now."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._states = {file: _state(file) for file in files}
+
+    def check(self, file: Path) -> None:
+        """Make sure that a file is the one that was opened; that it has gone is said where it is read.
+
+        Raises
+        ------
+        EngineError : when it was written again or replaced, so that what is read now is of another model.
+        """
+        opened, now = self._states[file], _state(file)
+        if opened is not None and now is not None and now[1:] != opened[1:]:
+            raise _written_again(file)
+
+    def check_all(self) -> None:
+        """Make sure that all files are those that were opened.
+
+        Raises
+        ------
+        EngineError : as in `check`.
+        """
+        for file in self._states:
+            self.check(file)
+
+    def check_mapped(self) -> None:
+        """Make sure that what is mapped into memory is still what was opened.
+
+        A file that another one has replaced, or that was deleted, stays mapped as it was. One that was written over in
+        its place does not, and where it has become shorter the system ends whoever looks at what it held.
+
+        Raises
+        ------
+        EngineError : when one was written over.
+        """
+        for file, opened in self._states.items():
+            now = _state(file)
+            if opened is not None and now is not None and now[0] == opened[0] and now != opened:
+                raise _written_again(file)
+
+
+def _written_again(file: Path) -> EngineError:
+    """Say what has become of a file."""
+    return EngineError(f"{file} has been written again since the model was opened; open it again")
+
+
+def _state(file: Path) -> _State | None:
+    """Give what a file is known by: which it is on its disk, its size and its time; None where there is none."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
 
 DTYPE_NAMES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16",
@@ -139,7 +215,7 @@ class Checkpoint:
 
     def _read(self, name: str, view: View) -> Tensor:
         """Read what a view leaves of one tensor."""
-        from engine.models.placed import read_placed
+        from engine.checkpoints.byte_ranges import read_placed
 
         self._refuse_lost(name)
         file = self._places[name]
@@ -165,7 +241,7 @@ class Checkpoint:
         """Say where in its file a tensor lies; None where that is not known, or torch has no such numbers."""
         import torch
 
-        from engine.models.placed import Placed, safetensors_places
+        from engine.checkpoints.byte_ranges import Placed, safetensors_places
 
         if file.suffix != ".safetensors":
             found = self._pickled[file][name]
@@ -190,8 +266,8 @@ class Checkpoint:
 
     def _pickled_entries(self, file: Path) -> dict[str, TensorEntry]:
         """List the tensors of an old PyTorch file."""
-        from engine.models.pickled import read_pickled
-        from engine.models.placed import Placed
+        from engine.checkpoints.byte_ranges import Placed
+        from engine.checkpoints.pickles import read_pickled
 
         self._pickled[file] = found = read_pickled(file)
         forms = {name: each.form if isinstance(each, Placed) else each for name, each in found.items()}

@@ -1,12 +1,12 @@
-"""Checkpoints stored in fewer bits, read as what they stand for, without the packages that wrote them."""
+"""Tensors of which some are stored in another form than the one they stand for, or under another name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.architectures.tensors import PART, TensorEntry, Tensors
-from engine.models.memory import free_memory
+from engine.checkpoints.memory import free_memory
 from engine.values.errors import EngineError
 from engine.values.memory import size
 
@@ -15,17 +15,8 @@ if TYPE_CHECKING:
 
     from engine.architectures.tensors import Cut
 
-PLAIN_METHODS = frozenset({"fp8", "mxfp4"})
-"""Ways of quantising whose attention weights are plain, or float8 with a scale for every block beside them."""
-
-DEFAULT_BLOCK = (128, 128)
-"""Rows and columns that share a scale, where the configuration does not say."""
-
 DECODING_BYTES = 24
 """What a number takes while its tensor is decoded as a whole: the integers, and float32 copies of them."""
-
-SCALE_SUFFIX = "_scale_inv"
-"""What the tensor of a weight's scales is called, after the weight."""
 
 
 class Decoded:
@@ -86,61 +77,3 @@ class Decoded:
             return self._steps[name]()
         is_stored_so = self._stored.entries.get(name) == self.entries[name]
         return self._stored.step(name) if is_stored_so else None
-
-
-def readable(stored: Tensors, config: Mapping[str, Any], model: str) -> Tensors:
-    """See a checkpoint's tensors as what they stand for.
-
-    Parameters
-    ----------
-    stored : as they are in the files.
-    config : of the model, whose ``quantization_config`` says how.
-    model : its name, for messages.
-
-    Raises
-    ------
-    EngineError : when it is quantised in a way that cannot be read, naming the way.
-    """
-    settings = config.get("quantization_config") or {}
-    method = settings.get("quant_method") or ""
-    if not method or method in PLAIN_METHODS:
-        return _block_scaled(stored, settings)
-    from engine.models.packed import FORMATS
-
-    if method not in FORMATS:
-        raise EngineError(
-            f"{model} is quantised with {method}, which attn-tui cannot read; open the model it was made from"
-        )
-    return FORMATS[method](stored, settings)
-
-
-def _block_scaled(stored: Tensors, settings: Mapping[str, Any]) -> Tensors:
-    """Multiply every block of a float8 weight by its own scale (DeepSeek-AI 2024, section 3.3)."""
-    block = settings.get("weight_block_size")
-    rows, columns = block if block and len(block) == 2 and min(block) > 0 else DEFAULT_BLOCK
-    decoders = {
-        name: (entry, _scaled(stored, name, (int(rows), int(columns))))
-        for name, entry in stored.entries.items()
-        if f"{name}{SCALE_SUFFIX}" in stored.entries
-    }
-    return Decoded(stored, decoders) if decoders else stored
-
-
-def _scaled(stored: Tensors, name: str, block: tuple[int, int]) -> Callable[[], Tensor]:
-    """Make what reads one weight: float32, every block of rows and columns multiplied by its scale."""
-
-    def read() -> Tensor:
-        weight = stored.read(name)
-        scale = stored.read(f"{name}{SCALE_SUFFIX}").float()
-        shape = list(scale.shape)
-        rows, columns = weight.shape
-        if scale.ndim == 2:
-            scale = scale.repeat_interleave(block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
-        if scale.ndim not in (0, 2) or (scale.ndim == 2 and scale.shape != weight.shape):
-            raise EngineError(
-                f"{name}{SCALE_SUFFIX} has shape {shape}, which does not fit {name} of {rows}×{columns} in blocks of "
-                f"{block[0]}×{block[1]}; download the model again"
-            )
-        return weight.float() * scale
-
-    return read

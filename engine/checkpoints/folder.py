@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
 from engine.architectures.tensors import Tensors
+from engine.checkpoints.config_file import read_config
 from engine.checkpoints.locate import Location
-from engine.models.bounds import check_sizes
-from engine.models.checkpoint import Checkpoint
-from engine.models.config_file import read_config
-from engine.models.importing import IMPORTING
-from engine.models.memory import sentence_need
-from engine.models.quantised import readable
-from engine.models.stamps import stamps
+from engine.checkpoints.memory import sentence_need
+from engine.checkpoints.quantised import readable
+from engine.checkpoints.size_bounds import check_sizes
+from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, stamps
+from engine.checkpoints.transformers_library import IMPORTING
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter
@@ -24,8 +23,6 @@ from engine.values.model import Parameter
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.models.maps import MapReader
-    from engine.models.source import Words
 
 DEFAULTS_USED = "config.json leaves out what shapes the heads; the defaults of its type are taken, as transformers does"
 """Said of a model whose heads are counted by settings that are not written down."""
@@ -36,7 +33,7 @@ class FolderSource:
 
     def __init__(self, location: Location, trust_remote_code: bool = False) -> None:
         self.location = location
-        self._trust_remote_code = trust_remote_code
+        self.trust_remote_code = trust_remote_code
         self._checkpoint = Checkpoint(location.directory)
         self._config = read_config(location.directory)
         check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
@@ -60,7 +57,8 @@ class FolderSource:
             return read_anatomy(name, where, config, self.tensors.entries)
         except EngineError as by_stored_names:
             with IMPORTING:
-                from engine.models.renamed import complete_config, renamed
+                from engine.checkpoints.renamed import renamed
+                from engine.checkpoints.transformers_library import complete_config
 
             with suppress(EngineError):
                 complete = complete_config(self.location.directory)
@@ -79,6 +77,11 @@ class FolderSource:
         return f"{self.location.identity};{stamps(known_by)}"
 
     @property
+    def opened(self) -> OpenedFiles:
+        """The weight files as they were when the model was opened."""
+        return self._checkpoint.opened
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """The files that hold the weights."""
         return self._checkpoint.files
@@ -89,22 +92,9 @@ class FolderSource:
         entries = self._checkpoint.entries
         return sentence_need(self.anatomy.outline, entries, self._config, dtype, is_mapped=is_mapped)
 
-    def reader(self, device: str, dtype: str) -> MapReader:
-        """Load the model by transformers, with the tokenizer beside it."""
-        from engine.models.load import load_folder
-        from engine.models.sentence import Reader
-
-        location = self.location
-        if self.anatomy.outline.unreadable:
-            raise EngineError(self.anatomy.outline.unreadable)
-        self._checkpoint.opened.check_all()
-        loaded = load_folder(location.name, location.directory, device, dtype, self._trust_remote_code)
-        self._checkpoint.opened.check_all()  # which takes a while
-        return Reader(self.anatomy, loaded)
-
     def parameters(self, with_ties: bool = True) -> tuple[Parameter, ...]:
         """List the tensors as stored, and the names that the model ties to one of them."""
-        from engine.models.parameters import list_parameters
+        from engine.checkpoints.parameters import list_parameters
 
         return list_parameters(self.tensors.entries, self.location.directory if with_ties else None)
 
@@ -115,16 +105,10 @@ class FolderSource:
     def settings(self) -> Mapping[str, Any]:
         """Give ``config.json`` with the defaults that transformers fills in, where it knows the type."""
         with IMPORTING:
-            from engine.models.renamed import complete_config
+            from engine.checkpoints.transformers_library import complete_config
 
         directory = self.location.directory
         try:
             return complete_config(directory)
         except EngineError:
             return read_config(directory)
-
-    def words(self) -> Words:
-        """Load the folder's tokenizer, or take tokens as numbers where it has none."""
-        from engine.models.words import words_of_folder
-
-        return words_of_folder(self.location.directory, self._trust_remote_code)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from engine.models.bounds import text_growth
-from engine.models.importing import IMPORTING
+from engine.checkpoints.names import CACHED, cached_id
+from engine.checkpoints.size_bounds import text_growth
+from engine.checkpoints.transformers_library import IMPORTING, first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, TokenKind
 from engine.values.errors import EngineError
 from engine.values.escapes import visible
 
-if TYPE_CHECKING:
-    from engine.models.source import Frame
+Frame = tuple[tuple[int, ...], tuple[int, ...]]
+"""The ids of special tokens before, and after, a sentence."""
 
 LONGEST_TEXT = 10_000_000
 """Characters that a tokenizer's own rewriting may make of a text."""
@@ -46,6 +46,37 @@ _LONGEST_CHARACTER = 8
 """Tokens that one broken character may begin and end in: four bytes, each perhaps with whole characters beside it."""
 
 
+class Words(Protocol):
+    """What turns text into the ids that a model reads, and ids into texts that a screen can show."""
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sentence it is made for, in tokens, or None."""
+
+    @property
+    def mask(self) -> int | None:
+        """The id of the token that masked models fill in, or None."""
+
+    @property
+    def special(self) -> frozenset[int]:
+        """The ids of tokens that stand for no text."""
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Turn a sentence into ids."""
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Give the text of each id."""
+
+    def known(self, rows: int) -> Sequence[int]:
+        """List the ids below a number of embedding rows that are tokens; rows may be there for padding alone."""
+
+    def ordinary(self, rows: int) -> Sequence[int]:
+        """List those of the `known` ids that stand for text, and are neither special nor placeholders."""
+
+    def frame(self) -> Frame:
+        """Give the special tokens that are put around a sentence."""
+
+
 def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
     """Say whether a folder holds the vocabulary of its tokenizer; without one transformers makes up an empty one.
 
@@ -56,18 +87,6 @@ def _has_vocabulary(directory: Path, tokenizer: Any) -> bool:
     return own == {} or not names.isdisjoint((own or {}).values()) or any(map(VOCABULARY_FILE.fullmatch, names))
 
 
-def first_line(error: BaseException) -> str:
-    """Take the part of an error's text that fits one line; of code that may not run, say what to do about it."""
-    said = str(error).strip()
-    if isinstance(error, ValueError) and "trust_remote_code" in said:
-        return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
-    if "ignore_mismatched_sizes" in said:
-        return "its tensors do not have the shapes that its config.json asks for"
-    if isinstance(error, KeyError):
-        return f"there is no {said}"
-    return said.partition("\n")[0] or type(error).__name__
-
-
 def _is_broken(raw: bytes) -> bool:
     """Say whether bytes are no whole characters."""
     try:
@@ -75,16 +94,6 @@ def _is_broken(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def silence() -> None:
-    """Keep transformers from writing warnings and progress bars over a screen that is not its own."""
-    with IMPORTING:
-        import transformers
-
-    transformers.logging.set_verbosity(logging.CRITICAL)  # an error is raised, too
-    transformers.logging.disable_progress_bar()
-    logging.getLogger("accelerate").setLevel(logging.ERROR)
 
 
 @contextmanager
@@ -268,3 +277,145 @@ class Tokenizer:
         if not all(character in _BYTES for character in token):
             return token  # an added token, which is spelled as it is
         return bytes(_BYTES[character] for character in token).decode("utf-8", errors="backslashreplace")
+
+
+class TokenNumbers:
+    """Sentences written as token numbers, for a model that came without a tokenizer.
+
+    Parameters
+    ----------
+    missing : says that there is none, where something else is typed.
+    """
+
+    limit: int | None = None
+    mask: int | None = None
+    special: frozenset[int] = frozenset()
+
+    def __init__(self, missing: str = "this model came without a tokenizer") -> None:
+        self._missing = missing
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Read numbers between spaces or commas, in brackets or not.
+
+        Raises
+        ------
+        EngineError : when there are none, or something else is among them.
+        """
+        parts = text.strip().strip("[]()").replace(",", " ").split()
+        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+            raise EngineError(f"{self._missing}; type token numbers, such as 5 17 3")
+        ids = tuple(int(part) for part in parts)
+        kept = ids[:context]
+        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
+
+    def refuse_beyond(self, ids: Sequence[int], count: int, name: str) -> None:
+        """Refuse numbers of which a model has no token, before it fails on them.
+
+        Raises
+        ------
+        EngineError : when there are any.
+        """
+        for each in ids:
+            if each >= count:
+                raise EngineError(f"{name} has no token {each}; type numbers from 0 to {count - 1}")
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Write each number."""
+        return tuple(str(each) for each in ids)
+
+    def known(self, rows: int) -> range:
+        """List all ids: nothing says which are tokens."""
+        return range(rows)
+
+    def ordinary(self, rows: int) -> range:
+        """List all ids: nothing says which are special."""
+        return self.known(rows)
+
+    def frame(self) -> Frame:
+        """Put nothing around a sentence."""
+        return (), ()
+
+
+class Codec:
+    """A tokenizer that knows no more than ``encode(text)`` and ``decode(ids)``."""
+
+    limit: int | None = None
+    mask: int | None = None
+    special: frozenset[int] = frozenset()
+
+    def __init__(self, codec: Any) -> None:
+        self._codec = codec
+
+    def read(self, text: str, context: int | None) -> Sentence:
+        """Encode a sentence, shortened to the model's context where it must be.
+
+        Raises
+        ------
+        EngineError : when nothing comes of it, or the codec refuses it.
+        """
+        if not text.strip():
+            raise EngineError("the sentence is empty; type some words")
+        try:
+            encoded = self._codec.encode(text)
+            ids = tuple(int(each) for each in getattr(encoded, "ids", encoded))
+        except Exception as error:  # whatever a person's own code raises
+            raise EngineError(f"the tokenizer does not read this sentence: {error!r}") from error
+        if not ids:
+            raise EngineError("the tokenizer makes no tokens of this sentence; type some words")
+        kept = ids[:context]
+        return Sentence(text, kept, self.texts(kept), len(ids), limit=context)
+
+    def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Decode each id by itself."""
+        return tuple(visible(str(self._codec.decode([each]))) for each in ids)
+
+    def known(self, rows: int) -> range:
+        """List all ids below the codec's own number of tokens, where it says one."""
+        tokens = getattr(self._codec, "n_vocab", rows)
+        return range(min(rows, tokens) if isinstance(tokens, int) else rows)
+
+    def ordinary(self, rows: int) -> range:
+        """List all ids: nothing says which are special."""
+        return self.known(rows)
+
+    def frame(self) -> Frame:
+        """Put nothing around a sentence that the codec does not put there itself."""
+        return (), ()
+
+
+def words_from(tokenizer: Any) -> Words:
+    """Take a tokenizer of transformers, anything with ``encode`` and ``decode``, or None.
+
+    Raises
+    ------
+    EngineError : when it is none of these.
+    """
+    if tokenizer is None:
+        return TokenNumbers()
+    if hasattr(tokenizer, "convert_ids_to_tokens"):
+        return Tokenizer(tokenizer)
+    if callable(getattr(tokenizer, "encode", None)) and callable(getattr(tokenizer, "decode", None)):
+        return Codec(tokenizer)
+    raise EngineError(f"{type(tokenizer).__name__} is no tokenizer: it has no encode and decode")
+
+
+def words_of_folder(directory: Path, trust_remote_code: bool = False) -> Words:
+    """Load the tokenizer in a folder; where no file of one is there, sentences are token numbers.
+
+    Raises
+    ------
+    EngineError : when there is one that does not open.
+    """
+    try:
+        return Tokenizer.of_folder(directory, trust_remote_code, **tokenizer_options(directory, trust_remote_code))
+    except EngineError:
+        names = [each.name for each in directory.iterdir()]
+        if "tokenizer_config.json" in names or any(map(VOCABULARY_FILE.fullmatch, names)):
+            raise
+    of_repository = directory.parent.parent.name
+    if not of_repository.startswith(CACHED):
+        return TokenNumbers()
+    name = cached_id(of_repository)
+    return TokenNumbers(
+        f"{name} is in the local cache without a tokenizer; hf download {name} brings it if there is one"
+    )

@@ -1,0 +1,307 @@
+"""What transformers is given of a folder and asked about it: checked configurations, classes, whole models."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.checkpoints.config_file import FIELDS
+from engine.checkpoints.json_files import NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
+from engine.checkpoints.size_bounds import bounded, without_labels
+from engine.checkpoints.tensor_reader import Checkpoint
+from engine.values.errors import EngineError
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
+
+IMPORTING = threading.RLock()
+"""Held while transformers, or a part of it, may be imported for the first time."""
+
+LEFT_OUT = frozenset({"auto_map", "configuration_files"})
+"""Settings that name code, or other files to read instead."""
+
+READ = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".safetensors", ".bin")
+"""How the files end that transformers may open."""
+
+TOKENIZER_FIELDS: Mapping[str, Kind] = {
+    **dict.fromkeys(("tokenizer_class", "backend", "padding_side", "truncation_side"), TEXT),
+    "model_max_length": NUMBER,
+    "added_tokens_decoder": OBJECT,
+}
+"""What fields of ``tokenizer_config.json`` hold."""
+
+LONGEST_REASON = 300
+"""Characters of what transformers says of a configuration; it may dump all of it."""
+
+VOCABULARIES = ("tokenizer.json", "vocab.json", "added_tokens.json")
+"""Files that number tokens."""
+
+DIGITS = 8
+"""Digits of a token's number that is too large: there is memory for as many tokens as the largest number says."""
+
+_LARGE = re.compile(rb'"\s*:\s*(\d{%d,})' % DIGITS)
+"""The end of a field's name, and a number of so many digits."""
+
+CODE_NEEDED = "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+
+
+def first_line(error: BaseException) -> str:
+    """Take the part of an error's text that fits one line; of code that may not run, say what to do about it."""
+    said = str(error).strip()
+    if isinstance(error, ValueError) and "trust_remote_code" in said:
+        return "it needs code that comes with it, which runs only when told to: read it, then --trust-remote-code"
+    if "ignore_mismatched_sizes" in said:
+        return "its tensors do not have the shapes that its config.json asks for"
+    if isinstance(error, KeyError):
+        return f"there is no {said}"
+    return said.partition("\n")[0] or type(error).__name__
+
+
+def silence() -> None:
+    """Keep transformers from writing warnings and progress bars over a screen that is not its own."""
+    with IMPORTING:
+        import transformers
+
+    transformers.logging.set_verbosity(logging.CRITICAL)  # an error is raised, too
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+
+
+def library_config(directory: Path) -> Any:
+    """Make the configuration of a folder's model; no code of the folder runs.
+
+    Raises
+    ------
+    EngineError : when it cannot be read, transformers knows no such type, or refuses what it says.
+    """
+    silence()
+    with IMPORTING:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    file = directory / "config.json"
+    settings = read_object(file, FIELDS)
+    model_type = settings.get("model_type") or ""
+    if model_type not in CONFIG_MAPPING:
+        if "auto_map" in settings:
+            raise EngineError(CODE_NEEDED)
+        if not model_type:
+            raise EngineError(f"{file} has no model_type; write there what transformers calls the type")
+        raise EngineError(f"{file}: model_type is {shown(model_type)}, which transformers does not know; upgrade it")
+    if model_type == "mistral" and "layer_types" in settings:  # as transformers' own automatic class does
+        model_type = "ministral"
+    known = {name: value for name, value in without_labels(settings).items() if name not in LEFT_OUT}
+    try:
+        with IMPORTING:
+            kind = CONFIG_MAPPING[model_type]
+        return kind.from_dict(known, name_or_path=str(directory))
+    except Exception as error:  # whatever a configuration's own code raises
+        said = " ".join(str(error).split())[:LONGEST_REASON]
+        raise EngineError(f"{file} is refused by transformers: {said}; correct it there") from error
+
+
+def tokenizer_options(directory: Path, trust_remote_code: bool) -> dict[str, Any]:
+    """Give what a tokenizer is loaded with in the place of the configuration that transformers would read by itself.
+
+    Raises
+    ------
+    EngineError : when a file that it may read is not plain, or a field of one is wrong.
+    """
+    if trust_remote_code:
+        return {}
+    import transformers
+
+    _check_plain(directory)
+    try:
+        config = library_config(directory)
+    except EngineError:  # a tokenizer says itself what it is, mostly
+        config = transformers.PreTrainedConfig()
+    file = directory / "tokenizer_config.json"
+    settings = read_object(file, TOKENIZER_FIELDS) if file.exists() else {}
+    if (largest := max(map(len, settings.get("added_tokens_decoder") or ()), default=0)) >= DIGITS:
+        raise EngineError(f"{file}: added_tokens_decoder has a token's number of {largest} digits; correct it there")
+    for file in filter(Path.exists, map(directory.joinpath, VOCABULARIES)):
+        _check_numbers(file)
+    for name in (settings.get("tokenizer_class"), getattr(config, "tokenizer_class", None)):
+        if str(name).startswith("Auto"):  # which chooses by this very setting, without end
+            raise EngineError(f"{directory}: tokenizer_class is {shown(name)}, which is none; correct it there")
+    return {"config": config}
+
+
+@contextmanager
+def model_options(directory: Path, options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what a model is loaded with, which becomes no larger meanwhile than its files let expect.
+
+    Code that comes with a model, which was asked for, and GGUF files have configurations of their own.
+
+    Raises
+    ------
+    EngineError : when a file is not plain, the configuration cannot be read, or, within, asks for too large a model.
+    """
+    if "gguf_file" in options or options.get("trust_remote_code"):
+        yield dict(options)
+        return
+    _check_plain(directory)
+    config = library_config(directory)
+    is_packed = bool(getattr(config, "quantization_config", None))
+    with bounded(Checkpoint(directory).entries, is_packed=is_packed):
+        yield {**options, "config": config}
+
+
+def _check_plain(directory: Path) -> None:
+    """Make sure that transformers opens nothing but plain files of a folder.
+
+    Raises
+    ------
+    EngineError : when one is something else.
+    """
+    for file in (*directory.iterdir(), *directory.glob("additional_chat_templates/*")):
+        if file.suffix in READ:
+            plain_file(file)
+
+
+def _check_numbers(file: Path) -> None:
+    """Make sure that a vocabulary numbers its tokens as there may be tokens; it is not parsed for that.
+
+    Raises
+    ------
+    EngineError : when one has too large a number.
+    """
+    content = file.read_bytes()
+    for found in _LARGE.finditer(content):
+        if not content[max(0, found.start() - 10) : found.start()].endswith(
+            (b"max_length", b"\\")
+        ):  # no token's number, or within a text
+            raise EngineError(
+                f"{file} has the number {shown(int(found[1][:20]))}, beyond any token's; correct it there"
+            )
+
+
+def model_class(directory: Path, options: Mapping[str, Any]) -> Any:
+    """Choose the class to load: a type's bare model where that is a part of the class the checkpoint names, else that.
+
+    A decoder that was saved without its encoder, for instance, is no part of its type's bare model. Code that comes
+    with a model names its own classes, and a GGUF file has no configuration beside it.
+    """
+    import torch
+    import transformers
+
+    if "gguf_file" in options or options.get("trust_remote_code"):
+        return transformers.AutoModel
+    config = library_config(directory)
+    found = transformers.AutoModel._model_mapping.get(type(config), ())
+    bare = found if isinstance(found, tuple) else (found,)
+    named = next(filter(None, (class_named(name, config) for name in config.architectures or ())), None)
+    if named is None or named in bare:
+        return named or transformers.AutoModel
+    if bare:
+        with torch.device("meta"):
+            whole = named(config)
+        if type(getattr(whole, whole.base_model_prefix, None)) in bare:
+            return transformers.AutoModel
+    return named
+
+
+def class_named(name: str, config: Any) -> Any:
+    """Find a class of models of transformers, offered by itself or not, that takes such a configuration, if any."""
+    import transformers
+
+    try:
+        own = importlib.import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        own = None
+    for module in (transformers, own):
+        found = getattr(module, name, None)
+        if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+            return found if isinstance(config, found.config_class or ()) else None
+    return None
+
+
+def complete_config(directory: Path) -> dict[str, Any]:
+    """Read a configuration with the defaults of its type filled in; a text model inside a larger one comes first.
+
+    Raises
+    ------
+    EngineError : when transformers knows no such type.
+    """
+    try:
+        return completed(library_config(directory))
+    except EngineError:
+        raise
+    except Exception as error:  # whatever a configuration's own code raises
+        raise EngineError(f"{directory / 'config.json'} is no configuration that transformers knows") from error
+
+
+def completed(config: PretrainedConfig) -> dict[str, Any]:
+    """Write a configuration as a dictionary, with the settings of the text model inside it on top."""
+    whole: dict[str, Any] = config.to_dict()
+    text = config.get_text_config()
+    is_apart = text is config or getattr(config, "is_encoder_decoder", False)  # whose two sides differ
+    return whole if is_apart else {**whole, **text.to_dict()}
+
+
+def load_pretrained(directory: Path, dtype: str, **options: Any) -> Any:
+    """Load a folder's model into main memory, or as ``device_map`` lays it out; what its checkpoint lacks is NaN.
+
+    Parameters
+    ----------
+    dtype : ``auto`` keeps the stored one.
+    options : go to ``from_pretrained``.
+
+    Raises
+    ------
+    Exception : whatever a model's own loading code raises.
+    """
+    import torch
+
+    silence()
+    with model_options(directory, options):
+        chosen = model_class(directory, options)
+    with model_options(directory, options) as checked:
+        model, loading = chosen.from_pretrained(
+            directory,
+            attn_implementation="eager",
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            local_files_only=True,
+            output_loading_info=True,
+            **checked,
+        )
+    blank(model, loading["missing_keys"])
+    return model
+
+
+def blank(model: Any, lacking: Iterable[str]) -> None:
+    """Put NaN in the place of parameters that a checkpoint lacks, for which transformers makes up random numbers.
+
+    What such a parameter takes part in is NaN then, and is refused with the parameter's name (`broken_parameter`,
+    `choosing_by_numbers`); what it takes no part in, as a pooler in maps, is as it would be without it.
+
+    Parameters
+    ----------
+    model : as transformers has loaded it.
+    lacking : names of parameters, among which may be those of buffers; these begin with fixed numbers.
+
+    Raises
+    ------
+    ValueError : of a parameter that holds whole numbers, which cannot be NaN.
+    """
+    import torch
+
+    computed = list(getattr(model, "_keys_to_ignore_on_load_missing", None) or ())  # such as Marian's positions
+    for name in sorted(lacking):
+        if any(re.search(pattern, f"{model.base_model_prefix}.{name}") for pattern in computed):
+            continue
+        owner, _, own = name.rpartition(".")
+        module = model.get_submodule(owner)
+        parameter = module._parameters.get(own)
+        if parameter is None:
+            continue
+        if not parameter.is_floating_point():
+            raise ValueError(f"the checkpoint lacks {name}")
+        module.lacking = getattr(module, "lacking", frozenset()) | {own}  # a mark of ours
+        if not parameter.is_meta:
+            torch.nn.init.constant_(parameter, torch.nan)

@@ -1,0 +1,191 @@
+"""Making a model ready to read sentences: by transformers, with an adapter's changes, on a device or over several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from engine.checkpoints.adapter import AdapterSource
+from engine.checkpoints.folder import FolderSource
+from engine.checkpoints.gguf import GgufSource
+from engine.checkpoints.layout import LayoutSource
+from engine.checkpoints.source import Source
+from engine.checkpoints.transformers_library import first_line, load_pretrained
+from engine.models.broken import lacking_of
+from engine.models.devices import lacks_memory
+from engine.models.loaded_model import Loaded
+from engine.models.loaded_modules import find_module
+from engine.models.maps import MapReader
+from engine.models.sentence import Reader
+from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
+from engine.models.waiting import computing_device, fill_waiting
+from engine.values.errors import EngineError
+from engine.values.memory import ACROSS_DEVICES
+
+
+@singledispatch
+def load_reader(source: Source, device: str, dtype: str) -> MapReader:
+    """Make a model ready to read sentences.
+
+    Parameters
+    ----------
+    source : what it is opened from.
+    device : as torch names it, or `engine.values.memory.ACROSS_DEVICES`.
+    dtype : ``auto`` keeps the stored one.
+
+    Raises
+    ------
+    EngineError : when it cannot be run, saying why.
+    """
+    raise NotImplementedError(type(source))
+
+
+@singledispatch
+def words_of(source: Source) -> Words:
+    """Give what makes texts of a model's token ids, without loading the model.
+
+    Raises
+    ------
+    EngineError : when there is none that opens.
+    """
+    raise NotImplementedError(type(source))
+
+
+@load_reader.register
+def _(source: FolderSource, device: str, dtype: str) -> MapReader:
+    location = source.location
+    if source.anatomy.outline.unreadable:
+        raise EngineError(source.anatomy.outline.unreadable)
+    source.opened.check_all()
+    words = words_of(source)
+    options = {"trust_remote_code": source.trust_remote_code}
+    model = load_model(location.name, location.directory, device, dtype, **options)
+    source.opened.check_all()  # loading takes a while
+    return Reader(source.anatomy, Loaded(model, words, input_device(model) if device == ACROSS_DEVICES else device))
+
+
+@words_of.register
+def _(source: FolderSource) -> Words:
+    return words_of_folder(source.location.directory, source.trust_remote_code)
+
+
+@load_reader.register
+def _(source: AdapterSource, device: str, dtype: str) -> MapReader:
+    reader = load_reader(source.base, device, dtype)
+    assert isinstance(reader, Reader)
+    _add_changes(reader.model, source)
+    return reader
+
+
+@words_of.register
+def _(source: AdapterSource) -> Words:
+    return words_of(source.base)
+
+
+@load_reader.register
+def _(source: GgufSource, device: str, dtype: str) -> MapReader:
+    kind = torch.float32 if dtype == "auto" else getattr(torch, dtype)
+    words = words_of(source)
+    if device == "cpu" and kind == torch.float32:
+        return Reader(source.anatomy, Loaded(source.model, words, device))
+    options = {"gguf_file": source.file.name}
+    model = load_model(source.name, source.file.parent, device, str(kind).removeprefix("torch."), **options)
+    return Reader(source.anatomy, Loaded(model, words, device))
+
+
+@words_of.register
+def _(source: GgufSource) -> Words:
+    return Tokenizer.of_folder(source.file.parent, gguf_file=source.file.name)
+
+
+@load_reader.register
+def _(source: LayoutSource, device: str, dtype: str) -> MapReader:
+    raise EngineError("a state dict has weights and no model to run; open the model in Python with tui.explore")
+
+
+@words_of.register
+def _(source: LayoutSource) -> Words:
+    return TokenNumbers()
+
+
+def input_device(model: Any) -> str:
+    """Say where a model that is spread over devices wants its token ids: where its embeddings compute."""
+    return str(computing_device(model.get_input_embeddings()))
+
+
+def load_model(name: str, directory: Path, device: str, dtype: str, **options: Any) -> Any:
+    """Load a folder's model alone; ``options`` go to ``from_pretrained``.
+
+    With `ACROSS_DEVICES` accelerate fills one GPU after the other and then main memory.
+
+    Raises
+    ------
+    EngineError : when it cannot be loaded, or does not fit.
+    """
+    is_spread = device == ACROSS_DEVICES
+    if is_spread:
+        options = {"device_map": "auto", **options}
+    try:
+        model = load_pretrained(directory, dtype, **options)
+        for module in model.modules():
+            if any(module._parameters[name].is_meta for name in lacking_of(module)):
+                fill_waiting(module)
+        return (model if is_spread else model.to(device)).eval()
+    except Exception as error:  # whatever a model's own loading code raises
+        where = "into the GPUs and main memory" if is_spread else f"on {device}"
+        if isinstance(error, RuntimeError) and lacks_memory(error):
+            raise EngineError(f"{name} does not fit {where}; try --device cpu or --dtype bfloat16") from error
+        if is_spread and "offload_folder" in str(error):
+            raise EngineError(
+                f"{name} does not fit {where}, and the rest cannot stay in its files, which keep it in another form; "
+                "its spectra work all the same; try --dtype bfloat16 or a machine with more memory"
+            ) from error
+        why = first_line(error)
+        if not isinstance(error, EngineError):
+            why = f"transformers cannot make it of its config.json and weights ({why})"
+        raise EngineError(f"{name} cannot run a sentence: {why}; its spectra work all the same") from error
+
+
+def _add_changes(model: nn.Module, source: AdapterSource) -> None:
+    """Change the weights of a loaded base model in their place.
+
+    Raises
+    ------
+    EngineError : when the model has no such module, or keeps its weight in a form that nothing can be added to.
+    """
+    named, name = dict(model.named_modules()), source.location.name
+    for change in source.changes:
+        module = _module(named, change.module)
+        weight = getattr(module, "weight", None)
+        if module is None and "lm_head" in change.module:
+            continue  # a head after the layers, which the maps do not need
+        if not isinstance(weight, nn.Parameter) or not weight.is_floating_point():
+            raise EngineError(f"{name} changes {change.module}, which the loaded base model does not keep as numbers")
+        if weight.is_meta:
+            raise EngineError(
+                f"{name} cannot be added to weights that are spread over GPUs and main memory; merge it first: "
+                "model = model.merge_and_unload()"
+            )
+        with torch.no_grad():
+            weight.copy_(weight.double() + change.of(source.adapter, weight.detach(), source.is_transposed))
+    for wanted, stored in source.replaced.items():
+        path, _, kind = wanted.rpartition(".")
+        parameter = getattr(_module(named, path), kind, None)
+        if isinstance(parameter, nn.Parameter):
+            with torch.no_grad():
+                parameter.copy_(source.adapter.read(stored))
+
+
+def _module(named: Mapping[str, nn.Module], path: str) -> nn.Module | None:
+    """Find a module whose name may begin otherwise, because the model was trained with a head and is loaded without."""
+    tail = path
+    while tail:
+        if tail in named:
+            return named[tail]
+        tail = tail.partition(".")[2]
+    return find_module(named, path)
