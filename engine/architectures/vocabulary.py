@@ -215,7 +215,7 @@ def read_gain(tensors: Tensors, gain: Gain) -> Any:
     ------
     NotFinite : when it holds NaN or infinite numbers.
     """
-    from engine.architectures.heads import not_finite
+    from engine.architectures.finite_numbers import not_finite
 
     stored = tensors.read(gain.name)
     if what := not_finite({gain.name: (stored,)}):

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import engine
 from engine.checkpoints.names import ADAPTER_CONFIG, CACHED, DEMO
 from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
 from engine.models.pace import Pace
@@ -106,7 +105,7 @@ def _worker(name: str, revision: str | None) -> Iterator[queue.SimpleQueue[Messa
     """Run the process that downloads until the block ends; its messages arrive in a queue, None after the last."""
     from huggingface_hub import constants
 
-    package = str(Path(engine.__file__).parents[1])
+    package = str(Path(__file__).parents[2])
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from engine.architectures.heads import all_finite, not_finite
+from engine.architectures.finite_numbers import all_finite, not_finite
 from engine.models.waiting import weight_of
 from engine.values.errors import EngineError
 

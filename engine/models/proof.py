@@ -18,7 +18,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from engine.architectures.heads import LayerWeights, all_finite
+from engine.architectures.finite_numbers import all_finite
+from engine.architectures.heads import LayerWeights
 from engine.architectures.outline import AttentionModule
 from engine.models.proof_case import Case, Try
 from engine.models.proof_output import outputs

@@ -114,7 +114,7 @@ class TokenTables:
     def wrong(self, name: str) -> str:
         """Say why nothing can be computed with a table, or nothing where all is well; it is read for that, once."""
         if name not in self._wrong:
-            from engine.architectures.heads import all_finite, not_finite
+            from engine.architectures.finite_numbers import all_finite, not_finite
 
             tensors = self._session.source.tensors
             self._wrong[name] = ""
