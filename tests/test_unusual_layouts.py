@@ -72,6 +72,15 @@ def test_a_latent_whose_norm_is_damaged_is_refused_by_its_name(name: str, change
     assert damaged in refusal(folder)
 
 
+@pytest.mark.parametrize("heads", [1, 2, 8])
+def test_heads_that_are_no_multiple_of_four_are_not_cut_out_of_quarters(heads: int, tmp_path: Path) -> None:
+    folder = saved(tmp_path, "codegen", n_head=heads)
+    if heads == 8:
+        assert next(iter(open_folder(folder)[2].modules.values())).outline.heads == 8
+    else:
+        assert f"cannot be cut into {heads} head" in refusal(folder)
+
+
 FORMS: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
     ("falcon", {"multi_query": True, "new_decoder_architecture": False}, (4, 1)),
     ("falcon", {"multi_query": False, "new_decoder_architecture": False, "num_kv_heads": 4}, (4, 4)),

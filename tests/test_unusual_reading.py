@@ -48,6 +48,14 @@ def test_layers_that_share_a_block_have_their_own_maps_also_with_a_head(model_ty
         np.testing.assert_allclose(maps, own[0].numpy(), rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("has_adapters", [True, False])
+def test_matrices_without_the_adapters_of_a_shared_block_say_so(has_adapters: bool, tmp_path: Path) -> None:
+    folder = saved("zamba2", tmp_path, **SHARING["zamba2"], use_shared_attention_adapter=has_adapters, adapter_rank=3)
+    done = attn_tui("export", folder, "matrices", "-o", tmp_path / "heads.npz")
+    assert done.returncode == 0
+    assert ("W_Q, W_K, W_V are without them" in done.stderr) is has_adapters
+
+
 @pytest.mark.parametrize("model_type", ["bros", "udop"])
 def test_a_reader_of_pages_reads_with_boxes_of_zero_and_says_so(model_type: str, tmp_path: Path) -> None:
     done = attn_tui("export", saved(model_type, tmp_path), "attention", "--text", TEXT, "--layer", "0", "--head", "0")

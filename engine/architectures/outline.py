@@ -26,6 +26,7 @@ from engine.architectures.tensors import TensorEntry
 from engine.architectures.vocabulary import has_known_norms
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
+from engine.values.marks import MARKS
 from engine.values.model import LayerOutline, ModelOutline
 from engine.values.plural import counted
 
@@ -67,6 +68,9 @@ def marks_of(
     }
     return tuple(dict.fromkeys([*marks, *(mark for mark, holds in conditions.items() if holds)]))
 
+
+ADAPTED = "low-rank adapters"
+"""The mark of heads whose matrices are not all that the model multiplies with."""
 
 PAGE_SETTINGS = frozenset({"max_2d_position_embeddings", "bbox_scale"})
 """Settings of models that read tokens with their boxes on a page."""
@@ -206,6 +210,8 @@ def read_anatomy(
     if not modules:
         raise EngineError(_why_none(model_type, entries))
     notes = (*notes, *_notes(model_type, places, config))
+    if any(ADAPTED in module.outline.marks for module in modules.values()):
+        notes = (*notes, f"{ADAPTED}: {MARKS[ADAPTED]}")
     anatomy = anatomy_of(name, where, model_type, modules, entries, context(config, model_type), notes)
     unturned, known = unturned_for_certain(model_type, config), has_known_norms(anatomy.outline.model_type)
     return replace(anatomy, outline=replace(anatomy.outline, unturned=unturned, has_known_norms=known))

@@ -163,7 +163,8 @@ def count_heads(module: str, rule: Rule, shapes: Mapping[str, Shape], heads: int
         )
     count = {Layout.SEPARATE: _separate, Layout.PAIRED: _paired, Layout.LATENT: _latent}.get(rule.layout, _fused)
     widths = count(shapes, heads, value_head_dim)
-    if widths is None or widths.key_value_heads < 1 or heads % widths.key_value_heads:
+    parts = 4 if rule.layout is Layout.QUARTERS else 1
+    if widths is None or widths.key_value_heads < 1 or heads % widths.key_value_heads or widths.key_value_heads % parts:
         sizes = ", ".join(f"{matrix} {shapes[matrix][0]}×{shapes[matrix][1]}" for matrix in "QKVO")
         raise EngineError(
             f"{module}: projections of {sizes} cannot be cut into {counted(heads, 'head')}; "
