@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import screen_text, until
 from tui.app import Explorer
 from tui.chooser import ChooserScreen

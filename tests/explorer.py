@@ -16,8 +16,8 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.thread import Urgency
+from engine.values.options import EngineOptions
+from tests.opening import hold_up
 from tui.app import Explorer
 from tui.key_watch import KeyWatch
 from tui.panes.line import Line
@@ -139,7 +139,7 @@ def _is_doing_keys(app: App[None]) -> bool:
 def hold(app: Explorer) -> threading.Event:
     """Have the engine answer nothing before an event is set."""
     free = threading.Event()
-    app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+    hold_up(app.engine, free)
     return free
 
 

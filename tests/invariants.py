@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from tests.explorer import screen_text
 from tui.app import Explorer
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.monkey_hands import SENTENCES
 from tests.painted_explorer import PaintedExplorer
 from tui.start import Start

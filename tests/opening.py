@@ -6,20 +6,29 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import engine
+from engine.analysis import tables
+from engine.analysis.open_model import OpenModel
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
+from engine.library import Model
 from engine.models.loading import load_reader
 from engine.models.sentence import Reader
+from engine.service.engine import Engine
+from engine.service.queue import Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.progress import Lane, finish, in_a_unit
+from engine.values.tables import Table
+from engine.values.view import Query
 
 ROOT = Path(engine.__file__).parents[1]
 """Where the packages are, installed or not."""
@@ -82,7 +91,32 @@ def no_hurry() -> None:
     """Let nothing come between the steps of what the engine does."""
 
 
+def worked_out(model: OpenModel, name: str, query: Query | None = None) -> Table:
+    """Work a table out on this thread."""
+    return finish(tables.table(model, name, query or Query()))
+
+
 def outline(name: str) -> ModelOutline:
     """Make up what is known of a model."""
     layer = LayerOutline("decoder", 0, 4, 4, 8, 8, 8, 8, 2, 2, "")
     return ModelOutline(name, name, "gpt2", (layer,), "float32", 1, 4, None)
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Give the rows that the library returns, each by the names of its columns."""
+    rows: list[dict[str, Any]] = table.rows(named=True)
+    return rows
+
+
+def verdicts_of(model: Model) -> dict[str, set[str]]:
+    """Give by identity what a check finds of a model's layers."""
+    found: dict[str, set[str]] = {}
+    for row in rows_of(model.check()):
+        found.setdefault(row["identity"], set()).add(row["verdict"])
+    return found
+
+
+def hold_up(engine: Engine, free: threading.Event) -> None:
+    """Have an engine do nothing on any lane until an event is set."""
+    for lane in Lane:
+        engine._queue.submit(lambda: in_a_unit(lambda: free.wait(60)), Urgency.SELECTED, lane)

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import settle
 from tui.app import Explorer
 from tui.start import Start

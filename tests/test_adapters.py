@@ -16,11 +16,13 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.sources import find_source
+from engine.analysis.matrices import arrays_of
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.find_source import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui
 
@@ -53,10 +55,15 @@ def product(tensors: dict[str, Tensor], module: str) -> Tensor:
     return tensors[f"{module}.lora_B.weight"].double() @ tensors[f"{module}.lora_A.weight"].double()
 
 
-def opened(folder: Path, **options: Any) -> Session:
+def opened(folder: Path, **options: Any) -> OpenModel:
     """Open an adapter as the program does."""
     settings = EngineOptions(use_cache=False, **options)
-    return Session(find_source(str(folder), settings, lambda progress: None), settings)
+    return OpenModel(find_source(str(folder), settings, lambda progress: None), settings)
+
+
+def weights_of(model: OpenModel, layer: Head) -> dict[Head, dict[str, Any]]:
+    """Give the weights of a layer's heads."""
+    return arrays_of(model, model.outline.layer(layer))
 
 
 LAYER = "model.layers.1.self_attn"
@@ -76,13 +83,14 @@ def test_heads_are_those_of_the_base_with_the_change_added(llama: tuple[Path, Pa
     session = opened(folder)
     stored = load_file(base / "model.safetensors")
     weight = stored["layers.1.self_attn.q_proj.weight"] + 2 * product(factors, f"{LAYER}.q_proj")
-    arrays = session.arrays(Head("decoder", 1))
+    arrays = weights_of(session, Head("decoder", 1))
     np.testing.assert_allclose(arrays[Head("decoder", 1, 2)]["W_Q"], weight[16:24].numpy(), rtol=1e-6, atol=1e-7)
     key = stored["layers.1.self_attn.k_proj.weight"]
     np.testing.assert_array_equal(arrays[Head("decoder", 1, 2)]["W_K"], key[8:16].numpy())
     untouched = stored["layers.0.self_attn.q_proj.weight"]
     np.testing.assert_array_equal(
-        session.arrays(Head("decoder", 0))[Head("decoder", 0, 0)]["W_Q"], untouched[:8].numpy()
+        weights_of(session, Head("decoder", 0))[Head("decoder", 0, 0)]["W_Q"],
+        untouched[:8].numpy(),
     )
 
 
@@ -94,7 +102,7 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
     before = {name: weight.double() for name, weight in load_file(base / "model.safetensors").items()}
     change = {name: 2 * product(factors, f"{LAYER}.{name}_proj").double() for name in "qo"}
     weights = {name: before[f"layers.1.self_attn.{name}_proj.weight"] for name in "qkvo"}
-    group = session.spectra(Head("decoder-delta", 1), False, lambda: None)
+    group = finish(session.spectra(Head("decoder-delta", 1), False))
     for head in range(4):
         own, shared = slice(8 * head, 8 * head + 8), slice(8 * (head // 2), 8 * (head // 2) + 8)
         expected = {
@@ -108,7 +116,7 @@ def test_the_change_has_spectra_of_its_own(llama: tuple[Path, Path, dict[str, Te
             sigma = torch.linalg.svdvals(dense.double()).numpy()
             ours = group.spectra[head][matrix].singular_values
             np.testing.assert_allclose(ours[: len(sigma)], sigma[: len(ours)], atol=1e-10 * max(1.0, sigma[0]))
-    whole = session.spectra(Head("decoder-delta", 1), True, lambda: None).spectra[-1]
+    whole = finish(session.spectra(Head("decoder-delta", 1), True)).spectra[-1]
     numerical = {name: int((whole[name].singular_values > 1e-9).sum()) for name in ("Q", "K", "O", "QK", "OV")}
     assert numerical["Q"] == numerical["O"] == RANK
     assert numerical["K"] == 0
@@ -142,11 +150,11 @@ def test_the_change_of_qk_at_a_distance_is_that_of_turned_keys(
 
     change = circuits(after) - circuits(before)
     name = Head("decoder-delta", 1)
-    group = session.spectra_at(name, False, distance, lambda: None)
-    alone = session.head_spectra_at(Head("decoder-delta", 1, 2), distance, lambda: None)
+    group = finish(session.spectra_at(name, False, distance))
+    alone = finish(session.head_spectra(Head("decoder-delta", 1, 2), distance))
     found = [
         *(group.spectra[head]["QK"] for head in range(4)), *(each for each in alone if each.matrix == "QK"),
-        session.spectra_at(name, True, distance, lambda: None).spectra[-1]["QK"],
+        finish(session.spectra_at(name, True, distance)).spectra[-1]["QK"],
     ]  # fmt: skip
     for ours, dense in zip(found, [*change, change[2], change.sum(0)], strict=True):
         sigma = torch.linalg.svdvals(dense).numpy()
@@ -166,13 +174,13 @@ def test_maps_are_those_of_the_merged_model_and_its_heads_are_proven(
     with torch.no_grad():
         expected = merged(**tokenizer(SENTENCE, return_tensors="pt"), output_attentions=True).attentions[1][0]
     session = opened(folder)
-    maps = session.attention(SENTENCE, "decoder", 1, lambda: None)
+    maps = finish(session.attention(SENTENCE, "decoder", 1))
     np.testing.assert_allclose(maps.weights, expected.numpy(), atol=1e-5)
-    proofs = [proof for proof, _ in session.proofs(lambda: None)]
+    proofs = [proof for proof, _ in session.proofs()]
     assert [proof.layer.stack for proof in proofs] == ["decoder", "decoder"]
     assert all(proof.output.holds and proof.scores.holds for proof in proofs)
     with pytest.raises(EngineError, match="look at the stack decoder"):
-        session.attention(SENTENCE, "decoder-delta", 1, lambda: None)
+        finish(session.attention(SENTENCE, "decoder-delta", 1))
 
 
 def test_scales_are_read_as_they_are_meant(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -186,7 +194,7 @@ def test_scales_are_read_as_they_are_meant(tiny_model: TinyModel, tmp_path: Path
     session = opened(folder)
     for layer, scale in ((0, 6 / math.sqrt(3)), (1, 5 / math.sqrt(2))):
         delta = scale * product(factors, modules[layer])
-        arrays = session.arrays(Head("decoder-delta", layer))
+        arrays = weights_of(session, Head("decoder-delta", layer))
         np.testing.assert_allclose(
             arrays[Head("decoder-delta", layer, 3)]["W_Q"], delta[24:].numpy(), rtol=1e-4, atol=1e-5
         )
@@ -202,8 +210,8 @@ def test_magnitudes_scale_rows(tiny_model: TinyModel, tmp_path: Path) -> None:
     )
     weight = load_file(base / "model.safetensors")["layers.0.self_attn.v_proj.weight"] + 2 * product(factors, module)
     expected = torch.stack([row / row.norm() * length for row, length in zip(weight, size, strict=True)])
-    arrays = opened(folder).arrays(Head("decoder", 0))
-    np.testing.assert_allclose(arrays[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
+    found = weights_of(opened(folder), Head("decoder", 0))
+    np.testing.assert_allclose(found[Head("decoder", 0, 3)]["W_V"], expected[8:].numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
@@ -215,12 +223,12 @@ def test_changes_of_transposed_and_fused_weights_are_cut_as_the_weights_are(
     folder = write_adapter(tmp_path / "adapter", str(base), factors, fan_in_fan_out=True)
     session = opened(folder)
     delta = 2 * product(factors, module)
-    arrays = session.arrays(Head("decoder-delta", 1))[Head("decoder-delta", 1, 2)]
+    arrays = weights_of(session, Head("decoder-delta", 1))[Head("decoder-delta", 1, 2)]
     for order, matrix in enumerate("QKV"):
         rows = delta[32 * order + 16 : 32 * order + 24]
         np.testing.assert_allclose(arrays[f"W_{matrix}"], rows.numpy(), rtol=1e-4, atol=1e-5)
-    assert session.attention(SENTENCE, "decoder", 1, lambda: None).weights.shape[0] == 4
-    assert all(proof.output.holds for proof, _ in session.proofs(lambda: None))
+    assert finish(session.attention(SENTENCE, "decoder", 1)).weights.shape[0] == 4
+    assert all(proof.output.holds for proof, _ in session.proofs())
 
 
 def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_model: TinyModel, tmp_path: Path) -> None:
@@ -234,8 +242,9 @@ def test_biases_that_were_trained_stand_in_the_place_of_the_base_models(tiny_mod
         bias="lora_only",
     )
     session = opened(folder)
-    np.testing.assert_array_equal(session.arrays(Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"], bias[8:16].numpy())
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs(lambda: None))
+    bias_of_query = weights_of(session, Head("decoder", 0))[Head("decoder", 0, 1)]["b_Q"]
+    np.testing.assert_array_equal(bias_of_query, bias[8:16].numpy())
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs())
 
 
 def test_the_command_line_opens_an_adapter(llama: tuple[Path, Path, dict[str, Tensor]], tmp_path: Path) -> None:
@@ -274,4 +283,4 @@ def test_an_adapter_that_cannot_be_added_is_declined_with_the_reason(
 ) -> None:
     folder = write_adapter(tmp_path / "adapter", str(tiny_model("llama")), tensors, **settings)
     with pytest.raises(EngineError, match=reason):
-        opened(folder).arrays(Head("decoder", 1))
+        weights_of(opened(folder), Head("decoder", 1))

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import settle, type_keys
 from tests.painted import good_terminal
 from tests.painted_explorer import PaintedExplorer

@@ -19,8 +19,8 @@ from engine.checkpoints.locate import locate
 from engine.models.directories import cache_directory
 from engine.service.cache import SpectraCache, trim
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
@@ -69,8 +69,8 @@ import sys
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 engine = Engine(EngineOptions(device="cpu"))
 outline = engine.open(sys.argv[1], lambda progress: None).result(60)
 group = engine.spectra(Head("decoder", 0), whole_layer=False).result(60)

@@ -12,8 +12,8 @@ import transformers
 from numpy.typing import NDArray
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import MATRICES, Head
+from engine.values.options import EngineOptions
 from engine.values.tables import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys

@@ -58,10 +58,15 @@ def factors_of(folder: Path, layer: int) -> tuple[Tensor, Tensor, Tensor, Tensor
     return (*by_head, output.unflatten(1, (-1, WIDTH)).permute(1, 0, 2))
 
 
+def changes(first: Path, other: Path | str) -> list[dict[str, str]]:
+    """Compare two models: their heads, then their layers as a whole."""
+    return [row for of in ((), ("--head", "all")) for row in exported(first, "changes", "--vs", other, *of)]
+
+
 @pytest.mark.parametrize("model_type", ["gpt2", "bert", "t5", "gemma2"])
 def test_a_model_has_not_changed_from_itself(tiny_model: TinyModel, model_type: str) -> None:
     model = tiny_model(model_type)
-    table = exported(model, "changes", "--vs", model)
+    table = changes(model, model)
     assert tuple(table[0]) == CHANGES.columns
     for row in table:
         for name in CHANGES.columns[3:]:
@@ -80,10 +85,11 @@ def test_changes_are_those_of_dense_matrices_and_the_most_changed_head_comes_fir
         tensors[LLAMA.format(1, "o")][:, columns] = random(32, WIDTH, seed=77).float()
 
     first, other = edited(edit)
-    table = exported(first, "changes", "--vs", other)
+    table = changes(first, other)
     assert names(table)[0] == ("1", "2")
-    values = [float(row["change"]) for row in table]
-    assert values == sorted(values, reverse=True)
+    for rows in (table[:8], table[8:]):
+        values = [float(row["change"]) for row in rows]
+        assert values == sorted(values, reverse=True)
     assert sorted(names(table)) == [(layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")]
     for row in table:
         head, layer = None if row["head"] == "all" else int(row["head"]), int(row["layer"])
@@ -186,7 +192,7 @@ def test_biases_that_alone_have_changed_are_seen(tiny_copy: TinyModel, tmp_path:
     inner[2 * width + 2 * size : 2 * width + 3 * size] = torch.tensor([-4.0, 3.0]).repeat(size // 2)
     output *= 2
     save_file(tensors, other / "model.safetensors", {"format": "pt"})
-    rows = {(row["layer"], row["head"]): row for row in exported(first, "changes", "--vs", other)}
+    rows = {(row["layer"], row["head"]): row for row in changes(first, other)}
     expected = {(head, matrix): 0.0 for head in ("0", "1", "2", "3", "all") for matrix in "qkv"} | {
         ("1", "k"): 2.0,
         ("2", "v"): math.sqrt(2),
@@ -209,7 +215,7 @@ def test_an_adapter_is_compared_with_its_base_both_ways(tiny_model: TinyModel, t
     delta = 2 * product(factors, module)
     query = load_file(base / "model.safetensors")[LLAMA.format(1, "q")].double()
     for way, before in (((base, adapter), query), ((adapter, "base"), query + delta)):
-        table = exported(way[0], "changes", "--vs", way[1])
+        table = changes(*way)
         rows = dict(zip(names(table), table, strict=True))
         assert sum(float(row["change"]) > 0 for row in rows.values()) == HEADS + 1
         for head in range(HEADS):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from textual.pilot import Pilot
 
-from engine.mathematics.tabulate import spectrum_table
+from engine.analysis.spectrum import spectrum_table
 from engine.values.heads import Head, MapName
 from engine.values.tables import SPECTRUM_COLUMNS
 from tests.conftest import TinyModel

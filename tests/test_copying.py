@@ -13,7 +13,7 @@ from textual.selection import Selection
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import explorer, settle, until
 from tui import copied_compared
 from tui.app import Explorer

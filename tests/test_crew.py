@@ -7,13 +7,11 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from engine.service.crew import Crew
 from engine.values.errors import Superseded
-from tests.opening import run_apart
 
 PATIENCE = 10.0
 """Seconds after which a test gives up; nothing here takes as long."""
@@ -130,50 +128,3 @@ def test_its_threads_end_with_it_and_keep_nothing_of_what_they_have_done() -> No
     for thread in mine:
         thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in mine)
-
-
-LEFT_AT_WORK = """
-import threading, torch
-from engine.service.crew import Crew
-from engine.service.thread import EngineThread, Urgency
-
-begun = threading.Event()
-
-def piece():
-    begun.set()
-    return torch.linalg.svdvals(torch.randn(1200, 1200))
-
-EngineThread().submit(lambda breathe: Crew(1).run([piece], breathe), Urgency.SWEEP)
-assert begun.wait(60)
-print("the program ends")
-"""
-
-
-def test_a_program_that_ends_while_its_threads_compute_ends_in_peace() -> None:
-    assert run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1") == "the program ends"
-
-
-WRITING = """
-import sys, threading
-from pathlib import Path
-from engine.service.files import requested_file
-from engine.service.writer import Writer
-
-begun = threading.Event()
-
-def write(breathe):
-    with requested_file(Path(sys.argv[1])) as partial:
-        partial.write_text("rows")
-        begun.set()
-        while True:
-            breathe()
-
-Writer(lambda view: None).begin(write)
-assert begun.wait(60)
-"""
-
-
-def test_nothing_is_left_of_a_file_that_a_program_ends_in_the_middle_of(tmp_path: Path) -> None:
-    run_apart(WRITING, tmp_path / "heads.csv")
-    assert list(tmp_path.glob(".heads*")) == []
-    assert not (tmp_path / "heads.csv").exists()

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from engine.architectures.rotary_types import ROTARY_TYPES, unturned_for_certain
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, shown, titled, type_keys, until
 from tests.exporting import attn_tui, exported, refusal

@@ -16,9 +16,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
+from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from engine.values.view import Query

@@ -10,7 +10,7 @@ from textual.keys import _character_to_key
 from textual.notifications import Notification
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import settle, type_keys
 from tests.monkey_foot import drawn_otherwise, offered, said_twice, silent
 from tests.painted import good_terminal

@@ -16,8 +16,8 @@ import transformers
 from torch import Tensor
 from torch.nn import functional
 
+from engine.analysis.explain import joined
 from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
-from engine.service.explain_table import joined
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown

@@ -10,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.off import Off
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from engine.values.view import Query
 from tests.conftest import TinyModel

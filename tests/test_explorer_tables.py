@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from engine.values.view import Query
 from engine.values.views import CIRCUITS, VIEWS

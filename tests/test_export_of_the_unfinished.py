@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tests.test_moves_kept import heads_held_back

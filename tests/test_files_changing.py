@@ -10,16 +10,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.analysis.open_model import OpenModel
 from engine.checkpoints.byte_ranges import Placed, read_placed, safetensors_places
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.models.loading import load_reader
-from engine.service.session import Session
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, one_line
+from tests.opening import one_line
 from tests.test_checkpoint import as_bin, stored_weights
 from tests.test_large_layers import assert_same, session
 
@@ -66,13 +67,13 @@ def test_what_is_mapped_is_not_looked_at_once_its_file_was_written_over(work: st
     """The system would end the program, with the terminal as it is."""
     folder = tiny_copy("llama")
     opened = session(folder)
-    opened.head_spectra(FIRST, no_hurry)
+    finish(opened.head_spectra(FIRST))
     if work == "sentence":
-        opened.read("the cat", no_hurry)
+        finish(opened.read("the cat"))
     cut_short(folder / "model.safetensors")
     again: dict[str, Callable[[], object]] = {
-        "spectra": lambda: opened.head_spectra(OTHER, no_hurry),
-        "sentence": lambda: opened.read("the dog sat", no_hurry),
+        "spectra": lambda: finish(opened.head_spectra(OTHER)),
+        "sentence": lambda: finish(opened.read("the dog sat")),
     }
     assert refused(again[work]).endswith("model.safetensors" + SAID)
 
@@ -83,16 +84,16 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
 ) -> None:
     folder = tiny_copy("llama")
     layer, expected = FIRST.whole_layer, session(folder)
-    group = expected.spectra(layer, whole_layer, no_hurry)
+    group = finish(expected.spectra(layer, whole_layer))
     opened = session(folder)
-    compute: Callable[..., Any] = opened._layers._singular_values
+    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
 
     def cutting(*arguments: Any) -> Any:
         cut_short(folder / "model.safetensors")
         return compute(*arguments)
 
-    monkeypatch.setattr(opened._layers, "_singular_values", cutting)
-    assert_same(opened.spectra(layer, whole_layer, no_hurry), group)
+    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", cutting)
+    assert_same(finish(opened.spectra(layer, whole_layer)), group)
 
 
 def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +139,12 @@ def test_what_is_mapped_of_a_file_that_was_replaced_or_deleted_is_what_was_opene
     gone: bool, tiny_copy: TinyModel
 ) -> None:
     folder = tiny_copy("llama")
-    file, expected = folder / "model.safetensors", session(folder).head_spectra(OTHER, no_hurry)
-    opened: Session = session(folder)
-    opened.head_spectra(FIRST, no_hurry)
-    opened.read("the cat", no_hurry)
+    file, expected = folder / "model.safetensors", finish(session(folder).head_spectra(OTHER))
+    opened: OpenModel = session(folder)
+    finish(opened.head_spectra(FIRST))
+    finish(opened.read("the cat"))
     tensors = {name: 2 * tensor for name, tensor in load_file(file).items()}
     file.unlink() if gone else replace_file(file, tensors)
-    for one, other in zip(opened.head_spectra(OTHER, no_hurry), expected, strict=True):
+    for one, other in zip(finish(opened.head_spectra(OTHER)), expected, strict=True):
         assert (one.singular_values == other.singular_values).all()
-    opened.read("the dog sat", no_hurry)
+    finish(opened.read("the dog sat"))

@@ -7,10 +7,10 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import LayerOutline, ModelOutline
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer

@@ -9,7 +9,7 @@ import math
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ import pytest
 
 from engine.service.engine import Engine
 from engine.service.formats import FORMATS, write_table
-from engine.service.options import EngineOptions
-from engine.service.thread import BEHIND, Breathe, EngineThread, Urgency
+from engine.service.writer import Check
 from engine.values.errors import EngineError, Superseded
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from engine.values.tables import ATTENTION_COLUMNS, Cell, Table
 from engine.values.views import NEEDS, VIEWS
 from tests.exporting import refusal, run
+from tests.opening import hold_up
 from tui.export import Export
 from tui.request import Request
 
@@ -213,10 +214,10 @@ def test_a_file_is_given_up_between_its_rows_or_with_the_engine() -> None:
     for stop in (Engine.stop_writing, Engine.stop):
         engine, begun = Engine(), threading.Event()
 
-        def work(breathe: Breathe, begun: threading.Event = begun) -> None:
+        def work(check: Check, begun: threading.Event = begun) -> None:
             while True:
                 begun.set()
-                breathe()
+                check()
 
         future = engine.write(work)
         assert begun.wait(10)
@@ -228,9 +229,9 @@ def test_a_file_is_given_up_between_its_rows_or_with_the_engine() -> None:
 
 def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
     engine, held, begun = Engine(), threading.Event(), threading.Event()
-    engine._thread.submit(lambda breathe: held.wait(30), Urgency.SENTENCE)
+    hold_up(engine, held)
 
-    def work(breathe: Breathe) -> None:
+    def work(check: Check) -> None:
         asked = engine.memory()
         begun.set()
         asked.result()
@@ -247,27 +248,9 @@ def test_a_file_that_waits_for_a_busy_engine_is_given_up_at_once() -> None:
 def test_an_error_that_nobody_foresaw_is_the_files_own() -> None:
     engine = Engine()
 
-    def work(breathe: Breathe) -> None:
+    def work(check: Check) -> None:
         raise ZeroDivisionError("in the middle")
 
     with pytest.raises(EngineError, match="in the middle"):
         engine.write(work).result(10)
     engine.stop()
-
-
-def test_what_a_file_asks_for_comes_after_what_is_looked_at() -> None:
-    thread, held, order = EngineThread(), threading.Event(), list[str]()
-
-    def named(name: str) -> Callable[[Breathe], None]:
-        return lambda breathe: order.append(name)
-
-    thread.submit(lambda breathe: held.wait(10), Urgency.SELECTED)
-    token = BEHIND.set("writing")
-    last = thread.submit(named("file"), Urgency.SELECTED)
-    BEHIND.reset(token)
-    thread.submit(named("sweep"), Urgency.SWEEP)
-    thread.submit(named("growing"), Urgency.OPENING)
-    held.set()
-    last.result(10)
-    assert order[:2] == ["growing", "file"]
-    thread.stop()

@@ -12,11 +12,13 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.sources import find_source
+from engine.analysis.matrices import arrays_of
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.find_source import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.conftest import TinyModel
 
 HEADS, SHARED = 4, 2
@@ -80,10 +82,10 @@ def write_gguf(folder: Path, file: Path, quantised: bool = False) -> Path:
     return file
 
 
-def opened(place: Path) -> Session:
+def opened(place: Path) -> OpenModel:
     """Open a file as the program does."""
     options = EngineOptions(use_cache=False)
-    return Session(find_source(str(place), options, lambda progress: None), options)
+    return OpenModel(find_source(str(place), options, lambda progress: None), options)
 
 
 @pytest.mark.parametrize("quantised", [False, True])
@@ -92,7 +94,7 @@ def test_heads_of_a_gguf_file_are_those_of_the_model(quantised: bool, tiny_model
     session = opened(write_gguf(folder, tmp_path / "tiny.gguf", quantised))
     stored = load_file(folder / "model.safetensors")
     assert [(layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [(HEADS, SHARED)] * 2
-    arrays = session.arrays(Head("decoder", 1))
+    arrays = arrays_of(session, session.outline.layer(Head("decoder", 1)))
     rounding = 0.0 if not quantised else 0.02
     for head in range(HEADS):
         own, shared = slice(16 * head, 16 * head + 16), slice(16 * (head // 2), 16 * (head // 2) + 16)
@@ -112,10 +114,10 @@ def test_a_gguf_file_reads_sentences_and_is_proven(tiny_model: TinyModel, tmp_pa
     folder = tiny_model("llama", hidden_size=WIDTH, intermediate_size=96)
     write_gguf(folder, tmp_path / "tiny.gguf")
     session = opened(tmp_path)  # the only one in its folder
-    maps = session.attention("a b c", "decoder", 0, lambda: None)
+    maps = finish(session.attention("a b c", "decoder", 0))
     assert maps.weights.shape[0] == HEADS
     np.testing.assert_allclose(maps.weights.sum(-1), 1, atol=1e-5)
-    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs(lambda: None))
+    assert all(proof.output.holds and proof.scores.holds for proof, _ in session.proofs())
 
 
 def test_files_that_cannot_be_read_are_named(tiny_model: TinyModel, tmp_path: Path) -> None:

@@ -7,19 +7,23 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 import engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.two_models import TwoModels
-from engine.service.worked_out import WorkedOut
-from engine.values.errors import EngineError, Superseded
+from engine.analysis import tables
+from engine.analysis.open_model import OpenModel
+from engine.analysis.patterns import labels
+from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import Work, finish
 from engine.values.view import Query
 from tests.conftest import TinyModel
+from tests.opening import worked_out
 
 TEXT, ANOTHER = "The cat sat on the mat.", "A dog ran to the cat."
 LAYER = Head("decoder", 0)
@@ -39,9 +43,12 @@ QUERIES = {
 """Tables that are made in many steps, or keep something from one request for the next."""
 
 
+Part = TypeVar("Part")
+
+
 @dataclass
 class Patience:
-    """What is called between steps, and gives up at one of them.
+    """What is called between units and within them, and gives up at one of these steps.
 
     Attributes
     ----------
@@ -58,70 +65,101 @@ class Patience:
         if self.taken > self.steps:
             raise Superseded("replaced by a newer request")
 
+    def do(self, model: OpenModel, begin: Callable[[], Work[Part]]) -> Part:
+        """Do work on a model as its queue does, and give it up in time."""
+        other = finish(model.other())
+        model.check = other.check = self
+        work = begin()
+        try:
+            while True:
+                self()
+                next(work)
+        except StopIteration as ended:
+            answer: Part = ended.value
+            return answer
+        finally:
+            work.close()
+            model.check = other.check = lambda: None
+
 
 @pytest.fixture
-def made(tiny_model: TinyModel) -> Iterator[Callable[[], WorkedOut]]:
-    """Give what makes tables of two models, with nothing worked out yet but their weights read."""
+def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
+    """Give what opens two models, one beside the other, with another sentence read last."""
     options = EngineOptions(device="cpu", use_cache=False)
     folders = tiny_model("gpt2"), tiny_model("gpt2", initializer_range=0.3)
-    one, other = (Session.open(str(folder), options, lambda progress: None) for folder in folders)
+    one, other = (OpenModel.open(str(folder), options, lambda progress: None) for folder in folders)
+    one.compare_with(other)
 
-    def anew() -> WorkedOut:
+    def anew() -> OpenModel:
         one.forget()
         other.forget()
-        one.read(ANOTHER, lambda: None)
-        one.sentences.forget(TEXT)
-        return WorkedOut(one, TwoModels(one, other))
+        finish(one.read(ANOTHER))
+        finish(one.forget_sentence(TEXT))
+        return one
 
     yield anew
     one.close()
-    other.close()
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_table_given_up_at_any_step_is_the_same_when_asked_for_again(
-    name: str, made: Callable[[], WorkedOut]
+    name: str, made: Callable[[], OpenModel]
 ) -> None:
-    expected = made().table(name, QUERIES[name], lambda: None)
+    query = QUERIES[name]
+    expected = worked_out(made(), name, query)
     assert expected.rows
-    for steps in itertools.count():  # how many there are differs where other threads are waited for
-        tables = made()
+    for steps in itertools.count():
+        model = made()
         try:
-            finished = tables.table(name, QUERIES[name], Patience(steps))
+            finished = Patience(steps).do(model, partial(tables.table, model, name, query))
         except Superseded:
-            assert tables.table(name, QUERIES[name], lambda: None) == expected, f"given up after {steps} steps"
+            assert worked_out(model, name, query) == expected, f"given up after {steps} steps"
         else:
             assert finished == expected, f"finished in spite of being given up after {steps} steps"
             break
     assert steps > 1
 
 
-def test_labels_given_up_at_any_step_leave_the_patterns_as_they_are(made: Callable[[], WorkedOut]) -> None:
-    expected = made().table("patterns", Query(layer=LAYER), lambda: None)
+def test_labels_given_up_at_any_step_leave_the_patterns_as_they_are(made: Callable[[], OpenModel]) -> None:
+    expected = worked_out(made(), "patterns", Query(layer=LAYER))
     for steps in itertools.count(step=3):
-        tables = made()
+        model = made()
         try:
-            tables.patterns.labels(lambda progress: None, Patience(steps))
+            Patience(steps).do(model, lambda: labels(model, lambda progress: None))  # noqa: B023
         except Superseded:
-            again = tables.table("patterns", Query(layer=LAYER), lambda: None)
+            again = worked_out(model, "patterns", Query(layer=LAYER))
             assert again == expected, f"given up after {steps} steps"
         else:
             break
     assert steps > 3
 
 
-def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[[], WorkedOut]) -> None:
-    session = made().session
+def test_labels_that_are_interrupted_go_on_with_what_they_have_measured(made: Callable[[], OpenModel]) -> None:
+    model = made()
+    expected = finish(labels(model, lambda progress: None))
+    model = made()
+    interruptions = iter(range(5))
+
+    def interrupt() -> None:
+        if next(interruptions, None) is not None:
+            raise Interrupted("something more urgent waits")
+
+    model.check = interrupt
+    assert finish(labels(model, lambda progress: None)) == expected
+    assert next(interruptions, None) is None
+
+
+def test_a_sweep_that_is_given_up_hands_out_no_layer_that_failed(made: Callable[[], OpenModel]) -> None:
+    model = made()
     for steps in range(6):
-        session.forget()
-        groups = []
+        model.forget()
+        groups: list[object] = []
         with suppress(Superseded):
-            for _, _, group, _ in session.sweep(Patience(steps)):
-                groups.append(group)
+            Patience(steps).do(model, lambda: model.sweep(lambda *step: groups.append(step[2])))  # noqa: B023
         assert [group for group in groups if isinstance(group, EngineError)] == []
 
 
-PASSING_ON = ("service/thread.py", "service/writer.py")
+PASSING_ON = ("service/writer.py",)
 """What hands whatever work raises to whoever waits for its answer."""
 
 
@@ -144,7 +182,7 @@ def breathes(nodes: Sequence[ast.AST]) -> bool:
         for node in nodes
         for each in ast.walk(node)
     )
-    return any(name in ("breathe", "_breathe", "pausing", "report") for name in names)
+    return any(name in ("check", "breathe", "_breathe", "pausing", "report") for name in names)
 
 
 def swallowing(source: str) -> list[int]:

@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
 from tests.painted import good_terminal

@@ -8,21 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from engine.mathematics.tabulate import ranks_table
-from engine.service import pace
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
+from engine.analysis import pace
+from engine.analysis.open_model import OpenModel
+from engine.analysis.tables import growing
 from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.filter_tokens import FilterError
 from engine.values.filters import parse_filter
+from engine.values.options import EngineOptions
 from engine.values.tables import RANK_COLUMNS, Cell, Table
 from engine.values.view import Query
 from engine.values.views import HEAD_PARTS, HEADS
 from tests.conftest import TinyModel
 from tests.exporting import exported
-from tests.opening import no_hurry
+from tests.opening import worked_out
 from tui.growing import PLACES, Grown
 
 TEXT = "the cat sat on the mat and the cat sat"
@@ -31,8 +30,8 @@ EXAMPLE = "ov.energy_rank < 20 and induction > 0.5"
 Place = tuple[Cell, ...]
 
 
-def opened(model: Path | str) -> Session:
-    return Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+def opened(model: Path | str) -> OpenModel:
+    return OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
 
 
 def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
@@ -45,19 +44,15 @@ def by_head(table: Table) -> dict[Place, dict[str, Cell]]:
 @pytest.mark.parametrize("text", [None, TEXT])
 def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_type: str, text: str | None) -> None:
     model = tiny_model(model_type, with_head=True)
-    heads = by_head(WorkedOut(opened(model)).table("heads", Query(text=text, epsilon=0.05), no_hurry))
-    session = opened(model)
-    others = WorkedOut(session)
+    heads = by_head(worked_out(opened(model), "heads", Query(text=text, epsilon=0.05)))
+    others = opened(model)
     for name in ("patterns", "circuits"):
         query = Query(text=text) if name == "patterns" else Query()
-        expected = by_head(others.table(name, query, no_hurry))
+        expected = by_head(worked_out(others, name, query))
         assert heads.keys() == expected.keys()
         for place, row in expected.items():
             assert {column: heads[place][column] for column in row} == row
-    batches = (
-        group.listed() for layer in session.outline.layers for group in [session.spectra(layer.name, False, no_hurry)]
-    )
-    ranks = ranks_table(batches, 0.05)
+    ranks = worked_out(others, "ranks", Query(epsilon=0.05))
     seen = 0
     for values in ranks:
         row = dict(zip(ranks.columns, values, strict=True))
@@ -71,7 +66,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
 def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers(tiny_model: TinyModel) -> None:
     session = opened(tiny_model("laguna", num_attention_heads_per_layer=[4, 8], head_dim=8))
     assert [layer.heads for layer in session.outline.layers] == [4, 8]
-    table = WorkedOut(session).table("heads", Query(parts=("ranks",)), no_hurry)
+    table = worked_out(session, "heads", Query(parts=("ranks",)))
     names = [(head.stack, head.layer, head.label) for layer in session.outline.layers for head in layer.head_names()]
     assert [tuple(row[:3]) for row in table] == names
 
@@ -79,9 +74,10 @@ def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers
 def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.service.pace.EVERY", -1.0)
-    monkeypatch.setattr("engine.service.pace.SHARE", 0)
-    states = [by_head(table) for table, _ in WorkedOut(opened(tiny_model("llama"))).growing("heads", Query(), no_hurry)]
+    monkeypatch.setattr("engine.analysis.pace.EVERY", -1.0)
+    monkeypatch.setattr("engine.analysis.pace.SHARE", 0)
+    units = growing(opened(tiny_model("llama")), "heads", Query())
+    states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
     filled = [
         tuple(
             all(row[column] != "" for row in state.values())
@@ -97,12 +93,12 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
 def test_parts_that_are_not_asked_for_are_not_worked_out(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def loaded(self: Session, breathe: object) -> None:
+    def loaded(self: OpenModel) -> None:
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr(Session, "reader", loaded)
-    tables = WorkedOut(opened(tiny_model("llama")))
-    rows = by_head(tables.table("heads", Query(parts=("ranks", "circuits")), no_hurry)).values()
+    monkeypatch.setattr(OpenModel, "reader", loaded)
+    table = worked_out(opened(tiny_model("llama")), "heads", Query(parts=("ranks", "circuits")))
+    rows = by_head(table).values()
     assert all(row["induction"] == "" and row["qk_symmetry"] != "" and row["ov.stable_rank"] != "" for row in rows)
 
 
@@ -110,11 +106,11 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
     folder = tiny_copy("llama")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
-    tables = WorkedOut(opened(folder))
-    rows = by_head(tables.table("heads", Query(), no_hurry)).values()
+    model = opened(folder)
+    rows = by_head(worked_out(model, "heads")).values()
     assert all(row["ov.energy_rank"] != "" and row["qk_symmetry"] != "" for row in rows)
     with pytest.raises(EngineError, match="tokenizer"):
-        tables.table("heads", Query(text=TEXT), no_hurry)
+        worked_out(model, "heads", Query(text=TEXT))
 
 
 def test_every_column_is_explained() -> None:

@@ -10,11 +10,10 @@ ON_THE_ENGINE_THREAD = (
     "engine.checkpoints.parameters",
     "engine.models.rotations",
     "engine.models.tokenizer",
-    "engine.service.session",
-    "engine.service.turned_spectra",
-    "engine.service.two_models",
-    "engine.service.whole_model",
-    "engine.service.worked_out",
+    "engine.analysis.open_model",
+    "engine.analysis.tables",
+    "engine.service.engine",
+    "engine.library",
 )
 
 
@@ -29,8 +28,8 @@ def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> Non
         "import threading\n"
         "from engine.checkpoints.transformers_library import IMPORTING\n"
         "from engine.models.rotations import rotation_of\n"
-        "from engine.service.sources import find_source\n"
-        "from engine.service.options import EngineOptions\n"
+        "from engine.checkpoints.find_source import find_source\n"
+        "from engine.values.options import EngineOptions\n"
         "source = find_source('demo', EngineOptions(), lambda progress: None)\n"
         "outline = source.anatomy.outline\n"
         "def load():\n"

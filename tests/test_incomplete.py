@@ -6,23 +6,25 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from engine.analysis.open_model import OpenModel
 from engine.checkpoints.pickles import read_pickled
 from engine.models.loading import load_reader
-from engine.service.options import EngineOptions
-from engine.service.session import Session
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle
 from tests.exporting import attn_tui
-from tests.opening import no_hurry, one_line, open_folder
+from tests.opening import one_line, open_folder
 from tests.test_checkpoint import stored_weights
 from tests.test_wrong_input import refusal
 
@@ -71,24 +73,26 @@ def test_layers_that_are_there_have_their_spectra_and_the_others_one_line(
     incomplete: tuple[Path, str], tiny_model: TinyModel
 ) -> None:
     folder, said = incomplete
-    whole = Session.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
-    session = Session.open(str(folder), OPTIONS, lambda progress: None)
+    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    session = OpenModel.open(str(folder), OPTIONS, lambda progress: None)
     (note,) = session.outline.notes
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown, and no sentence can be read")
     assert session.outline.layers == whole.outline.layers
     for layer in (FIRST, THIRD):
         for whole_layer in (False, True):
-            found, expected = (each.spectra(layer, whole_layer, no_hurry).spectra for each in (session, whole))
+            found, expected = (finish(each.spectra(layer, whole_layer)).spectra for each in (session, whole))
             for head, matrices in expected.items():
                 for matrix, spectrum in matrices.items():
                     np.testing.assert_array_equal(
                         found[head][matrix].singular_values, spectrum.singular_values, err_msg=matrix
                     )
     with pytest.raises(EngineError) as caught:
-        session.spectra(SECOND, False, no_hurry)
+        finish(session.spectra(SECOND, False))
     assert one_line(caught.value).startswith(said)
-    swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in session.sweep(no_hurry)}
+    delivered: list[Any] = []
+    finish(session.sweep(lambda *step: delivered.append(step)))
+    swept = {(layer.layer, whole_layer): found for layer, whole_layer, found, _ in delivered}
     assert {key for key, found in swept.items() if isinstance(found, SpectraGroup)} >= {(0, False), (2, False)}
     assert isinstance(swept[1, False], EngineError)
 
@@ -156,21 +160,21 @@ def test_a_state_dict_that_a_person_describes_is_shown_but_for_what_is_missing(
     described.write_text(LAYOUT)
     options = replace(OPTIONS, layout=described)
     (folder / "config.json").unlink()
-    session = Session.open(str(folder), options, lambda progress: None)
+    session = OpenModel.open(str(folder), options, lambda progress: None)
     (note,) = session.outline.notes
     assert note.startswith(said)
     assert note.endswith("model again; until then 1 of 3 layers cannot be shown")
-    whole = Session.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
-    found, expected = (each.spectra(THIRD, False, no_hurry).spectra for each in (session, whole))
+    whole = OpenModel.open(str(tiny_model("llama", num_hidden_layers=3)), OPTIONS, lambda progress: None)
+    found, expected = (finish(each.spectra(THIRD, False)).spectra for each in (session, whole))
     assert found.keys() == expected.keys()
     for head, matrices in expected.items():
         np.testing.assert_array_equal(found[head]["QK"].singular_values, matrices["QK"].singular_values)
     with pytest.raises(EngineError) as caught:
-        session.spectra(SECOND, False, no_hurry)
+        finish(session.spectra(SECOND, False))
     assert one_line(caught.value).startswith(said)
     described.write_text(LAYOUT.replace("{layer}.self_attn.k_proj", "{layer}.self_attn.key"))
     with pytest.raises(EngineError, match=r"there is no tensor layers\.0\.self_attn\.key\.weight"):
-        Session.open(str(folder), options, lambda progress: None)
+        OpenModel.open(str(folder), options, lambda progress: None)
 
 
 def test_without_the_embedding_all_layers_are_there(tiny_copy: TinyModel) -> None:

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.choosing import opening_screen
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, type_keys

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from engine.analysis.open_model import OpenModel
 from engine.checkpoints.source import Source
 from engine.models import kept_calls
 from engine.models.kept_calls import KeptCalls
 from engine.models.sentence import Reader
-from engine.service.options import EngineOptions
-from engine.service.whole_model import WholeModel
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_folder, open_reader
 
@@ -154,6 +155,6 @@ def test_without_the_cache_nothing_is_written(
     monkeypatch.setattr(kept_calls, "APART", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source: Source = open_folder(folder)[0]
-    reader = WholeModel(source, EngineOptions(device="cpu", use_cache=use_cache)).reader(no_hurry)
+    reader = finish(OpenModel(source, EngineOptions(device="cpu", use_cache=use_cache)).reader())
     reader.read(TEXT, no_hurry)
     assert len(is_open(tmp_path)) == use_cache

@@ -8,8 +8,8 @@ import pytest
 from textual import events
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.test_adapters import LAYER, low_rank, write_adapter

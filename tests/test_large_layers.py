@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.analysis.open_model import OpenModel
 from engine.service import whole_layers
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.thread import Urgency
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from engine.values.spectra import SpectraGroup
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import run
-from tests.opening import no_hurry, one_line
+from tests.opening import one_line
 from tests.sparse_checkpoints import SHAPES, Shape, write_checkpoint
 
 FIRST = Head("decoder", 0)
 
 
-def session(folder: Path, is_browsing: bool = False) -> Session:
+def session(folder: Path, is_browsing: bool = False) -> OpenModel:
     """Open a folder without the cache on disk."""
     options = EngineOptions(device="cpu", use_cache=False, is_browsing=is_browsing)
-    return Session.open(str(folder), options, lambda progress: None)
+    return OpenModel.open(str(folder), options, lambda progress: None)
 
 
 @pytest.fixture
@@ -58,22 +58,22 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
 ) -> None:
     folder = tiny_model(model_type)
     plain, stepping = session(folder), session(folder)
-    expected = [plain.spectra(layer.name, whole_layer, no_hurry) for layer in plain.outline.layers]
+    expected = [finish(plain.spectra(layer.name, whole_layer)) for layer in plain.outline.layers]
     monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
     monkeypatch.setattr("engine.values.model.BATCH", 1)
     for group in expected:
-        assert_same(stepping.spectra(group.layer, whole_layer, no_hurry), group)
+        assert_same(finish(stepping.spectra(group.layer, whole_layer)), group)
 
 
 @pytest.mark.usefixtures("every_layer_is_large")
 def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = session(tiny_model("llama"))
     computed = counting(opened, monkeypatch)
-    alone = opened.head_spectra(Head("decoder", 0, 3), no_hurry)
+    alone = finish(opened.head_spectra(Head("decoder", 0, 3)))
     assert computed == [1]
     assert_same(
         SpectraGroup(FIRST, False, {3: {each.matrix: each for each in alone}}),
-        SpectraGroup(FIRST, False, {3: opened.spectra(FIRST, False, no_hurry).spectra[3]}),
+        SpectraGroup(FIRST, False, {3: finish(opened.spectra(FIRST, False)).spectra[3]}),
     )
 
 
@@ -89,34 +89,21 @@ def test_what_was_computed_is_kept_when_the_rest_is_given_up(
             raise Superseded("replaced")
 
     with pytest.raises(Superseded):
-        opened.spectra(FIRST, False, hurry)
-    opened.spectra(FIRST, False, no_hurry)
+        opened.spectra_store.spectra(FIRST, False, hurry)
+    finish(opened.spectra(FIRST, False))
     assert computed == [1, 1, 1, 1, 1]  # the first of four is kept, the second had been begun
 
 
-@pytest.mark.usefixtures("every_layer_is_large")
-@pytest.mark.parametrize("whole_layer", [False, True])
-def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
-    opened, nested = session(tiny_model("llama")), list[SpectraGroup]()
-
-    def breathe() -> None:
-        if not nested:
-            nested.append(SpectraGroup(FIRST, whole_layer, {}))
-            nested[0] = opened.spectra(FIRST, whole_layer, no_hurry)
-
-    assert_same(opened.spectra(FIRST, whole_layer, breathe), nested[0])
-
-
-def counting(opened: Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def counting(opened: OpenModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Note of how many heads singular values are computed at a time."""
     counts: list[int] = []
-    compute: Callable[..., Any] = opened._layers._singular_values
+    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
 
     def count(factors: Any, *arguments: Any) -> Any:
         counts.append(len(factors[0]))
         return compute(factors, *arguments)
 
-    monkeypatch.setattr(opened._layers, "_singular_values", count)
+    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", count)
     return counts
 
 
@@ -125,17 +112,17 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
-    compute: Callable[..., Any] = opened._layers._singular_values
+    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
 
     def noting(factors: Any, *arguments: Any) -> Any:
         seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in factors)
         return compute(factors, *arguments)
 
-    monkeypatch.setattr(opened._layers, "_singular_values", noting)
-    opened.spectra(FIRST, False, no_hurry)
+    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", noting)
+    finish(opened.spectra(FIRST, False))
     assert len(seen) == 4 * 4
     assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
-    assert opened._layers._held is None
+    assert opened.spectra_store._layers._held is None
 
 
 @pytest.mark.parametrize(
@@ -186,16 +173,11 @@ def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
 ) -> None:
     monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
     opened = session(tiny_model("llama"))
-    engine = Engine(EngineOptions(is_browsing=True))
-    engine._session = opened
-    assert engine._urgency(FIRST, True) == Urgency.LARGE
     monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
     monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
-    assert engine._urgency(FIRST, True) == Urgency.SELECTED, "a refusal waits for nothing"
-    engine.stop()
     monkeypatch.setattr(whole_layers, "free_memory", lambda: 10)
     with pytest.raises(EngineError) as caught:
-        opened.spectra(FIRST, True, no_hurry)
+        finish(opened.spectra(FIRST, True))
     said = one_line(caught.value)
     assert said.startswith("L0 as a whole has matrices of ")
     assert said.endswith("its heads have their spectra one by one")
@@ -255,9 +237,9 @@ async def test_the_explorer_shows_a_large_layer_as_any_other(tiny_model: TinyMod
 def test_zero_weights_have_spectra_of_zeros(tmp_path: Path) -> None:
     shape = Shape(2, 256, 4, 2, 512, 1000, 2)
     opened = session(write_checkpoint(tmp_path / "holes", shape, filled=(0,)))
-    expected = {number: opened.spectra(FIRST, whole, no_hurry) for number, whole in ((0, False), (-1, True))}
+    expected = {number: finish(opened.spectra(FIRST, whole)) for number, whole in ((0, False), (-1, True))}
     for number, group in expected.items():
-        zeros = opened.spectra(Head("decoder", 1), group.whole_layer, no_hurry)
+        zeros = finish(opened.spectra(Head("decoder", 1), group.whole_layer))
         for mine, filled in zip(zeros.of(number), group.of(number), strict=True):
             assert mine.singular_values.shape == filled.singular_values.shape
             assert not mine.singular_values.any()

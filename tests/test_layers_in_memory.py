@@ -14,10 +14,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from engine.analysis.open_model import OpenModel
 from engine.mathematics.spectra import layer_matrix
-from engine.service.options import EngineOptions
-from engine.service.session import Session
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.opening import no_hurry, run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 
@@ -58,12 +59,12 @@ MANY = Shape(1, 512, 32, 2, 512, 1000, 1)
 """Sixteen heads to a key."""
 
 
-def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Session, Session]:
+def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[OpenModel, OpenModel]:
     """Open a checkpoint twice: as it is, and as if its layers were large, whose matrices are computed one by one."""
     write_checkpoint(folder, MANY)
     options = EngineOptions(device="cpu", use_cache=False)
-    plain, stepping = (Session.open(str(folder), options, lambda progress: None) for _ in range(2))
-    plain.spectra(Head("decoder", 0), True, no_hurry)
+    plain, stepping = (OpenModel.open(str(folder), options, lambda progress: None) for _ in range(2))
+    finish(plain.spectra(Head("decoder", 0), True))
     monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
     return plain, stepping
 
@@ -80,7 +81,7 @@ def one_core() -> Iterator[None]:
 @pytest.mark.usefixtures("one_core")
 def test_heads_added_up_before_give_the_same_to_the_last_digit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    groups = [each.spectra(Head("decoder", 0), True, no_hurry) for each in (plain, stepping)]
+    groups = [finish(each.spectra(Head("decoder", 0), True)) for each in (plain, stepping)]
     for expected, found in zip(*(group.of(-1) for group in groups), strict=True):
         assert expected.matrix == found.matrix
         np.testing.assert_array_equal(expected.singular_values, found.singular_values)
@@ -90,7 +91,7 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    layers, held = stepping._layers, list[int]()
+    layers, held = stepping.spectra_store._layers, list[int]()
     compute: Any = layers._singular_values
     summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
@@ -116,7 +117,7 @@ def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
     with Made() as made:
-        stepping._layers.whole(stepping.outline.layers[0], ("K",), no_hurry)
+        stepping.spectra_store._layers.whole(stepping.outline.layers[0], ("K",), no_hurry)
     assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 
@@ -131,12 +132,13 @@ ONE_HEAD = (
     PEAK
     + """
 import sys, torch
-from engine.service.options import EngineOptions
-from engine.service.session import Session
+from engine.analysis.open_model import OpenModel
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from engine.values.heads import Head
 before = peak()
-opened = Session.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-spectra = opened.head_spectra(Head("decoder", 1, 5), lambda: None)
+opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+spectra = finish(opened.head_spectra(Head("decoder", 1, 5)))
 print(peak() - before, *(float(each.singular_values[0]) for each in spectra))
 """
 )
@@ -161,12 +163,13 @@ SWEEP = (
     PEAK
     + """
 import sys, torch
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-opened = Session.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-sweep, peaks = opened.sweep(lambda: None), []
-for _ in opened.outline.layers:
-    next(sweep)
+from engine.analysis.open_model import OpenModel
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
+opened = OpenModel.open(sys.argv[1], EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+peaks = []
+for layer in opened.outline.layers:
+    finish(opened.spectra(layer.name, False))
     peaks.append(peak())
 print(peaks[1], peaks[-1])
 """

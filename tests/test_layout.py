@@ -13,12 +13,14 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from engine.analysis.matrices import arrays_of
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.find_source import find_source
 from engine.checkpoints.layout import read_layout
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.sources import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.exporting import attn_tui
 
 HEADS, SHARED, NARROW, WIDTH = 4, 2, 6, 20
@@ -51,12 +53,12 @@ def separate(layers: int = 3) -> dict[str, Tensor]:
     return tensors
 
 
-def opened(place: Path, description: str, tmp_path: Path) -> Session:
+def opened(place: Path, description: str, tmp_path: Path) -> OpenModel:
     """Open weights by a description."""
     file = tmp_path / "layout.toml"
     file.write_text(description)
     options = EngineOptions(use_cache=False, layout=file)
-    return Session(find_source(str(place), options, lambda progress: None), options)
+    return OpenModel(find_source(str(place), options, lambda progress: None), options)
 
 
 @pytest.mark.parametrize("wrapping", [None, "state_dict", "model"])
@@ -72,13 +74,13 @@ def test_heads_are_cut_as_described(wrapping: str | None, tmp_path: Path) -> Non
     assert [(layer.layer, layer.heads, layer.key_value_heads) for layer in session.outline.layers] == [
         (0, HEADS, SHARED), (1, HEADS, SHARED), (2, HEADS, SHARED),
     ]  # fmt: skip
-    arrays = session.arrays(Head("decoder", 2))[Head("decoder", 2, 3)]
+    arrays = arrays_of(session, session.outline.layer(Head("decoder", 2)))[Head("decoder", 2, 3)]
     np.testing.assert_array_equal(arrays["W_Q"], tensors["stack.2.look.ask"][18:].numpy())
     np.testing.assert_array_equal(arrays["W_K"], tensors["stack.2.look.offer"][6:].numpy())
     np.testing.assert_array_equal(arrays["W_O"], tensors["stack.2.look.write"][:, 18:].numpy())
     np.testing.assert_array_equal(arrays["b_Q"], tensors["stack.2.look.lean"][18:].numpy())
     with pytest.raises(EngineError, match="no model to run"):
-        session.attention("some words", "decoder", 0, lambda: None)
+        finish(session.attention("some words", "decoder", 0))
 
 
 @pytest.mark.parametrize("fused", ["blocks", "grouped"])
@@ -91,7 +93,7 @@ def test_fused_and_transposed_weights_are_cut(fused: str, tmp_path: Path) -> Non
         f'heads = 4\n{names}output = "h{{layer}}.out"\nfused = "{fused}"\nstored = "in_out"\nstack = "encoder"\n'
     )
     session = opened(tmp_path / "weights.safetensors", description, tmp_path)
-    arrays = session.arrays(Head("encoder", 0))[Head("encoder", 0, 3)]
+    arrays = arrays_of(session, session.outline.layer(Head("encoder", 0)))[Head("encoder", 0, 3)]
     block = {"blocks": (3, 5, 7), "grouped": (5, 6, 7)}[fused]
     for place, matrix in zip(block, "QKV", strict=True):
         expected = weight[:, place * NARROW : (place + 1) * NARROW].T

@@ -10,7 +10,7 @@ from textual.worker import Worker
 from textual.worker_manager import WorkerManager
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from engine.values.views import CIRCUITS
 from tests.explorer import PATIENCE, explorer, hold, type_keys
 from tui import launch

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.view import Query
 from engine.values.views import PATTERNS
 from tests.conftest import TinyModel

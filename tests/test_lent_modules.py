@@ -14,6 +14,7 @@ import engine
 from engine.values.errors import EngineError
 from tests import tiny_models
 from tests.handmade import HEADS, VOCABULARY, WIDTH, FusedCausal, OddNames, Speaker
+from tests.opening import rows_of
 
 NUMBERS = "3 14 15 9 2 6"
 
@@ -35,7 +36,7 @@ def test_what_is_given_to_call_a_module_with_is_used() -> None:
     example = {"x": torch.randn(1, 7, WIDTH), "wanted": "yes"}
     opened = engine.open_module(Asking(), example=example)
     assert opened.outline.layers[0].key_value_heads == 2
-    assert opened.attention("example", "L0").weights.shape == (HEADS, 7, 7)
+    assert opened.attention("example", "L0").shape == (HEADS, 7, 7)
 
 
 @pytest.mark.parametrize(
@@ -80,21 +81,21 @@ def test_words_are_asked_for_in_the_form_that_the_model_came_with() -> None:
             return "".join(chr(each + 2 * VOCABULARY) for each in ids)
 
     spelled = engine.open_module(Speaker(FusedCausal), Letters())
-    assert len(spelled.attention("cat", "L0").query_tokens) == 3
+    assert len(spelled.maps("cat", "L0").query_tokens) == 3
     with pytest.raises(EngineError, match="no tokenizer"):
         engine.open_module(Speaker(FusedCausal), object())
 
 
 def test_tables_of_a_module_are_those_of_a_checkpoint() -> None:
     opened = engine.open_module(Speaker(FusedCausal), name="mine")
-    rows = list(opened.ranks())
+    rows = rows_of(opened.ranks(whole_layers=True))
     assert len(rows) == 2 * (HEADS + 1) * 6
-    query = torch.from_numpy(opened.weights("L0H1")["W_Q"]).double()
-    row = next(each for each in rows if each[:4] == ("decoder", 0, "1", "Q"))
-    assert row[opened.ranks().columns.index("spectral_norm")] == pytest.approx(float(torch.linalg.svdvals(query)[0]))
+    query = torch.from_numpy(opened["L0H1"].arrays()["W_Q"]).double()
+    row = next(each for each in rows if (each["layer"], each["head"], each["matrix"]) == (0, "1", "Q"))
+    assert row["spectral_norm"] == pytest.approx(float(torch.linalg.svdvals(query)[0]))
     assert opened.outline.name == "mine"
     with pytest.raises(EngineError, match="no head"):
-        opened.weights("L0H9")
+        opened["L0H9"]
 
 
 def test_what_is_around_a_model_is_taken_off() -> None:
@@ -103,7 +104,7 @@ def test_what_is_around_a_model_is_taken_off() -> None:
     for wrapped in (nn.DataParallel(model), compiled):
         opened = engine.open_module(wrapped)
         assert opened.outline.layers[0].module == "blocks.0.looking"
-        assert opened.attention(NUMBERS, "L0").weights.shape == (HEADS, 6, 6)
+        assert opened.attention(NUMBERS, "L0").shape == (HEADS, 6, 6)
 
 
 def test_a_model_without_weights_is_declined() -> None:
@@ -125,7 +126,7 @@ def test_adapters_that_are_not_merged_are_not_passed_over() -> None:
 def test_of_several_sentences_the_first_has_its_maps_shown() -> None:
     module = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
     x = torch.randn(2, 5, WIDTH)
-    maps = engine.open_module(module, example=(x, x, x)).attention("example", "L0").weights
+    maps = engine.open_module(module, example=(x, x, x)).attention("example", "L0")
     expected = module(x, x, x, average_attn_weights=False)[1][0].detach().numpy()
     np.testing.assert_allclose(maps, expected, atol=1e-6)
 
@@ -149,24 +150,18 @@ def test_a_model_inside_another_is_found_though_it_keeps_a_cache() -> None:
     assert [(layer.heads, layer.key_value_heads) for layer in opened.outline.layers] == [(4, 2), (4, 2)]
     attention: Any = model.inner.layers[1].self_attn
     weight = attention.k_proj.weight[8:].detach().numpy()
-    np.testing.assert_array_equal(opened.weights("L1H3")["W_K"], weight)
+    np.testing.assert_array_equal(opened["L1H3"].arrays()["W_K"], weight)
 
 
 def test_ranks_follow_weights_that_change() -> None:
     model = Speaker(FusedCausal)
     opened = engine.open_module(model)
-    place = opened.ranks().columns.index("spectral_norm")
-    before = next(iter(opened.ranks()))[place]
+    before = rows_of(opened.ranks())[0]["spectral_norm"]
     with torch.no_grad():
         model.blocks[0].looking.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
-    after = next(iter(opened.ranks()))[place]
+    after = rows_of(opened.ranks())[0]["spectral_norm"]
     assert isinstance(before, float)
     assert after == pytest.approx(3 * before)
-
-
-def test_a_layer_is_not_taken_for_a_head() -> None:
-    with pytest.raises(EngineError, match="L0H0"):
-        engine.open_module(Speaker(FusedCausal)).weights("L0")
 
 
 def test_what_a_projection_keeps_beside_its_weight_is_said() -> None:
@@ -175,3 +170,12 @@ def test_what_a_projection_keeps_beside_its_weight_is_said() -> None:
     attention: Any = model.model.layers[0].self_attn
     attention.q_proj.extra = nn.Parameter(torch.ones(3))
     assert "q_proj keeps extra" in " ".join(engine.open_module(model).outline.notes)
+
+
+def test_maps_follow_weights_that_change() -> None:
+    model = Speaker(FusedCausal)
+    opened = engine.open_module(model)
+    before = opened.attention(NUMBERS, "L0")
+    with torch.no_grad():
+        model.blocks[0].looking.c_attn.weight.mul_(3)  # type: ignore[union-attr, operator]
+    assert np.abs(opened.attention(NUMBERS, "L0") - before).max() > 1e-4

@@ -14,7 +14,7 @@ from textual.events import Paste
 from textual.filter import DimFilter
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.painted import NASTY, good_terminal
 from tests.painted_explorer import PaintedExplorer, stale

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.attention import MapWindow, PooledMap, Pooling
 from engine.values.heads import Head, MapName
 from engine.values.minuend import Minuend
 from engine.values.off import NOTHING_OFF, Off
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown
 
@@ -87,12 +87,12 @@ def test_windows_are_those_of_the_dense_difference(pair: tuple[Path, Path]) -> N
         assert lines.is_signed
         np.testing.assert_allclose(lines.row, dense[400], rtol=0, atol=1e-6)
         np.testing.assert_allclose(lines.column, dense[:, 7], rtol=0, atol=1e-6)
-        held = engine._session.sentences.large_maps._layers  # type: ignore[union-attr]
+        held = engine._model.large_maps._layers  # type: ignore[union-attr]
         assert len(held) <= 2, "no more than two layers' maps"
     plain = engine.pooled(TEXT, MapName("decoder", 0, 3), MapWindow(1, range(9), range(9))).result()
     np.testing.assert_allclose(plain.values, own[0, 3, :9, :9], rtol=0, atol=1e-6)
-    assert len(engine._session.sentences.large_maps._layers) == 1  # type: ignore[union-attr]
-    assert not engine._models.other.sentences.large_maps._layers  # type: ignore[union-attr]
+    assert len(engine._model.large_maps._layers) == 1  # type: ignore[union-attr]
+    assert not engine._model._other.large_maps._layers  # type: ignore[union-attr]
     engine.stop()
 
 

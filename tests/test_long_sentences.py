@@ -13,10 +13,10 @@ import pytest
 from engine.mathematics.pooling import pool
 from engine.models import room
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.attention import AT_ONCE, AttentionMap, MapWindow, PooledMap
 from engine.values.errors import Superseded
 from engine.values.heads import MapName
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import no_hurry, open_reader
@@ -220,7 +220,7 @@ def test_rows_are_counted_and_writing_can_be_given_up() -> None:
 
 
 def test_the_size_of_a_file_is_known_before_it_is_written(tmp_path: Path) -> None:
-    from engine.mathematics.tabulate import attention_table
+    from engine.analysis.attention import attention_table
     from engine.service.formats import write_table
     from tests.heatmaps import attention
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.analysis.open_model import OpenModel
 from engine.service import whole_layers
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text
 from tests.exporting import run
-from tests.opening import no_hurry
 from tests.test_large_layers import FIRST, assert_same, session
 from tui.panes.ranks import NONE
 
@@ -41,18 +41,18 @@ SHARED: dict[str, int] = {
 @pytest.mark.usefixtures("queries_are_too_large")
 def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyModel, tmp_path: Path) -> None:
     folder = tiny_model("llama", **SHARED)
-    whole = session(folder).spectra(FIRST, True, no_hurry)
+    whole = finish(session(folder).spectra(FIRST, True))
     expected = {each.matrix: each for each in whole.of(-1)}
     options = EngineOptions(device="cpu", is_browsing=True)
     for _ in range(2):  # computed, and from the cache
-        opened = Session.open(str(folder), options, lambda progress: None)
-        group = opened.spectra(FIRST, True, no_hurry)
+        opened = OpenModel.open(str(folder), options, lambda progress: None)
+        group = finish(opened.spectra(FIRST, True))
         found = {each.matrix: each for each in group.of(-1)}
         assert list(found) == ["K", "V", "QK", "OV"]
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
         for name, each in found.items():
             assert each.noise == pytest.approx(expected[name].noise, rel=0.1)
-        frobenius, spectral = opened._kept.load("decoder-0-layer", 1)["|Q|"][0]
+        frobenius, spectral = opened.spectra_store._kept.load("decoder-0-layer", 1)["|Q|"][0]
         query = expected["Q"].singular_values
         assert frobenius == pytest.approx(np.linalg.norm(query))
         assert 0.9 * query[0] < spectral < 1.0001 * query[0]
@@ -60,11 +60,11 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
             np.testing.assert_allclose(each.singular_values, expected[matrix].singular_values, rtol=1e-9)
             assert each.chance_scale == pytest.approx(expected[matrix].chance_scale, rel=1e-9)
             np.testing.assert_array_equal(each.chance, expected[matrix].chance)
-    asked = Session.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
-    assert_same(asked.spectra(FIRST, True, no_hurry), whole)
-    again = Session.open(str(folder), options, lambda progress: None)
-    assert_same(again.spectra(FIRST, True, no_hurry), whole)
-    assert not again.spectra(FIRST, True, no_hurry).lacking, "what is kept is shown"
+    asked = OpenModel.open(str(folder), EngineOptions(device="cpu"), lambda progress: None)
+    assert_same(finish(asked.spectra(FIRST, True)), whole)
+    again = OpenModel.open(str(folder), options, lambda progress: None)
+    assert_same(finish(again.spectra(FIRST, True)), whole)
+    assert not finish(again.spectra(FIRST, True)).lacking, "what is kept is shown"
 
 
 @pytest.mark.usefixtures("queries_are_too_large")

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from engine.analysis.ranks import rank_rows_beside_chance
+from engine.analysis.spectrum import spectrum_table
 from engine.mathematics import measures
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import MEASURES, StoredSize, product_noise
-from engine.mathematics.tabulate import ranks_table, spectrum_table
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
 from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
@@ -163,7 +164,7 @@ def a_head(**sigma: list[float]) -> dict[str, Spectrum]:
 
 def test_the_ranks_table_has_a_row_per_spectrum_in_the_order_given() -> None:
     head = a_head(Q=[2.0, 1.0, 1.0], QK=[4.0, 3.0], K=[1.0, 0.0, 0.0])
-    table = ranks_table([list(head.values())], epsilon=0.2)
+    table = rank_rows_beside_chance(list(head.values()), epsilon=0.2)
     rows = [dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True)) for row in table]
     assert [row["matrix"] for row in rows] == ["Q", "QK", "K"]
     assert [row["head"] for row in rows] == ["1", "1", "1"]
@@ -189,7 +190,7 @@ def test_chance_is_scaled_to_the_norms_of_the_heads_own_factors() -> None:
     curve = chance_curve(circuit)
     assert curve is not None
     np.testing.assert_allclose(curve, expected)
-    (row,) = ranks_table([[circuit]])
+    (row,) = rank_rows_beside_chance([circuit])
     said = dict(zip(RANKS_BESIDE_CHANCE_COLUMNS, row, strict=True))
     assert said["spectral_norm_chance"] == pytest.approx(4.0)
     assert said["stable_rank_chance"] == pytest.approx(((0.1 / 0.09) + (0.26 / 0.25)) / 2)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from engine.analysis.open_model import OpenModel
 from engine.checkpoints import memory as main_memory
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models import devices, memory
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.off import NOTHING_OFF, Off
+from engine.values.options import EngineOptions
+from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle
 from tests.opening import one_line
@@ -199,14 +199,14 @@ def test_the_command_refuses_in_the_same_words(tmp_path: Path) -> None:
 async def test_the_first_sentence_waits_for_the_whole_model_and_says_how_large_it_is(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Session.read
+    read = OpenModel.read
 
-    def slowly(self: Session, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def slowly(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
         time.sleep(0.3)
-        return read(self, text, breathe, off)
+        return (yield from read(self, text, off))
 
     monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
-    monkeypatch.setattr(Session, "read", slowly)  # what takes no time is not said
+    monkeypatch.setattr(OpenModel, "read", slowly)  # what takes no time is not said
     async with explorer(tiny_model("llama")) as (app, pilot):
         said: list[str] = []
         monkeypatch.setattr(app.views.attention, "show_message", lambda title, message, **_: said.append(message))

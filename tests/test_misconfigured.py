@@ -10,7 +10,8 @@ import pytest
 from textual.theme import BUILTIN_THEMES
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions, log_file
+from engine.service.options import log_file
+from engine.values.options import EngineOptions
 from tests.explorer import explorer, screen_text, until
 from tests.test_settings import call, configure
 from tui import launch

@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from engine.checkpoints.catalogue import cached_models
 from engine.checkpoints.locate import locate
 from engine.demo import MODEL_DIRECTORY
-from engine.service.finding import found_models
+from engine.service.choices import found_models
 from engine.values.memory import size
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, point_at

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from engine.analysis import heads
+from engine.analysis.heads import Part
 from engine.service.engine import Engine
-from engine.service.heads_table import HeadsTable, Part
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tui.app import Explorer
@@ -41,13 +43,14 @@ async def typed_while_waiting(
 
 def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Have no row of the table of all heads come before an event is set."""
-    free, make = threading.Event(), HeadsTable._make
+    free, make = threading.Event(), heads._part
 
-    def late(table: HeadsTable, part: str, *rest: Any) -> Part:
-        free.wait(60)
-        return make(table, part, *rest)
+    def late(*asked: Any) -> Work[Part]:
+        while not free.wait(0.01):
+            yield None
+        return (yield from make(*asked))
 
-    monkeypatch.setattr(HeadsTable, "_make", late)
+    monkeypatch.setattr(heads, "_part", late)
     return free
 
 
@@ -55,7 +58,7 @@ def heads_held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     ("view", "keys", "row", "column"),
     [
         ("4", ["j"], "2", "qk_symmetry"),  # from the row of the selected head
-        ("4", ["G"], "all", "qk_symmetry"),
+        ("4", ["G"], "3", "qk_symmetry"),
         ("4", ["l", "l", "k"], "0", "ov_copying"),
         ("4", ["slash", *"ov_copying", "enter"], "1", "ov_copying"),
         ("4", ["slash", *"head = 3", "enter"], "3", "qk_symmetry"),

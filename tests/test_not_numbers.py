@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.view import Query
 from tests.conftest import TinyModel
 

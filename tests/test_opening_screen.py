@@ -13,16 +13,15 @@ from huggingface_hub import constants
 
 from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.service.recent import recent_file, recent_models, remember
-from engine.service.thread import Urgency
 from engine.values.found import Origin
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, settle, type_keys, until
 from tests.fake_hub import FakeHub
-from tests.opening import outline
+from tests.opening import hold_up, outline
 from tui.chooser import ChooserScreen
 
 NAME = "somebody/tiny"
@@ -245,7 +244,7 @@ async def test_what_is_typed_while_a_model_opens_is_done_once_it_is_there(
     open_model, may_open = Engine.open, threading.Event()
 
     def later(engine: Engine, *arguments: Any) -> Future[ModelOutline]:
-        engine._thread.submit(lambda breathe: may_open.wait(60), Urgency.SELECTED)
+        hold_up(engine, may_open)
         return open_model(engine, *arguments)
 
     monkeypatch.setattr(Engine, "open", later)

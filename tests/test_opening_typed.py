@@ -12,13 +12,12 @@ from textual.widgets import Input
 from engine.checkpoints import names
 from engine.checkpoints.locate import locate
 from engine.service.recent import remember
-from engine.service.thread import Urgency
 from engine.values.found import GONE, FoundModel, Origin, Place
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, type_keys, until
 from tests.fake_hub import FakeHub
-from tests.opening import outline
+from tests.opening import hold_up, outline
 from tui.app import Explorer
 from tui.enter import enter_does
 
@@ -86,7 +85,7 @@ async def test_tab_completes_the_names_of_listed_models_and_then_goes_to_the_lis
         await until(pilot, lambda: screen.focused is screen.list)
         await type_keys(pilot, "tab")
         may_go_on = threading.Event()
-        app.engine._thread.submit(lambda breathe: may_go_on.wait(10), Urgency.SELECTED)
+        hold_up(app.engine, may_go_on)
         await type_keys(pilot, "tab")
         screen.post_message(Input.Changed(screen.field, screen.field.value))  # it is looked at what is typed, too
         await pilot.pause()

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
+from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.tables import Cell
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import exported
+from tests.opening import worked_out
 from tui.app import Explorer
 from tui.measures import GROUPS, MEASURES
 from tui.panes.table import TablePane
@@ -26,8 +26,8 @@ TEXT = "the cat sat on the mat and the cat sat"
 
 def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, Cell]:
     """Work out a column of the table of all heads with an engine of our own."""
-    session = Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
-    table = WorkedOut(session).table("heads", query or Query(), lambda: None)
+    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = worked_out(session, "heads", query)
     place = table.columns.index(measure)
     return {Head(str(row[0]), int(row[1]), int(row[2])): row[place] for row in table}
 
@@ -109,8 +109,8 @@ async def test_enter_goes_into_the_head_and_w_comes_back_to_it(tiny_model: TinyM
 
 async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: TinyModel) -> None:
     model = tiny_model("llama", with_head=True)
-    session = Session.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
-    table = WorkedOut(session).table("heads", Query(text=TEXT), lambda: None)
+    session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
+    table = worked_out(session, "heads", Query(text=TEXT))
     rows = [dict(zip(table.columns, row, strict=True)) for row in table]
     async with explorer(model, text=TEXT) as (app, pilot):
         await pilot.press("w", "m", "m", "M")

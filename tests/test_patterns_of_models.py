@@ -15,9 +15,9 @@ from torch import nn
 
 from engine.models.repeats import repeats
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from engine.values.view import Query
 from tests import planted_heads

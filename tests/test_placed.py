@@ -19,8 +19,9 @@ from engine.checkpoints.pickles import read_pickled
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.progress import finish
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, open_folder
+from tests.opening import open_folder
 from tests.test_checkpoint import as_bin, stored_weights
 from tests.test_files_changing import SAID, cut_short, refused
 from tests.test_large_layers import session
@@ -153,9 +154,9 @@ def test_of_a_large_tensor_one_heads_rows_are_read(tiny_model: TinyModel, taken:
 def test_a_file_that_is_cut_short_between_two_heads_is_one_line(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("llama")
     opened = session(folder)
-    opened.head_spectra(Head("decoder", 0, 0), no_hurry)
+    finish(opened.head_spectra(Head("decoder", 0, 0)))
     cut_short(folder / "model.safetensors")
-    line = refused(lambda: opened.head_spectra(Head("decoder", 0, 3), no_hurry))
+    line = refused(lambda: finish(opened.head_spectra(Head("decoder", 0, 3))))
     assert line.endswith("model.safetensors" + SAID)
 
 

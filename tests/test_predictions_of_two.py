@@ -11,8 +11,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.kinds import Kind, kind_of
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from engine.values.views import PREDICTIONS
 from tests.conftest import TinyModel

@@ -20,9 +20,9 @@ from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rules import Layout, fused_places
 from engine.demo import MODEL_DIRECTORY
 from engine.models.proof import prove
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from engine.values.proof import Finding, LayerProof
 from tests.conftest import TinyModel
 from tests.exporting import attn_tui

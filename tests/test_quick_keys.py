@@ -13,10 +13,10 @@ from textual.app import ScreenStackError
 from textual.widgets import Input, Tree
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.invariants import disagreements

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from engine.service.paths import look_up
+from engine.service.choices import look_up
 from engine.service.recent import KEPT, recent_file, recent_models, remember
 from tests.opening import outline
 from tests.painted import NASTY

@@ -17,9 +17,9 @@ from engine.models.kept import MOST_SENTENCES, KeptReadings
 from engine.service import history as store_module
 from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
 from tests.opening import no_hurry, open_reader

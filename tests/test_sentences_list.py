@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from engine.service.thread import Urgency
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, type_keys, until
+from tests.opening import hold_up
 from tui.sentences_screen import SentencesScreen
 
 
@@ -34,7 +34,7 @@ async def test_a_sentence_that_is_read_while_the_list_is_open_is_marked_and_the_
 ) -> None:
     async with explorer(tiny_model("gpt2"), text="the cat") as (app, pilot):
         free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        hold_up(app.engine, free)
         await type_keys(pilot, "i", *"adog", "enter", "S", "G")
         screen = app.screen
         assert isinstance(screen, SentencesScreen)

@@ -11,11 +11,11 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from engine.service.thread import Urgency
 from engine.values.attention import MapWindow
 from engine.values.heads import Head, MapName
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled, until
+from tests.opening import hold_up
 from tests.test_comparing import TEXT, heads_of, press, written
 from tui.drawing.halves import Halves
 from tui.drawing.levels import NOT_FINITE, Ink, levels_of
@@ -31,7 +31,7 @@ async def test_small_maps_are_those_of_the_engine(
     async with explorer(tiny_model(model), text=TEXT, head=f"{layer}H0") as (app, pilot):
         monkeypatch.setattr("tui.patience.PATIENCE", 60)
         free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        hold_up(app.engine, free)
         for key, title in (("4", "circuits "), ("x", "explain "), ("A", "maps ")):
             await pilot.press(key)
             await until(pilot, lambda: "computing …" in screen_text(app))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
 
+from engine.analysis.open_model import OpenModel
 from engine.architectures.heads import read_layer
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
@@ -24,16 +25,14 @@ from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.sentence import Reader
 from engine.models.tokenizer import Tokenizer
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
 from engine.values.off import NOTHING_OFF, Off
+from engine.values.options import EngineOptions
 from engine.values.tables import Cell
 from engine.values.view import Query
 from tests.conftest import TinyModel
-from tests.opening import no_hurry, one_line, open_reader
+from tests.opening import no_hurry, one_line, open_reader, worked_out
 from tests.two_devices import computing, lay_out
 
 accelerate = pytest.importorskip("accelerate")
@@ -87,9 +86,9 @@ def half_on_disk(folder: Path) -> dict[str, Any]:
 
 def rows(source: FolderSource, view: str) -> list[tuple[Cell, ...]]:
     """Work a table out for the sentence, of the first head where it is of heads' cells."""
-    session = Session(source, OPTIONS)
+    session = OpenModel(source, OPTIONS)
     layer = session.outline.attending_layers[-1].name if view == "explain" else None
-    return [*map(tuple, WorkedOut(session).table(view, Query(text=SENTENCE, layer=layer), no_hurry).rows)]
+    return [*map(tuple, worked_out(session, view, Query(text=SENTENCE, layer=layer)).rows)]
 
 
 def assert_alike(found: list[tuple[Cell, ...]], expected: list[tuple[Cell, ...]]) -> None:

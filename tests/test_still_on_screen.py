@@ -10,8 +10,8 @@ from textual.geometry import Region
 from textual.widgets._toast import Toast
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
 from tests.explorer import explorer, settle, type_keys, until
 from tests.monkey_hands import press
 from tui.app import Explorer

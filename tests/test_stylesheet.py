@@ -11,7 +11,7 @@ from textual.css import parse
 from textual.css.stylesheet import Stylesheet
 
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import settle
 from tui.app import Explorer

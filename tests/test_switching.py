@@ -15,13 +15,13 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Tree
 
+from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.view import Query
 from tests.conftest import TinyModel
@@ -46,16 +46,16 @@ def answer(future: Future[Any]) -> Any:
 
 
 @pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Session]]:
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[OpenModel]]:
     """Remember every session that is made, without keeping one."""
-    made: list[weakref.ref[Session]] = []
-    original: Callable[..., None] = Session.__init__
+    made: list[weakref.ref[OpenModel]] = []
+    original: Callable[..., None] = OpenModel.__init__
 
-    def remembering(self: Session, *arguments: Any) -> None:
+    def remembering(self: OpenModel, *arguments: Any) -> None:
         original(self, *arguments)
         made.append(weakref.ref(self))
 
-    monkeypatch.setattr(Session, "__init__", remembering)
+    monkeypatch.setattr(OpenModel, "__init__", remembering)
     return made
 
 
@@ -147,7 +147,7 @@ def has_opened(app: Explorer, model_type: str) -> bool:
 
 
 async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
-    tiny_model: TinyModel, sessions: list[weakref.ref[Session]]
+    tiny_model: TinyModel, sessions: list[weakref.ref[OpenModel]]
 ) -> None:
     models = {"llama": tiny_model("llama"), "gpt2": tiny_model("gpt2")}
     keys = ("j", "right_curly_bracket", "3", "5", "o", "right_square_bracket", "2", "m", "t", "G", "4", "d", "a", "O")
@@ -172,7 +172,7 @@ async def test_ten_changes_with_keys_in_between_leave_nothing_behind(
         assert len(sessions) == 11
         gc.collect()
         alive = [session for each in sessions if (session := each()) is not None]
-        loaded = [each for each in alive if each._whole_model._loading._made]
+        loaded = [each for each in alive if each.is_loaded]
         assert len(loaded) == 1, "of models that were put away none is kept"
 
 
@@ -220,8 +220,8 @@ def test_requests_of_a_model_that_was_put_away_are_superseded_and_its_weights_ar
     first = Engine(EngineOptions(device="cpu", use_cache=False))
     answer(first.open(str(tiny_model("llama")), quietly))
     answer(first.attention(TEXT, "decoder", 0))
-    assert first._session is not None
-    reader: Any = first._session._whole_model._loading._made[0]
+    assert first._model is not None
+    reader: Any = first._model._reader
     weights = [weakref.ref(each) for each in reader.model.parameters()]
     del reader
     second = first.another("second")
@@ -277,14 +277,13 @@ def test_threads_that_worked_for_a_model_end_when_it_is_put_away(tiny_model: Tin
     answer(engine.spectra(layer, True))
     for view in ("circuits", "heads"):
         answer(engine.table(view, Query(), view))
-    crews = [each for each in threading.enumerate() if each not in before and each.name.startswith("crew")]
-    assert len(crews) >= 2, "one computes spectra, one circuits"
+    begun = [each for each in threading.enumerate() if each not in before and not each.name.startswith("lane")]
     gc.disable()  # what has been frozen would never be collected
     try:
         engine.close()
-        for thread in crews:
+        for thread in begun:
             thread.join(PATIENCE)
     finally:
         if was_enabled:
             gc.enable()
-    assert not any(thread.is_alive() for thread in crews)
+    assert not any(thread.is_alive() for thread in begun)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 
+from engine.analysis import tables
+from engine.analysis.open_model import OpenModel
 from engine.models.runs import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
 from engine.values.errors import Superseded
 from engine.values.heads import Head
-from engine.values.progress import Progress
+from engine.values.options import EngineOptions
+from engine.values.progress import Progress, Work
 from engine.values.tables import Table
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run
+from tests.opening import worked_out
 from tests.tiny_models import VOCABULARY
 from tui.app import Explorer
 from tui.panes.table import TablePane
@@ -33,13 +34,13 @@ LAYERS = 3
 
 
 @contextmanager
-def opened(folder: object) -> Iterator[tuple[WorkedOut, list[Progress]]]:
+def opened(folder: object) -> Iterator[tuple[OpenModel, list[Progress]]]:
     """Open a model, and note what is told of it."""
     told: list[Progress] = []
-    session = Session.open(str(folder), EngineOptions(device="cpu", use_cache=False), lambda progress: None)
-    session.watch(told.append)
-    yield WorkedOut(session), told
-    session.close()
+    model = OpenModel.open(str(folder), EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+    model.tell = told.append
+    yield model, told
+    model.close()
 
 
 @contextmanager
@@ -76,12 +77,12 @@ def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_steps_that_are_told_are_the_layers_that_run(
     tiny_model: TinyModel, table: str, activity: str, unit: str
 ) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, told):
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
         if table != "predictions":
-            tables.table("predictions", Query(text=TEXT), lambda: None)
+            worked_out(model, "predictions", Query(text=TEXT))
         told.clear()
         with attending() as called:
-            tables.table(table, Query(text=TEXT), lambda: None)
+            worked_out(model, table, Query(text=TEXT))
     steps = [each for each in told if each.activity == activity]
     assert {each.unit for each in steps} == {unit}
     assert [each.done for each in steps] == list(range(len(called) + 1))
@@ -95,11 +96,11 @@ def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.models.contributions.ROWS_AT_ONCE", 5)  # of 12 heads, and all of them
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, told):
-        tables.table("predictions", Query(text=TEXT), lambda: None)
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, "predictions", Query(text=TEXT))
         told.clear()
         with attending() as called:
-            tables.table("contributions", Query(text=TEXT), lambda: None)
+            worked_out(model, "contributions", Query(text=TEXT))
     assert len(called) == (4 + 3) * LAYERS
     assert {each.total for each in told} == {len(called)}
     assert [each.done for each in told] == list(range(len(called) + 1))
@@ -109,11 +110,11 @@ def test_contributions_that_are_tried_in_several_runs_are_told_as_many(
 def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_named(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, told):
-        tables.table("predictions", Query(text=TEXT), lambda: None)
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, "predictions", Query(text=TEXT))
         monkeypatch.setattr("engine.models.runs.TOKENS_AT_ONCE", 1)
         told.clear()
-        tables.table("ablation", Query(text=TEXT, layer=Head("decoder", 1)), lambda: None)
+        worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
     heads = [each for each in told if each.activity == SWITCHING]
     expected = [(head, f"layer {layer} of {LAYERS}") for head in range(4) for layer in range(1, LAYERS + 1)]
     assert [(each.done, each.note) for each in heads] == [*expected, (4, "")]
@@ -123,9 +124,9 @@ def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_name
 @pytest.mark.parametrize("table", ["predictions", "lens", "contributions", "ablation"])
 def test_a_table_is_given_up_before_the_next_layer(tiny_model: TinyModel, table: str) -> None:
     query = Query(text=TEXT, layer=Head("decoder", 0)) if table == "ablation" else Query(text=TEXT)
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, _):
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, _):
         if table != "predictions":
-            tables.table("predictions", Query(text=TEXT), lambda: None)
+            worked_out(model, "predictions", Query(text=TEXT))
         for most in range(LAYERS):
             with attending() as called:
 
@@ -133,22 +134,23 @@ def test_a_table_is_given_up_before_the_next_layer(tiny_model: TinyModel, table:
                     if len(called) > most:
                         raise Superseded("given up")
 
+                model.check = breathe
                 with pytest.raises(Superseded):
-                    tables.table(table, query, breathe)
+                    worked_out(model, table, query)
             assert len(called) <= most + 1
 
 
 def held_back(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, list[str]]:
     """Have tables of the whole model wait until an event; note which are begun."""
-    free, begun, table = threading.Event(), list[str](), WorkedOut.table
+    free, begun, table = threading.Event(), list[str](), tables.table
 
-    def waiting(self: WorkedOut, name: str, query: Query, breathe: Callable[[], None]) -> Table:
+    def waiting(model: OpenModel, name: str, query: Query) -> Work[Table]:
         begun.append(name)
         while not free.wait(0.01):
-            breathe()
-        return table(self, name, query, breathe)
+            yield None
+        return (yield from table(model, name, query))
 
-    monkeypatch.setattr(WorkedOut, "table", waiting)
+    monkeypatch.setattr(tables, "table", waiting)
     return free, begun
 
 
@@ -250,7 +252,7 @@ def test_a_newer_request_stops_a_table_between_layers(
         if progress.activity == PREDICTING and progress.done == 1:
             engine.give_up("table")
 
-    engine._session.watch(watch)  # type: ignore[union-attr]  # it is open
+    engine._model.tell = watch  # type: ignore[union-attr]  # it is open
     with pytest.raises(Superseded):
         engine.table("predictions", Query(text=TEXT), "table").result(60)
     engine.stop()
@@ -272,8 +274,8 @@ def test_a_newer_request_stops_a_table_between_layers(
 def test_what_else_takes_long_is_told_in_steps_of_its_own(
     tiny_model: TinyModel, table: str, query: Query, activity: str, unit: str, total: int
 ) -> None:
-    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (tables, told):
-        tables.table(table, query, lambda: None)
+    with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
+        worked_out(model, table, query)
     steps = [each for each in told if each.activity == activity]
     assert {(each.total, each.unit) for each in steps} == {(total, unit)}
     assert steps[0].done == 0
@@ -283,8 +285,8 @@ def test_what_else_takes_long_is_told_in_steps_of_its_own(
 @pytest.mark.usefixtures("told_at_once")
 def test_heads_on_random_tokens_are_told_by_the_layers_that_read_and_are_measured(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)
-    with opened(folder) as (tables, told), attending() as called:
-        tables.table("patterns", Query(layer=Head("decoder", 0)), lambda: None)
+    with opened(folder) as (model, told), attending() as called:
+        worked_out(model, "patterns", Query(layer=Head("decoder", 0)))
     steps = [each for each in told if each.activity == "measuring on random tokens"]
     assert {each.total for each in steps} == {len(called)}
     assert sorted({each.done for each in steps}) == list(range(len(called) + 1))

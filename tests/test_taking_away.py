@@ -14,11 +14,11 @@ import pytest
 from textual.events import Key
 
 from engine.service.files import claimed_path
-from engine.service.thread import Urgency
 from engine.values.tables import Table
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.exporting import run
+from tests.opening import hold_up
 from tui import jobs
 from tui.app import Explorer
 from tui.export_screen import ExportScreen
@@ -203,7 +203,7 @@ async def test_pictures_hold_the_view_and_nothing_that_lies_over_it(tiny_model: 
             await settle(pilot)
         pictures = names(folder)
         free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        hold_up(app.engine, free)
         app.conductor.read("another sentence")
         await pilot.press("P")
         for keys, view in zip(
@@ -239,7 +239,7 @@ async def test_what_there_is_nothing_of_yet_is_offered_and_where_it_was_asked_fo
         await pilot.press("3")
         await settle(pilot)
         free = threading.Event()
-        app.engine._thread.submit(lambda breathe: free.wait(60), Urgency.SELECTED)
+        hold_up(app.engine, free)
         app.conductor.read("another sentence")
         await until(pilot, lambda: app.views.attention.shown_name is None)
         await type_keys(pilot, "e", *keys)

@@ -23,7 +23,8 @@ STYLE = re.compile(rb"\x1b\[[\d;]*m")
 """What tells a terminal in what style to write, the last of which it keeps to."""
 
 DEEP_IN_WORK = (
-    "import time, engine.service.session as s\ndef spectra(self, *asked): time.sleep(30)\ns.Session.spectra = spectra"
+    "import time\nfrom engine.analysis.open_model import OpenModel\n"
+    "def spectra(self, *asked):\n    time.sleep(30)\n    yield\nOpenModel.head_spectra = OpenModel.spectra_at = spectra"
 )
 """For `scripted`: an engine whose first layer takes half a minute."""
 
@@ -135,9 +136,9 @@ def test_a_crash_restores_the_terminal_and_leaves_one_line_and_a_log(tiny_model:
 
 def test_an_error_on_the_engine_thread_is_one_views_answer_and_the_program_lives_on(tiny_model: TinyModel) -> None:
     broken = (
-        "import engine.service.session as s\n"
-        "def broken(self, text, breathe, off): raise ZeroDivisionError('on purpose')\n"
-        "s.Session.read = broken"
+        "from engine.analysis.open_model import OpenModel\n"
+        "def broken(self, text, off): raise ZeroDivisionError('on purpose')\n"
+        "OpenModel.read = broken"
     )
     with scripted(broken, tiny_model("llama"), "--text", "the cat") as terminal:
         terminal.wait_for("place ")
@@ -239,12 +240,12 @@ def test_without_a_model_the_demo_is_offered() -> None:
 
 def test_leaving_while_the_model_opens_is_no_error(tiny_model: TinyModel) -> None:
     slow = (
-        "import time, engine.service.session as s\n"
-        "opened = s.Session.open.__func__\n"
+        "import time\nfrom engine.analysis.open_model import OpenModel\n"
+        "opened = OpenModel.open.__func__\n"
         "def slow(cls, name, options, report):\n"
         "    time.sleep(2)\n"
         "    return opened(cls, name, options, report)\n"
-        "s.Session.open = classmethod(slow)"
+        "OpenModel.open = classmethod(slow)"
     )
     with scripted(slow, tiny_model("llama")) as terminal:
         terminal.wait_for("Spectra")

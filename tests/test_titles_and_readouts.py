@@ -12,9 +12,9 @@ from rich.text import Text
 
 from engine.mathematics.pooling import pool
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
 from engine.values.attention import AttentionMap, MapWindow
 from engine.values.heads import MapName
+from engine.values.options import EngineOptions
 from engine.values.visible import Visible
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from engine.analysis.token_tables import token_map
 from engine.service import whole_layers
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.token_maps import _gram
 from engine.values.heads import Head
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from engine.values.view import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run
@@ -88,7 +89,7 @@ def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
     torch.manual_seed(0)
     table = torch.randn(50, 64)
     with MadeWhole() as made:
-        found = _gram(table)
+        found = finish(token_map(table, None, lambda done, total: None))
     torch.testing.assert_close(found, table.double().mT @ table.double())
     assert torch.equal(found, found.mT)
     assert made.sizes.count(8 * 64 * 64) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -12,15 +12,16 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.folder import FolderSource
 from engine.models.telling import Telling
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
 from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.off import NOTHING_OFF, Off
-from engine.values.progress import Progress
+from engine.values.options import EngineOptions
+from engine.values.progress import Lane, Progress, Work
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run
@@ -52,7 +53,7 @@ def test_the_layers_that_are_told_are_those_that_have_run(
     told: list[Progress] = []
     with watched(tiny_model(name), told) as engine:
         engine.read(SENTENCE).result(PATIENCE)
-        layers = len(engine._session.outline.layers) if engine._session is not None else 0
+        layers = len(engine._model.outline.layers) if engine._model is not None else 0
     read = [each for each in told if each.unit == "layers"]
     assert [(each.done, each.total) for each in read] == [(done, layers) for done in range(layers + 1)]
     assert [each.finished for each in read] == [*[False] * layers, True]
@@ -76,7 +77,6 @@ def test_the_bytes_that_are_told_are_those_of_the_weights(
     engine = Engine(EngineOptions(device="cpu", dtype=dtype, use_cache=False))
     try:
         engine.open(str(folder), lambda progress: None).result(PATIENCE)
-        assert counts[0].total == 0
         engine.read(SENTENCE).result(PATIENCE)
     finally:
         engine.stop()
@@ -126,7 +126,7 @@ def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_l
         engine.read(SENTENCE).result(PATIENCE)
         before = clock.looks
         engine.read("the dog").result(PATIENCE)
-        layers = len(engine._session.outline.layers) if engine._session is not None else 0
+        layers = len(engine._model.outline.layers) if engine._model is not None else 0
     assert not told
     assert clock.looks - before <= layers + 2
 
@@ -151,14 +151,14 @@ def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clo
 
 def held_back(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Have sentences wait until an event."""
-    free, read = threading.Event(), Session.read
+    free, read = threading.Event(), OpenModel.read
 
-    def waiting(self: Session, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def waiting(self: OpenModel, text: str, off: Off = NOTHING_OFF) -> Work[Sentence]:
         while not free.wait(0.01):
-            breathe()
-        return read(self, text, breathe, off)
+            yield Lane.MODEL
+        return (yield from read(self, text, off))
 
-    monkeypatch.setattr(Session, "read", waiting)
+    monkeypatch.setattr(OpenModel, "read", waiting)
     return free
 
 
@@ -189,13 +189,13 @@ async def test_the_pane_says_how_far_a_mean_over_layers_is(
 ) -> None:
     monkeypatch.setattr("tui.patience.PATIENCE", 0.0)
     async with explorer(tiny_model("gpt2"), text=SENTENCE) as (app, pilot):
-        free, maps, pane = threading.Event(), Session.attention, app.views.attention
+        free, maps, pane = threading.Event(), OpenModel.attention, app.views.attention
 
-        def waiting(self: Session, text: str, stack: str, layer: int | None, *rest: Any) -> AttentionMaps:
+        def waiting(self: OpenModel, text: str, stack: str, layer: int | None, *rest: Any) -> Work[AttentionMaps]:
             assert free.wait(PATIENCE)
-            return maps(self, text, stack, layer, *rest)
+            return (yield from maps(self, text, stack, layer, *rest))
 
-        monkeypatch.setattr(Session, "attention", waiting)
+        monkeypatch.setattr(OpenModel, "attention", waiting)
         await pilot.press("3", "a", "a")
         await until(pilot, lambda: pane.message == "computing …")
         app.engine._advance(Progress("computing maps", 3, 40, "layers", 0.5))
@@ -237,14 +237,11 @@ async def test_before_the_gpus_are_known_the_headers_say_what_is_needed(tiny_mod
     assert "is being loaded" in awaited.message
 
 
-def test_a_refusal_for_the_cpu_takes_no_torch(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    def untimely(breathe: Callable[[], None]) -> None:
-        raise AssertionError("torch was waited for")
-
+def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
     told: list[Progress] = []
     with watched(tiny_model("gpt2"), told) as engine:
-        monkeypatch.setattr("engine.service.whole_model.torch_import.wait", untimely)
+        monkeypatch.setattr(FolderSource, "reader", None)
         with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
             engine.read(SENTENCE).result(PATIENCE)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import transformers
 
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.sources import find_source
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.find_source import find_source
 from engine.values.memory import size
+from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.exporting import refusal, run
 
@@ -55,7 +55,7 @@ def test_two_models_that_do_not_fit_together_are_refused_before_any_is_loaded(
     model = tiny_model("gpt2")
     asked = ("attention", "--text", SENTENCE, "--vs", model, "--dtype", "bfloat16", "--layer", "0")
     options = EngineOptions(dtype="bfloat16")
-    need = Session(find_source(str(model), options, lambda progress: None), options).memory().need
+    need = OpenModel(find_source(str(model), options, lambda progress: None), options).memory().need
     assert need is not None
     total = need.total
     monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: total * 3 // 2)

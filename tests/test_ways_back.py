@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from textual.events import Key
 
-from engine.service.heads_table import HeadsTable
-from engine.service.pace import Pace
+from engine.analysis import tables
+from engine.analysis.pace import Pace
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
@@ -189,15 +190,15 @@ async def test_keys_wait_for_a_view_while_the_process_stands_still(
 async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has_looked, growing = threading.Event(), HeadsTable.growing
+    has_looked, growing = threading.Event(), tables.growing
 
-    def slowly(*arguments: object) -> object:
-        for state in growing(*arguments):  # type: ignore[arg-type]
+    def slowly(*asked: Any) -> Iterator[Any]:
+        for state in growing(*asked):
             yield state
-            if state[1].total:
-                has_looked.wait(30)
+            while isinstance(state, tuple) and state[1].total and not has_looked.wait(0.01):
+                yield None
 
-    monkeypatch.setattr(HeadsTable, "growing", slowly)
+    monkeypatch.setattr(tables, "growing", slowly)
     monkeypatch.setattr(Pace, "is_due", lambda pace: True)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await type_keys(pilot, "w", "w")

@@ -15,7 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.service import circuits_table
+from engine.analysis import circuits
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -77,18 +77,19 @@ def test_circuits_are_those_of_dense_matrices(
     quick: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(circuits_table, "QUICK", quick)  # the models are 32 wide
+    monkeypatch.setattr(circuits, "QUICK", quick)  # the models are 32 wide
     folder = tiny_model(model_type, with_head=True, **settings)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
     embedding, unembedding = (
         module.weight.detach().double() for module in (model.get_input_embeddings(), model.get_output_embeddings())
     )
-    table = exported(folder, "circuits", *(["--eigenvalues"] if eigenvalues else []))
+    options = ["--eigenvalues"] if eigenvalues else []
+    table = exported(folder, "circuits", *options) + exported(folder, "circuits", "--head", "all", *options)
     of_eigenvalues = ("mass", "copying", "copying_residual")
     assert tuple(table[0]) == CIRCUITS.columns
     assert [(row["layer"], row["head"]) for row in table] == [
-        (layer, head) for layer in "01" for head in ("0", "1", "2", "3", "all")
-    ]
+        *((layer, head) for layer in "01" for head in "0123"), ("0", "all"), ("1", "all"),
+    ]  # fmt: skip
     for row in table:
         matrices = of_head(model, int(row["layer"]), row["head"])
         expected = by_definition(matrices, unembedding.T @ embedding)
@@ -123,12 +124,13 @@ def test_narrowing_a_table_gives_the_same_rows_as_the_whole(tiny_model: TinyMode
 def test_whole_layers_alone_are_rows_of_circuits_and_of_no_other_table(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2")
     assert {row["head"] for row in exported(folder, "circuits", "--head", "all")} == {"all"}
+    assert "all" not in {row["head"] for row in exported(folder, "circuits")}, "it is computed where it is asked for"
     for view in ("composition", "directions"):
         assert "no rows for whole layers" in refusal(folder, view, "--head", "all")
 
 
 def test_chance_is_the_same_for_layers_of_one_shape_and_zero_for_copying(tiny_model: TinyModel) -> None:
-    table = exported(tiny_model("gpt2"), "circuits")
+    table = exported(tiny_model("gpt2"), "circuits") + exported(tiny_model("gpt2"), "circuits", "--head", "all")
     for head in ("0", "all"):
         first, second = (row for row in table if row["head"] == head)
         chances = [{name: row[name] for name in row if name.endswith("_chance")} for row in (first, second)]
@@ -227,9 +229,11 @@ def test_the_engine_gives_a_table_of_tuples_of_a_layer_a_head_or_the_model(tiny_
         layer = engine.table("circuits", Query(Head("decoder", 1)), "pane").result()
         head = engine.table("circuits", Query(Head("decoder", 1), 2)).result()
         assert isinstance(whole.rows, tuple)
-        assert [row[1:3] for row in layer.rows] == [(1, label) for label in ("0", "1", "2", "3", "all")]
+        assert [row[1:3] for row in layer.rows] == [(1, label) for label in "0123"]
         assert [row[:3] for row in head.rows] == [("decoder", 1, "2")]
-        assert layer.rows == tuple(whole.rows)[5:]
+        assert layer.rows == tuple(whole.rows)[4:]
+        with_layer = engine.table("circuits", Query(Head("decoder", 1), whole_layers=True)).result()
+        assert [row[2] for row in with_layer] == ["0", "1", "2", "3", "all"]
         with pytest.raises(EngineError, match="has no head L1H7"):
             engine.table("composition", Query(Head("decoder", 1), 7)).result()
     finally:

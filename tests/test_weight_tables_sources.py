@@ -11,9 +11,8 @@ import transformers
 from safetensors.torch import save_file
 from torch import nn
 
+from engine.analysis.open_model import OpenModel
 from engine.models.loading import words_of
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.tables import Table
@@ -21,17 +20,17 @@ from engine.values.view import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
-from tests.opening import no_hurry
+from tests.opening import worked_out
 from tests.test_adapters import LAYER, PREFIX, low_rank, opened, write_adapter
 from tests.test_weight_tables import OF_WEIGHTS
 
 
-def tables_of(module: nn.Module, tokenizer: Any = None) -> WorkedOut:
+def module_opened(module: nn.Module, tokenizer: Any = None) -> OpenModel:
     """Open a module in memory."""
     from engine.models.live import ModuleSource
-    from engine.service.options import EngineOptions
+    from engine.values.options import EngineOptions
 
-    return WorkedOut(Session(ModuleSource(module, tokenizer), EngineOptions(use_cache=False)))
+    return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:
@@ -84,9 +83,9 @@ def test_a_bare_state_dict_writes_tokens_as_numbers_and_says_where_it_has_none(t
 def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) -> None:
     folder = tiny_model("gpt2", with_head=True)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    tables = tables_of(model, tiny_models.byte_level_tokenizer())
+    model_opened = module_opened(model, tiny_models.byte_level_tokenizer())
     for view in OF_WEIGHTS:
-        given = rows(tables.table(view, Query(Head("decoder", 1), 2), no_hurry))
+        given = rows(worked_out(model_opened, view, Query(Head("decoder", 1), 2)))
         for one, other in zip(given, exported(folder, view, "--head", "L1H2"), strict=True):
             for name, cell in one.items():
                 is_number = isinstance(cell, float)
@@ -96,12 +95,12 @@ def test_a_module_in_memory_has_the_rows_of_its_folder(tiny_model: TinyModel) ->
 
 def test_pytorchs_own_attention_has_circuits_and_no_words() -> None:
     torch.manual_seed(0)
-    tables = tables_of(nn.MultiheadAttention(12, 3, batch_first=True))
-    (layer,) = tables.session.outline.layers
-    found = rows(tables.table("circuits", Query(layer.name, 0), no_hurry))[0]
+    model_opened = module_opened(nn.MultiheadAttention(12, 3, batch_first=True))
+    (layer,) = model_opened.outline.layers
+    found = rows(worked_out(model_opened, "circuits", Query(layer.name, 0)))[0]
     assert found["ov_copying"] == ""
     assert -1 <= found["ov_copying_residual"] <= 1
-    notes = {row["note"] for row in rows(tables.table("directions", Query(layer.name, 0, first=1), no_hurry))}
+    notes = {row["note"] for row in rows(worked_out(model_opened, "directions", Query(layer.name, 0, first=1)))}
     assert notes == {"no table of tokens of this width is known by name"}
     with pytest.raises(EngineError, match="--fold-norm"):
-        tables.table("directions", Query(layer.name, 0, fold_norm=True), no_hurry)
+        worked_out(model_opened, "directions", Query(layer.name, 0, fold_norm=True))

@@ -15,18 +15,18 @@ from safetensors.torch import load_file, save_file
 from textual.widget import Widget
 
 import engine
+from engine.analysis.open_model import OpenModel
+from engine.analysis.tables import growing
 from engine.checkpoints import tensor_reader
 from engine.checkpoints.folder import FolderSource
 from engine.service.engine import Engine
-from engine.service.options import EngineOptions
-from engine.service.session import Session
-from engine.service.worked_out import WorkedOut
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from engine.values.view import Query
 from engine.values.views import WEIGHTS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled
-from tests.opening import no_hurry, open_folder
+from tests.opening import open_folder, worked_out
 from tui.app import Explorer
 from tui.export_command import run_export
 from tui.panes.table import TablePane
@@ -40,8 +40,8 @@ def named(table: Table) -> dict[str, dict[str, Any]]:
     return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table}
 
 
-def tables(folder: Path) -> WorkedOut:
-    return WorkedOut(Session(open_folder(folder)[0], EngineOptions(use_cache=False)))
+def opened(folder: Path) -> OpenModel:
+    return OpenModel(open_folder(folder)[0], EngineOptions(use_cache=False))
 
 
 @pytest.mark.parametrize(("model_type", "dtype"), [("gpt2", torch.bfloat16), ("t5", torch.float32)])
@@ -52,7 +52,7 @@ def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
     stored = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     monkeypatch.setattr(tensor_reader, "PART", 1000)
-    found = named(tables(folder).table("weights", NORMS, no_hurry))
+    found = named(worked_out(opened(folder), "weights", NORMS))
     kind = transformers.GPT2LMHeadModel if model_type == "gpt2" else transformers.T5ForConditionalGeneration
     model = kind.from_pretrained(folder, dtype=dtype)
     own = dict(model.named_parameters(remove_duplicate=False))
@@ -82,7 +82,7 @@ def test_what_is_stored_twice_is_said_and_so_is_what_has_no_norm(tiny_copy: Tiny
     notes = {}
     for case, unembedding in (("same", embedding.clone()), ("other", embedding + 1)):
         save_file({**stored, **buffer, head: unembedding}, file, metadata={"format": "pt"})
-        rows = named(tables(folder).table("weights", NORMS, no_hurry))
+        rows = named(worked_out(opened(folder), "weights", NORMS))
         notes[case] = rows[head]["note"]
         assert rows[head]["tied_to"] == "transformer.wte.weight"
         assert rows[head]["bytes"] == embedding.nbytes
@@ -100,7 +100,7 @@ def test_equal_matrices_that_are_not_tied_are_noticed(tiny_copy: TinyModel) -> N
     stored = load_file(folder / "model.safetensors")
     stored["lm_head.weight"] = stored["model.embed_tokens.weight"].clone()
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
-    notes = {name: row["note"] for name, row in named(tables(folder).table("weights", NORMS, no_hurry)).items()}
+    notes = {name: row["note"] for name, row in named(worked_out(opened(folder), "weights", NORMS)).items()}
     assert {name: note for name, note in notes.items() if note} == {
         "model.embed_tokens.weight": "the same numbers as lm_head.weight, not tied"
     }
@@ -117,11 +117,11 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
         yield from parts(source, name)
 
     monkeypatch.setattr(FolderSource, "parts", counting)
-    monkeypatch.setattr("engine.service.pace.EVERY", 0.0)
-    monkeypatch.setattr("engine.service.pace.SHARE", 0)
+    monkeypatch.setattr("engine.analysis.pace.EVERY", 0.0)
+    monkeypatch.setattr("engine.analysis.pace.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
-    ours = tables(folder)
-    states = ours.growing("weights", NORMS, no_hurry)
+    ours = opened(folder)
+    states = (each for each in growing(ours, "weights", NORMS) if isinstance(each, tuple))
     first, _ = next(states)
     assert {name: row["norm"] for name, row in named(first).items()} == dict.fromkeys(
         load_file(folder / "model.safetensors"), ""
@@ -130,7 +130,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
         next(states)
     del states
     assert 0 < len(read) < len(named(first))
-    whole = ours.table("weights", NORMS, no_hurry)
+    whole = worked_out(ours, "weights", NORMS)
     assert sorted(read) == sorted(load_file(folder / "model.safetensors"))
     assert all(row["norm"] != "" for row in named(whole).values())
 
@@ -216,20 +216,20 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
 
 
 async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared(tiny_model: TinyModel) -> None:
-    async with explorer(tiny_model("llama"), head="L1H2") as (app, pilot):
+    async with explorer(tiny_model("llama"), head="L1") as (app, pilot):
         await pilot.press("4")
         await settle(pilot)
         count = len(list(pane(app).shown or ()))
         await pilot.press("slash", *"head = al", "enter", "slash", "end", *"l", "enter", "t")
         await pilot.pause()
-        assert titled(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
+        assert titled(pane(app).title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("4", "slash", *"ov_over", "tab")
         await pilot.pause()
         assert shown(pane(app).explanation_line).startswith("Enter goes to ov_overlap: mean squared cosine")
         await pilot.press("enter")
         await pilot.pause()
         assert (pane(app).grid.column, pane(app).filter_input.display) == ("ov_overlap", False)
-        assert titled(pane(app).title_line) == f"circuits L1H2  1 of {count}  head = all"
+        assert titled(pane(app).title_line) == f"circuits L1  1 of {count}  head = all"
         await pilot.press("slash", *"qk_symetry < 1", "enter")
         await pilot.pause()
         assert focus(app) is pane(app).filter_input, "what cannot be read is there to be mended"
@@ -237,7 +237,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         await pilot.press("escape")
         await pilot.pause()
         assert focus(app) is pane(app).grid
-        assert titled(pane(app).title_line) == "circuits L1H2"
+        assert titled(pane(app).title_line) == "circuits L1"
         assert screen_text(app).rstrip().endswith("? Keys q Quit"), "what there is no room for is left out before"
         assert len(pane(app).grid.order) == count
         await pilot.press("slash", "enter")
@@ -250,9 +250,9 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         table = pane(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            pane(app).show("L1H2", Table(table.view, table.columns, tuple(table)), None, is_growing=bool(so_far))
+            pane(app).show("L1", Table(table.view, table.columns, tuple(table)), None, is_growing=bool(so_far))
             await pilot.pause()
-            assert titled(pane(app).title_line) == f"circuits L1H2  0 of {count}{so_far}  zzz"
+            assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row fits{so_far}; /" in screen_text(app)
 
 

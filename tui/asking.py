@@ -7,10 +7,10 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from engine.mathematics.measures import DEFAULT_EPSILON
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline
+from engine.values.options import EngineOptions
 from engine.values.view import DEFAULT_TOP, Scope
 from engine.values.views import NEEDS, VIEWS
 from tui.key_names import key_of

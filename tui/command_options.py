@@ -13,8 +13,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from engine.service.log import VARIABLE, write_log
-from engine.service.options import EngineOptions, limit_threads
+from engine.service.options import limit_threads
 from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
 from tui.completion import complete_device, complete_model
 from tui.cut_off import is_of_a_stream, unwritable
 

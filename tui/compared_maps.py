@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rich.text import Text
 
-from engine.mathematics.tabulate import attention_table, block_table, difference_of_heads_table
+from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
 from engine.values.attention import AttentionMap, MapWindow, PooledMap, Sentence
 from engine.values.errors import EngineError

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
+from engine.analysis.spectrum import spectrum_table
 from engine.mathematics.chance import chance_curve
-from engine.mathematics.tabulate import spectrum_table
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, MATRICES, Head

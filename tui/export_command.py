@@ -9,9 +9,9 @@ import click
 from engine.service.engine import Engine
 from engine.service.files import write_npz
 from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, format_of, write_table
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
 from engine.values.left_out import reasons
+from engine.values.options import EngineOptions
 from engine.values.tables import Table
 from tui.export import Export
 from tui.headless import open_headless

@@ -6,7 +6,8 @@ import csv
 import io
 import re
 
-from engine.mathematics.tabulate import map_table, spectra_of_two_table, spectrum_table
+from engine.analysis.attention import map_table
+from engine.analysis.spectrum import spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head

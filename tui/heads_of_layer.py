@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from engine.mathematics.tabulate import attention_table, block_table
+from engine.analysis.attention import attention_table, block_table
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, MapWindow, PooledMap
 from engine.values.errors import EngineError

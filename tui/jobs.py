@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.service.files import requested_file, write_npz
 from engine.service.formats import write_table
-from engine.service.thread import Breathe
+from engine.service.writer import Check
 from engine.values.left_out import LeftOut, without
 from engine.values.memory import size
 from engine.values.model import ModelOutline
@@ -89,7 +89,7 @@ class Jobs:
         shaped = self._asking.on_screen(table.view)
         facts = facts_of(self._outline, self._app.engine.options.revision, table.view, shaped)
 
-        def work(breathe: Breathe, report: Report) -> int:
+        def work(breathe: Check, report: Report) -> int:
             return _write_counted(table, path, format, facts, breathe, told(report))
 
         return _said(await self._writing.write(path, work), "row")
@@ -98,7 +98,7 @@ class Jobs:
         """Write a table of the whole model, a layer at a time; say how many rows."""
         facts = facts_of(self._outline, self._app.engine.options.revision, request.view, request.given())
 
-        def work(breathe: Breathe, report: Report) -> str:
+        def work(breathe: Check, report: Report) -> str:
             export = self._export(request, breathe, report)
             count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
             return " ".join((_said(count, "row", export.left_out), *export.lacking))
@@ -109,7 +109,7 @@ class Jobs:
         """Write arrays; say how many."""
         count = 0
 
-        def work(breathe: Breathe, report: Report) -> str:
+        def work(breathe: Check, report: Report) -> str:
             export = self._export(request, breathe, report)
 
             def counted() -> Iterator[tuple[str, NDArray[Any]]]:
@@ -125,7 +125,7 @@ class Jobs:
 
         return await self._writing.write(path, work)
 
-    def _export(self, request: Request, breathe: Breathe, report: Report) -> Export:
+    def _export(self, request: Request, breathe: Check, report: Report) -> Export:
         """Begin what ``attn-tui export`` does; between its layers it may be given up."""
 
         def step(progress: Progress) -> None:
@@ -142,7 +142,7 @@ class Jobs:
         title = f"{self._outline.name}: {'attn-tui' if is_whole else self._app.views.active.view}"
         colours, is_dark = self._app.console.color_system, self._app.current_theme.dark
 
-        def work(breathe: Breathe, report: Report) -> None:
+        def work(breathe: Check, report: Report) -> None:
             with requested_file(path) as partial:
                 partial.write_text(_draw(picture, what, title, colours, is_dark=is_dark), encoding="utf-8", newline="")
 
@@ -164,7 +164,7 @@ def _draw(picture: Picture, what: What, title: str, colours: str | None, *, is_d
 
 
 def _write_counted(
-    table: Table, path: Path, format: str, facts: Mapping[str, str], breathe: Breathe, told: Callable[[int], None]
+    table: Table, path: Path, format: str, facts: Mapping[str, str], breathe: Check, told: Callable[[int], None]
 ) -> int:
     """Write a table and count its rows."""
     counted = Counted(table, breathe, told)

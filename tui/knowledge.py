@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from engine.analysis.ranks import rank_rows
 from engine.mathematics.chance import chance_measures
 from engine.mathematics.measures import MEASURES, Measure
-from engine.mathematics.tabulate import rank_rows
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.model import ModelOutline

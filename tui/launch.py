@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
 
+from engine.checkpoints.library_imports import IMPORTING
 from engine.service.engine import Engine
-from engine.service.loading import rest_collector, wake_collector
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
 from tui.headless import open_headless
 from tui.start import Start
 from tui.status_line import StatusLine
@@ -34,7 +35,8 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     """
     if not _has_terminal():
         _refuse_without_terminal(start.model, options)
-    rest_collector()
+    gc.disable()  # until the first head is on screen
+    IMPORTING.spares_collector = True
     sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
 
@@ -44,7 +46,13 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
         sys.stderr.flush()
         os._exit(status)  # else the interpreter waits for the toolkit's threads, and takes torch apart piece by piece
 
-    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=wake_collector, end=end)
+    run_explorer(engine, start, theme=theme, ascii_only=ascii_only, started=_wake_collector, end=end)
+
+
+def _wake_collector() -> None:
+    """Let Python's collector work on what is made from now on; what there is by now stays for good."""
+    gc.freeze()
+    gc.enable()
 
 
 def run_explorer(

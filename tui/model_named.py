@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from engine.checkpoints.names import meant_instead, unwrapped
-from engine.service.options import EngineOptions
+from engine.values.options import EngineOptions
 
 
 def model_named(typed: str, options: EngineOptions) -> str:

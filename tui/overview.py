@@ -9,9 +9,9 @@ from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
+from engine.analysis.ranks import rank_cells
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.measures import Measure
-from engine.mathematics.tabulate import rank_cells
 from engine.service.engine import Engine
 from engine.values.columns import CHANCE
 from engine.values.errors import EngineError

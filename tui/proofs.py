@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from engine.mathematics.tabulate import proof_table
+from engine.analysis.check import proof_table
 from engine.service.engine import Engine
 from engine.service.formats import format_of, write_table
-from engine.service.options import EngineOptions
 from engine.values.errors import EngineError
+from engine.values.options import EngineOptions
 from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof

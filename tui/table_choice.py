@@ -91,8 +91,9 @@ class TableChoice:
         if view.scope is Scope.MODEL:
             return replace(asked, norms="norms" in view.options)
         if view.scope is Scope.LAYER:
-            is_of_whole_layer = name is not None and name.is_layer and "eigenvalues" in view.options
-            return replace(asked, layer=None if name is None else name.whole_layer, eigenvalues=is_of_whole_layer)
+            is_of_layer = view.has_whole_layers and name is not None and name.is_layer
+            layer = None if name is None else name.whole_layer
+            return replace(asked, layer=layer, whole_layers=is_of_layer, eigenvalues=is_of_layer)
         if name is None or (name.is_layer and view.scope is Scope.HEAD):
             return None
         asked = replace(asked, layer=name.whole_layer, head=None if name.is_layer else name.head)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from engine.service.thread import Breathe
+from engine.service.writer import Check
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from engine.values.tables import Cell
@@ -66,7 +66,7 @@ class Writing:
         self._app.engine.stop_writing()
         return True
 
-    async def write(self, path: Path, work: Callable[[Breathe, Report], Answer]) -> Answer:
+    async def write(self, path: Path, work: Callable[[Check, Report], Answer]) -> Answer:
         """Do the work that writes a file.
 
         Parameters

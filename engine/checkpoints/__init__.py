@@ -1,1 +1,1 @@
-"""A model's files: where they are, how they come from the Hub, their tensors. Imports values and architectures."""
+"""Checkpoints: from a name to tensors, whatever their format; above ``architectures``, below ``models``."""

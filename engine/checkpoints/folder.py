@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.config_file import read_config
+from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import Location
 from engine.checkpoints.memory import sentence_need
 from engine.checkpoints.quantised import readable
 from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, stamps
-from engine.checkpoints.transformers_library import IMPORTING
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
 from engine.values.model import Parameter

@@ -64,7 +64,7 @@ def _ties(directory: Path, entries: Mapping[str, TensorEntry]) -> dict[str, str]
     """
     import torch
 
-    from engine.checkpoints.transformers_library import IMPORTING
+    from engine.checkpoints.library_imports import IMPORTING
 
     with IMPORTING:
         from engine.checkpoints.transformers_library import class_named, library_config

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from engine.checkpoints.config_file import FIELDS
 from engine.checkpoints.json_files import NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
+from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.size_bounds import bounded, without_labels
 from engine.checkpoints.tensor_reader import Checkpoint
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
-
-IMPORTING = threading.RLock()
-"""Held while transformers, or a part of it, may be imported for the first time."""
 
 LEFT_OUT = frozenset({"auto_map", "configuration_files"})
 """Settings that name code, or other files to read instead."""

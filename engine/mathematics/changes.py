@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Thin, thin
-from engine.mathematics.measures import MEASURES
+from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.mathematics.subspaces import image
-from engine.mathematics.tabulate import rank_rows
 from engine.values.heads import MATRICES
 from engine.values.spectra import Spectrum
-from engine.values.tables import RANK_COLUMNS
 
 CANCELLED = 1e-8
 """Share of its bound up to which a squared norm is computed again by QR; above it, it has at least eight digits."""
@@ -216,12 +214,12 @@ def random_apart(d: int, size: int, draws: int) -> Apart:
 
 def differences(before: Mapping[str, Spectrum], now: Mapping[str, Spectrum]) -> dict[str, float]:
     """Subtract every measure of the first model's matrices from the second's, those that both have."""
-    known = [matrix for matrix in MATRICES if matrix in before and matrix in now]
-    rows = (rank_rows([each[matrix] for matrix in known]) for each in (before, now))
     found: dict[str, float] = {}
-    for matrix, own, theirs in zip(known, *rows, strict=True):
+    for matrix in (matrix for matrix in MATRICES if matrix in before and matrix in now):
         for measure in MEASURES:
-            place = RANK_COLUMNS.index(measure.name)
-            one, other = float(own[place]), float(theirs[place])
+            one, other = (
+                float(measure.compute(each.singular_values, DEFAULT_EPSILON, each.noise))
+                for each in (before[matrix], now[matrix])
+            )
             found[f"{matrix.lower()}_{measure.name}_change"] = 0.0 if one == other else other - one
     return found

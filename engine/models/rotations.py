@@ -14,7 +14,8 @@ from torch import Tensor
 from engine.architectures.configuration import unscaled_length
 from engine.architectures.rotary_types import PARTS, ROTARY_TYPES, RotaryType, why_unturned
 from engine.architectures.tensors import Tensors
-from engine.checkpoints.transformers_library import IMPORTING, silence
+from engine.checkpoints.library_imports import IMPORTING
+from engine.checkpoints.transformers_library import silence
 from engine.mathematics.rotary import Rotation
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline, ModelOutline

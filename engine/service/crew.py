@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from engine.service.ending import wait_for
+from engine.service.queue import end_with_program
 
 Result = TypeVar("Result")
 Piece = tuple["Future[Any]", Callable[[], Any], int]
@@ -109,7 +109,7 @@ class Crew:
         if len(self._threads) < min(self.size, len(self._running)):
             name = f"crew {len(self._threads) + 1}"
             self._threads.append(threading.Thread(target=_work, args=(self._handed_out,), name=name, daemon=True))
-            wait_for(self._threads[-1], partial(self._handed_out.put, None))
+            end_with_program(self._threads[-1], partial(self._handed_out.put, None))
             self._threads[-1].start()
 
 

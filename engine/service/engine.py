@@ -1,40 +1,61 @@
-"""The engine as the screen and the command line see it: requests that return futures, answered by one thread."""
+"""The engine as the screen sees it: requests that return futures, answered by the lanes of one queue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.models.directories import cache_directory
-from engine.service.loading import preload_torch
-from engine.service.open_model import Answer
-from engine.service.options import EngineOptions
-from engine.service.sentence_requests import SentenceRequests
-from engine.service.spectra_requests import SpectraRequests
-from engine.service.thread import Breathe, EngineThread, Urgency
+from engine.service.queue import Queue, Urgency
 from engine.service.writer import Writer
+from engine.values.errors import EngineError, Superseded
+from engine.values.heads import MATRICES
+from engine.values.off import NOTHING_OFF, Off
+from engine.values.options import EngineOptions
+from engine.values.progress import Lane, Work, in_a_unit
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from engine.analysis.attention import Arrays
+    from engine.analysis.open_model import OpenModel
     from engine.checkpoints.source import Source
     from engine.service.choices import Choices
-    from engine.service.session import Session
+    from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
     from engine.values.comparison import Comparison
-    from engine.values.heads import Head
+    from engine.values.heads import Head, MapName
+    from engine.values.lines import MapLines
     from engine.values.memory import MemoryReport
+    from engine.values.minuend import Minuend
     from engine.values.model import ModelOutline
     from engine.values.progress import Progress
     from engine.values.proof import LayerProof
+    from engine.values.spectra import SpectraGroup, Spectrum
+    from engine.values.table import Groups, RowGroup
     from engine.values.tables import Table
     from engine.values.view import Query
 
+Answer = TypeVar("Answer")
+Part = TypeVar("Part")
 
-class Engine(SpectraRequests, SentenceRequests):
-    """One open model, and the thread that works on it and on those that are opened after it.
+ANOTHER_IS_OPEN = "another model has been opened"
+
+
+class Engine:
+    """One open model, and the queue that works on it and on those that are opened after it.
 
     Every request returns at once with a future. Its error is an `EngineError` for what a person can mend, or
-    `Superseded` when a newer request for the same view came in, or the model has been put away.
+    `Superseded` when a newer request for the same ``view`` came in, or the model has been put away. What is delivered
+    or reported meanwhile is so on a lane of the queue.
+
+    Parameters
+    ----------
+    options : how it works; those of one run.
+    source : opens a model in memory, whatever is then asked to be opened.
+    first : the engine whose queue this one shares.
     """
 
     def __init__(
@@ -43,14 +64,94 @@ class Engine(SpectraRequests, SentenceRequests):
         source: Callable[[], Source] | None = None,
         first: Engine | None = None,
     ) -> None:
-        super().__init__(options or EngineOptions(), EngineThread() if first is None else first._thread)
+        self._options = options or EngineOptions()
         self._source = source
         self._first = first or self
+        self._queue: Queue = Queue() if first is None else first._queue
         self._named: str | None = None
-        self._writer = Writer(self._thread.give_up)
+        self._writer = Writer(self._queue.give_up)
+        self._model: OpenModel | None = None
+        self._is_closed = False
+        self._listener: Callable[[str], None] | None = None
+        self._told: set[str] = set()
+        self._watcher: Callable[[Progress], None] | None = None
+
+    @classmethod
+    def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
+        """Make an engine for a PyTorch model in memory, whatever it is then asked to open."""
+
+        def source() -> Source:
+            from engine.models.live import ModuleSource
+
+            return ModuleSource(module, tokenizer, name, example)
+
+        return cls(source=source)
+
+    # --- what is open
+
+    @property
+    def options(self) -> EngineOptions:
+        """What a person has chosen about how it works."""
+        return self._options
+
+    @property
+    def revision(self) -> str | None:
+        """The branch, tag or commit of the model that was asked for, if one was."""
+        return self._options.revision
+
+    @property
+    def is_comparing(self) -> bool:
+        """Whether a second model is to be seen beside the one that is opened."""
+        return self._options.is_comparing
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether spectra of the open model are on disk, so that the first ones come without torch."""
+        model = self._model
+        return model is not None and model.is_kept
+
+    @property
+    def choices(self) -> Choices:
+        """What can be opened, by `another`; those who look for it get along without an open model."""
+        from engine.service.choices import Choices
+
+        first = self._first
+        return Choices(self._queue, first._options, first._named, is_in_memory=first._source is not None)
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Have what goes another way than was asked for told, in a sentence."""
+        self._listener = listener
+
+    def watch(self, watcher: Callable[[Progress], None]) -> None:
+        """Have it told how far a model is loaded, or a sentence is read, where that takes long."""
+        self._watcher = watcher
+
+    def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
+        """Find a model, downloading it if it must be, and read its headers."""
+
+        def reporting(progress: Progress) -> None:
+            self._queue.check()
+            report(progress)
+
+        def work() -> Work[ModelOutline]:
+            from engine.analysis.open_model import OpenModel
+
+            if self._source is not None:
+                model = OpenModel(self._source(), self._options)
+            else:
+                model = OpenModel.open(name, self._options, reporting)
+            yield None  # where it is ended if another one is opened by now
+            model.notify, model.tell, model.check = self._tell, self._advance, self._queue.check
+            self._model = model
+            self._first._named = self._first._named or name
+            return model.outline
+
+        # Whoever opens another model waits for that, and for nothing that is done for the present one.
+        urgency = Urgency.OPENING if self._first is self else Urgency.SELECTED
+        return self._queue.submit(work, urgency, Lane.FILES, "open", self)
 
     def another(self, name: str) -> Engine:
-        """Make an engine for another model on the same thread; this one goes on until it is closed.
+        """Make an engine for another model on the same queue; this one goes on until it is closed.
 
         The options that were given hold for the first model that is opened, and whenever that is opened again.
         """
@@ -64,116 +165,134 @@ class Engine(SpectraRequests, SentenceRequests):
     def close(self) -> None:
         """Put the model away: nobody is answered any more, and its memory is free as soon as its work has ended."""
         self._is_closed = True
-        self._thread.submit(lambda breathe: self._put_away(), Urgency.SELECTED)
+        self._queue.give_up_all(self, ANOTHER_IS_OPEN)
 
-    def _put_away(self) -> None:
-        """Let go of the model, on the engine thread, whoever still holds this."""
-        models = (self._session, self._models.other if self._models is not None else None)
-        self._session = self._models = self._tables = None
-        for each in models:
-            if each is not None:
-                each.close()
+        def put_away() -> Work[None]:
+            model, self._model = self._model, None
+            if model is not None:
+                model.close()
+            yield None
 
-    def _leave(self) -> None:
-        """Let go of the model, and of what it would be opened from, as nothing will be asked any more."""
-        self._put_away()
-        self._source = None
+        self._queue.submit(put_away, Urgency.SELECTED, Lane.MODEL)  # where nothing reads with it any more
 
-    @property
-    def choices(self) -> Choices:
-        """What can be opened, by `another`; those who look for it get along without an open model."""
-        from engine.service.choices import Choices
+    def stop(self, seconds: float = 0.0) -> None:
+        """Give up all work; returns at once, or waits so long for what is being done."""
+        self._queue.stop()
+        self._writer.cancel()
+        if seconds:
+            self._writer.join(seconds)
+            self._queue.join(seconds)
 
-        first = self._first
-        return Choices(self._thread, first._options, first._named, is_in_memory=first._source is not None)
-
-    @classmethod
-    def of_module(cls, module: Any, tokenizer: Any, name: str, example: Any) -> Engine:
-        """Make an engine for a PyTorch model in memory, whatever it is then asked to open."""
-
-        def source() -> Source:
-            from engine.models.live import ModuleSource
-
-            return ModuleSource(module, tokenizer, name, example)
-
-        return cls(source=source)
-
-    def open(self, name: str, report: Callable[[Progress], None]) -> Future[ModelOutline]:
-        """Find a model, downloading it if it must be, and read its headers.
-
-        Of a model that the cache does not hold spectra will have to be computed: torch's library begins to be mapped.
-        """
-        may_be_kept = self._options.use_cache and cache_directory().is_dir()
-        if not may_be_kept:
-            preload_torch()
-
-        def work(breathe: Breathe) -> ModelOutline:
-            from engine.service.session import Session
-
-            def reporting(progress: Progress) -> None:
-                self._check_open()
-                breathe()
-                report(progress)
-
-            self._check_open()
-            if self._source is not None:
-                session = Session(self._source(), self._options)
-            else:
-                session = Session.open(name, self._options, reporting)
-            self._check_open()
-            session.notify = self._tell
-            session.watch(self._advance)
-            self._session = session
-            self._first._named = self._first._named or name
-            if may_be_kept and not session.is_kept:
-                preload_torch()
-            return session.outline
-
-        # Whoever opens another model waits for that, and for nothing that is done for the present one.
-        return self._thread.submit(work, Urgency.OPENING if self._first is self else Urgency.SELECTED, "open")
-
-    @property
-    def revision(self) -> str | None:
-        """The branch, tag or commit of the model that was asked for, if one was."""
-        return self._options.revision
+    def give_up(self, view: str) -> None:
+        """Give up the work for a view that nobody looks at any more."""
+        self._queue.give_up(view)
 
     def compare(self, report: Callable[[Progress], None]) -> Future[Comparison]:
         """Open the second model that the options name, and find what can be compared of both."""
-        return self._ask(
-            lambda session, breathe: self._both(session, breathe, report).comparison, Urgency.OPENING, "compare"
-        )
 
-    def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
-        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names.
+        def reporting(progress: Progress) -> None:
+            self._queue.check()
+            report(progress)
 
-        What is selected is not kept waiting by one of the whole model, or by one that runs it; that one waits for
-        others that do, so that no two are in the model at once.
-        """
-        urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
-        if "text" in VIEWS[name].options:
-            urgency = Urgency.SENTENCE
+        def work(model: OpenModel) -> Work[Comparison]:
+            yield from model.other(reporting)
+            return model.comparison
 
-        def work(session: Session, breathe: Breathe) -> Table:
-            if query.of_two or "vs" in VIEWS[name].needs:
-                self._both(session, breathe)
-            return self._tables_of(session).table(name, query, breathe)
-
-        return self._ask(work, urgency, view)
+        return self._ask(work, Urgency.OPENING, Lane.FILES, "compare")
 
     def remember(self, name: str) -> Future[None]:
         """Put the open model at the head of those that were opened before, unless that is switched off."""
 
-        def work(session: Session, breathe: Breathe) -> None:
+        def work(model: OpenModel) -> None:
             if self._options.keep_recent and self._source is None:
                 from engine.service.recent import remember
 
-                remember(name, session.outline)
+                remember(name, model.outline)
 
-        return self._ask(work, Urgency.OPENING)
+        return self._ask_at_once(work, Urgency.OPENING, Lane.FILES)
 
     def memory(self) -> Future[MemoryReport]:
         """Ask what browsing reads, and what a sentence would take against what is free now."""
-        return self._ask(lambda session, breathe: session.memory(), Urgency.KNOWN)
+        return self._ask_at_once(lambda model: model.memory(), Urgency.KNOWN, Lane.WEIGHTS)
+
+    # --- weights
+
+    def spectra(
+        self,
+        layer: Head,
+        whole_layer: bool,
+        view: str = "",
+        distance: int | None = None,
+        matrices: tuple[str, ...] = MATRICES,
+    ) -> Future[SpectraGroup]:
+        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance."""
+        return self._ask(
+            lambda model: model.spectra_at(layer, whole_layer, distance, matrices),
+            Urgency.SELECTED,
+            Lane.LAYERS if whole_layer else Lane.WEIGHTS,
+            view,
+        )
+
+    def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
+        """Ask for one head's six spectra, before those of its layer's other heads."""
+        return self._ask(lambda model: model.head_spectra(head, distance), Urgency.SELECTED, Lane.WEIGHTS, view)
+
+    def other_spectra(
+        self,
+        layer: Head,
+        whole_layer: bool,
+        view: str = "",
+        distance: int | None = None,
+        matrices: tuple[str, ...] = MATRICES,
+    ) -> Future[SpectraGroup]:
+        """Ask for the second model's spectra of all heads of a layer, or of matrices of the layer as a whole."""
+        return self._ask(
+            lambda model: model.other_spectra(layer, whole_layer, distance, matrices),
+            Urgency.SELECTED,
+            Lane.LAYERS if whole_layer else Lane.WEIGHTS,
+            view,
+        )
+
+    def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
+        """Ask for every head's weights of a layer."""
+
+        def work(model: OpenModel) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
+            from engine.analysis.matrices import arrays_of
+
+            return arrays_of(model, model.outline.layer(layer))
+
+        return self._ask_at_once(work, Urgency.SELECTED, Lane.WEIGHTS)
+
+    def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
+        """Compute all spectra of the model in the background: the heads of every layer, then every layer as a whole.
+
+        Parameters
+        ----------
+        deliver : called with a layer, whether the layer as a whole is meant, its spectra or why there are none, and how
+            far the sweep has come.
+        """
+
+        def work(model: OpenModel) -> Work[None]:
+            yield from model.sweep(deliver)
+            if model.is_comparing:  # so that both are there when they are compared
+                yield from (yield from model.other()).sweep(lambda *step: None)
+
+        return self._ask(work, Urgency.SWEEP, Lane.WEIGHTS, "sweep")
+
+    # --- tables
+
+    def table(self, name: str, query: Query, view: str = "") -> Future[Table]:
+        """Ask for a table of `engine.values.views.VIEWS`, or for the part of it that a query names."""
+
+        def work(model: OpenModel) -> Work[Table]:
+            from engine.analysis import tables
+
+            return (yield from tables.table(model, name, query))
+
+        urgency = Urgency.SELECTED if query.layer is not None else Urgency.LARGE
+        if "text" in VIEWS[name].options:
+            urgency = Urgency.SENTENCE
+        return self._ask(work, urgency, Lane.WEIGHTS, view)
 
     def growing(
         self, name: str, query: Query, deliver: Callable[[Table, Progress], None], view: str = ""
@@ -184,48 +303,154 @@ class Engine(SpectraRequests, SentenceRequests):
 
         Parameters
         ----------
-        deliver : called on the engine thread with what is known of it by then, and how far it has come.
+        deliver : called with what is known of it by then, and how far it has come.
         """
 
-        def work(session: Session, breathe: Breathe) -> Table:
-            for table, progress in self._tables_of(session).growing(name, query, breathe):
-                deliver(table, progress)
+        def work(model: OpenModel) -> Work[Table]:
+            from engine.analysis import tables
+
+            for state in tables.growing(model, name, query):
+                if isinstance(state, tuple):
+                    deliver(*state)
+                    table = state[0]
+                    yield None
+                else:
+                    yield state
             return table
 
-        def begin(session: Session, breathe: Breathe) -> None:
-            deliver(*next(self._tables_of(session).growing(name, query, breathe)))
+        def begin(model: OpenModel) -> None:
+            from engine.analysis import tables
 
-        self._ask(begin, Urgency.SELECTED)
-        return self._ask(work, Urgency.OPENING, view)
+            deliver(*next(each for each in tables.growing(model, name, query) if isinstance(each, tuple)))
+
+        self._ask_at_once(begin, Urgency.SELECTED, Lane.WEIGHTS)
+        return self._ask(work, Urgency.OPENING, Lane.WEIGHTS, view)
 
     def labels(self, report: Callable[[Progress], None]) -> Future[dict[Head, str]]:
         """Label the heads that clearly do one thing, in the background; the whole model is loaded for it.
 
         Parameters
         ----------
-        report : called on the engine thread with how far it has come.
+        report : called with how far it has come.
         """
 
-        def work(session: Session, breathe: Breathe) -> dict[Head, str]:
-            return self._tables_of(session).patterns.labels(report, breathe)
+        def work(model: OpenModel) -> Work[dict[Head, str]]:
+            from engine.analysis.patterns import labels
 
-        return self._ask(work, Urgency.SWEEP, "labels")
+            return (yield from labels(model, report))
+
+        return self._ask(work, Urgency.SWEEP, Lane.MODEL, "labels")
 
     def check(self, deliver: Callable[[LayerProof, Progress], None]) -> Future[None]:
         """Check every layer's heads against the model's own numbers.
 
         Parameters
         ----------
-        deliver : called on the engine thread with what was found for a layer, and how far the check has come.
+        deliver : called with what was found for a layer, and how far the check has come.
         """
 
-        def work(session: Session, breathe: Breathe) -> None:
-            for step in session.proofs(breathe):
+        def work(model: OpenModel) -> Work[None]:
+            for step in model.proofs():
                 deliver(*step)
+                yield None
 
-        return self._ask(work, Urgency.SENTENCE, "check")
+        return self._ask(work, Urgency.SENTENCE, Lane.MODEL, "check")
 
-    def write(self, work: Callable[[Breathe], Answer]) -> Future[Answer]:
+    # --- sentences
+
+    def spell(self, text: str, view: str = "") -> Future[Sentence]:
+        """Ask how the model's tokenizer cuts a sentence, while it is typed; the model is not loaded for it."""
+        return self._ask(lambda model: model.spell(text), Urgency.SELECTED, Lane.WEIGHTS, view)
+
+    def read(self, text: str, view: str = "", off: Off = NOTHING_OFF) -> Future[Sentence]:
+        """Ask for a sentence to be run through the model, so that its maps can be asked for."""
+        return self._of_sentence(lambda model: model.read(text, off), view)
+
+    def forget_sentence(self, text: str) -> Future[None]:
+        """Have what is kept of a sentence let go of."""
+        return self._of_sentence(lambda model: model.forget_sentence(text), "")
+
+    def attention(
+        self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence, perhaps with heads off."""
+        return self._of_sentence(lambda model: model.attention(text, stack, layer, off), view)
+
+    def differences(
+        self, text: str, stack: str, layer: int | None, view: str = "", off: Off = NOTHING_OFF
+    ) -> Future[AttentionMaps]:
+        """Ask for the maps of a layer (None: the means over the layers) for a sentence, with others beside them.
+
+        Those are of the same model with heads switched off, where any are, or else of the second model.
+        """
+
+        def work(model: OpenModel) -> Work[AttentionMaps]:
+            if not off.heads:
+                return (yield from model.attention_of_both(text, stack, layer))
+            whole = yield from model.attention(text, stack, layer)
+            return replace(whole, other=(yield from model.attention(text, stack, layer, off)).weights)
+
+        return self._of_sentence(work, view)
+
+    def rollout(self, text: str, stack: str, view: str = "") -> Future[AttentionMaps]:
+        """Ask for a sentence's attention followed through all layers of a stack."""
+
+        def work(model: OpenModel) -> Work[AttentionMaps]:
+            from engine.analysis.rollout import rollout_of
+
+            return (yield from rollout_of(model, text, stack))
+
+        return self._of_sentence(work, view)
+
+    def pooled(
+        self,
+        text: str,
+        name: MapName,
+        window: MapWindow,
+        view: str = "",
+        off: Off = NOTHING_OFF,
+        minuend: Minuend | None = None,
+    ) -> Future[PooledMap]:
+        """Ask for a rectangle of one map of a long sentence, pooled to blocks, or of a difference from it."""
+
+        def work(model: OpenModel) -> Work[PooledMap]:
+            attention = yield from model.large_map(text, name, off, minuend)
+            return model.large_maps.window(attention, (text, name, off, minuend), window, model.check)
+
+        return self._of_sentence(work, view)
+
+    def whole_map(
+        self, text: str, name: MapName, view: str = "", off: Off = NOTHING_OFF, minuend: Minuend | None = None
+    ) -> Future[AttentionMap]:
+        """Ask for one whole map of a long sentence, or two for their difference, to be written to a file."""
+
+        def work(model: OpenModel) -> Work[AttentionMap]:
+            shown = yield from model.large_map(text, name, off, minuend)
+            other = None if shown.other is None else shown.other.copy()
+            return replace(shown, weights=shown.weights.copy(), other=other)
+
+        return self._of_sentence(work, view)
+
+    def map_lines(
+        self,
+        text: str,
+        name: MapName,
+        place: tuple[int, int],
+        view: str = "",
+        off: Off = NOTHING_OFF,
+        minuend: Minuend | None = None,
+    ) -> Future[MapLines]:
+        """Ask for the row of a query and the column of a key, ``place``, of one map of a long sentence."""
+
+        def work(model: OpenModel) -> Work[MapLines]:
+            attention = yield from model.large_map(text, name, off, minuend)
+            return model.large_maps.lines(attention, (text, name, off, minuend), place, model.check)
+
+        return self._of_sentence(work, view)
+
+    # --- files
+
+    def write(self, work: Callable[[Callable[[], None]], Answer]) -> Future[Answer]:
         """Write a file on a thread of its own; what the work asks of this engine comes after what is looked at.
 
         Parameters
@@ -234,14 +459,86 @@ class Engine(SpectraRequests, SentenceRequests):
         """
         return self._writer.begin(work)
 
+    def rows(self, name: str, query: Query) -> Iterator[RowGroup]:
+        """Go through the groups of a table as they are worked out, each when it is asked for.
+
+        For a thread that writes them to a file: what is not asked for yet is not in memory. It comes after whatever is
+        looked at.
+        """
+
+        def begin(model: OpenModel) -> Groups:
+            from engine.analysis import tables
+
+            return tables.groups(model, name, query)
+
+        return self._each(begin)
+
+    def named_arrays(self, name: str, query: Query) -> Iterator[tuple[str, NDArray[Any]] | RowGroup]:
+        """Go through the arrays of ``attention`` or ``matrices`` likewise; a group says what is left out."""
+
+        def begin(model: OpenModel) -> Arrays:
+            from engine.analysis import tables
+
+            return tables.arrays(model, name, query)
+
+        return self._each(begin)
+
+    def _each(self, begin: Callable[[OpenModel], Iterator[Part | Lane | None]]) -> Iterator[Part]:
+        """Yield what a generator on the open model gives, doing as many of its units as the next takes."""
+        begun: list[Iterator[Part | Lane | None]] = []
+        lane = Lane.WEIGHTS
+
+        def following(model: OpenModel) -> Work[Part | None]:
+            nonlocal lane
+            begun[:] = begun or [begin(model)]
+            for unit in begun[0]:
+                if unit is not None and not isinstance(unit, Lane):
+                    return unit
+                lane = unit or lane
+                yield unit
+            return None
+
+        while (part := self._ask(following, Urgency.LARGE, lane).result()) is not None:
+            yield part
+            del part  # before there is the next
+
     def stop_writing(self) -> None:
         """Give up the file that is being written, if any; nothing of it is left."""
         self._writer.cancel()
 
-    def stop(self, seconds: float = 0.0) -> None:
-        """Give up all work, and then let go of the model; returns at once, or waits so long for a step being done."""
-        self._thread.stop(self._leave)
-        self._writer.cancel()
-        if seconds:
-            self._writer.join(seconds)
-            self._thread.join(seconds)
+    # --- asking
+
+    def _ask(
+        self, work: Callable[[OpenModel], Work[Answer]], urgency: Urgency, lane: Lane, view: str = ""
+    ) -> Future[Answer]:
+        """Queue work on the open model."""
+
+        def on_model() -> Work[Answer]:
+            if self._is_closed:
+                raise Superseded(ANOTHER_IS_OPEN)
+            if self._model is None:
+                raise EngineError("no model is open")
+            return work(self._model)
+
+        return self._queue.submit(on_model, urgency, lane, view, self)
+
+    def _ask_at_once(
+        self, work: Callable[[OpenModel], Answer], urgency: Urgency, lane: Lane, view: str = ""
+    ) -> Future[Answer]:
+        """Queue work of one unit."""
+        return self._ask(lambda model: in_a_unit(lambda: work(model)), urgency, lane, view)
+
+    def _of_sentence(self, work: Callable[[OpenModel], Work[Answer]], view: str) -> Future[Answer]:
+        """Queue work that runs the model."""
+        return self._ask(work, Urgency.SENTENCE, Lane.MODEL, view)
+
+    def _tell(self, notice: str) -> None:
+        """Hand a notice to whoever listens, once where both models say the same."""
+        if self._listener is not None and not self._is_closed and notice not in self._told:
+            self._told.add(notice)
+            self._listener(notice)
+
+    def _advance(self, progress: Progress) -> None:
+        """Hand on how far something is."""
+        if self._watcher is not None and not self._is_closed:
+            self._watcher(progress)

@@ -22,14 +22,15 @@ from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from engine.analysis.open_model import OpenModel
     from engine.architectures.heads import LayerWeights
-    from engine.service.session import Breathe, Session
+    from engine.service.session import Breathe
 
 
 class TurnedSpectra:
     """An open model's spectra at distances; of the layer that was looked at last the factors are kept."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: OpenModel) -> None:
         self._session = session
         self._layer: Head | None = None
         self._rotation: Rotation | None = None

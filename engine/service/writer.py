@@ -7,12 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from engine.service.ending import wait_for
 from engine.service.log import write_log
-from engine.service.thread import BEHIND, Breathe
+from engine.service.queue import FOR_A_FILE, end_with_program
 from engine.values.errors import EngineError, Superseded
 
 Answer = TypeVar("Answer")
+Check = Callable[[], None]
 
 VIEW = "writing"
 """What the engine's work for a file is for."""
@@ -31,26 +31,26 @@ class Writer:
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def begin(self, work: Callable[[Breathe], Answer]) -> Future[Answer]:
+    def begin(self, work: Callable[[Check], Answer]) -> Future[Answer]:
         """Begin to write a file.
 
         Parameters
         ----------
-        work : called on a thread of its own with ``breathe``, which it calls now and then and which raises
+        work : called on a thread of its own with ``check``, which it calls now and then and which raises
             `Superseded` once it is not wanted any more. What it asks of the engine comes after what is looked at.
         """
         future: Future[Answer] = Future()
         future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
         cancelled = self._cancelled = threading.Event()
 
-        def breathe() -> None:
+        def check() -> None:
             if cancelled.is_set():
                 raise Superseded("the file is not wanted any more")
 
         def run() -> None:
-            BEHIND.set(VIEW)
+            FOR_A_FILE.set(VIEW)
             try:
-                answer = work(breathe)
+                answer = work(check)
             except EngineError as error:
                 future.set_exception(error)
             except BaseException as error:  # whatever it raises is its answer
@@ -61,7 +61,7 @@ class Writer:
                 future.set_result(answer)
 
         self._thread = threading.Thread(target=run, name="writer", daemon=True)
-        wait_for(self._thread, cancelled.set)
+        end_with_program(self._thread, cancelled.set)
         self._thread.start()
         return future
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 LONGEST = 1000
 """Characters that are said of an error; names and values in files may be of any length."""
 
@@ -10,7 +12,7 @@ class EngineError(Exception):
     """A request that cannot be met: one line that names the thing and the next step, fit to be shown as it is."""
 
     def __init__(self, said: str) -> None:
-        super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} … {said[-LONGEST // 2 :]}")
+        super().__init__(said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} … {said[3 - LONGEST // 2 :]}")
 
 
 class LayerLeftOut(EngineError):
@@ -24,6 +26,9 @@ class LayerLeftOut(EngineError):
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; nothing can be worked out of that layer, look at another")
         self.what = what
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.what,)
 
 
 class NotFinite(LayerLeftOut):
@@ -50,6 +55,13 @@ class NotFolded(EngineError):
         super().__init__(f"{what}; leave --fold-norm out")
         self.what = what
 
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.what,)
+
 
 class Superseded(EngineError):
     """A newer request for the same view has replaced this one; nobody waits for its answer any more."""
+
+
+class Interrupted(Superseded):
+    """More urgent work waits for the same thread; the unit that this ends is to be done again from its beginning."""

@@ -125,9 +125,12 @@ class Query:
 
     Attributes
     ----------
-    layer : the layer it is of, or None for the whole model.
-    head : a head's number, -1 for whole layers alone, None for everything.
-    matrix : ``QK`` or ``OV``, or None for both.
+    layer : the layer it is of, or None for several.
+    layers : where it is of several, which; empty for all of the model.
+    head : a head's number, -1 for layers as a whole alone, None for all heads.
+    whole_layers : whether layers as a whole come behind their heads, of a table that has them.
+    layer_mean, head_mean : whether maps are averaged over a stack's layers, or over a layer's heads.
+    matrix : one matrix, of which nothing else is computed, or None for all that the table has.
     top : how many tokens at each end of a direction, or of the most likely ones.
     first : how many directions of a matrix, the strongest.
     fold_norm : whether the gains of norms are folded into the weights.
@@ -148,6 +151,10 @@ class Query:
 
     layer: Head | None = None
     head: int | None = None
+    layers: tuple[Head, ...] = ()
+    whole_layers: bool = False
+    layer_mean: bool = False
+    head_mean: bool = False
     matrix: str | None = None
     top: int = DEFAULT_TOP
     first: int = DEFAULT_FIRST
@@ -166,5 +173,5 @@ class Query:
     of_two: bool = False
 
     def wants(self, head: int) -> bool:
-        """Say whether rows of a head, or of the whole layer (-1), are asked for."""
-        return self.head is None or self.head == head
+        """Say whether rows of a head, or of the layer as a whole (-1), are asked for."""
+        return self.head == head or (self.head is None and (head >= 0 or self.whole_layers))

@@ -31,7 +31,7 @@ CIRCUITS = View(
         *_with_chance("ov_angle_smallest", "ov_angle_largest", "ov_angle_mean", "ov_overlap"),
     ),
     has_whole_layers=True,
-    options=frozenset({"layer", "head", "stack", "distance", "eigenvalues"}),
+    options=frozenset({"layer", "head", "stack", "distance", "eigenvalues", "fold_norm"}),
 )  # fmt: skip
 
 COMPOSITION = View(

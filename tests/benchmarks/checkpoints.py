@@ -19,9 +19,11 @@ from functools import partial
 from pathlib import Path
 
 from engine.mathematics.chance import chance_of
-from engine.service.options import EngineOptions, limit_threads
+from engine.service.options import limit_threads
 from engine.values.heads import Head
 from engine.values.memory import size
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, Terminal
 
@@ -53,25 +55,25 @@ def step(label: str, work: Callable[[], object]) -> None:
 def inside(folder: str, whole: bool) -> None:
     """Measure the engine in this process."""
     limit_threads(None)
-    from engine.service.session import Session
+    from engine.analysis.open_model import OpenModel
 
     options = EngineOptions(device="cpu", use_cache=False, is_browsing=True)
-    opened: list[Session] = []
-    step("open: find, read all headers", lambda: opened.append(Session.open(folder, options, lambda progress: None)))
+    opened: list[OpenModel] = []
+    step("open: find, read all headers", lambda: opened.append(OpenModel.open(folder, options, lambda progress: None)))
 
     def import_torch() -> None:
         import torch  # noqa: F401  # it is the import that is timed
 
     step("import torch", import_torch)
     session, first = opened[0], Head("decoder", 0)
-    step("first head's six spectra", lambda: session.head_spectra(Head("decoder", 0, 0), lambda: None))
+    step("first head's six spectra", lambda: finish(session.head_spectra(Head("decoder", 0, 0))))
     for number in range(LAYERS):
         name = Head("decoder", number)
         step(f"all heads of layer {number}", partial(session.spectra, name, False, lambda: None))
     layer = session.outline.layer(first)
     step("chance for heads", lambda: chance_of(layer, False))
     if whole:
-        step("layer 0 as a whole", lambda: session.spectra(first, True, lambda: None))
+        step("layer 0 as a whole", lambda: finish(session.spectra(first, True)))
         step("chance for layers as a whole", lambda: chance_of(layer, True))
 
 

@@ -12,35 +12,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.service.options import EngineOptions, limit_threads
+from engine.service.options import limit_threads
+from engine.values.options import EngineOptions
 
 limit_threads(None)
 
 import torch  # noqa: E402  # the number of threads is set before the libraries are loaded
 import transformers  # noqa: E402
 
-from engine.mathematics.tabulate import rank_rows  # noqa: E402
-from engine.service.session import Session  # noqa: E402
-from engine.service.worked_out import WorkedOut  # noqa: E402
+from engine.analysis.open_model import OpenModel  # noqa: E402
 from engine.values.view import Query  # noqa: E402
 from tests import tiny_models  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
+from tests.opening import worked_out  # noqa: E402
 
 Step = tuple[str, Callable[[], int]]
-
-
-def nothing() -> None:
-    """Have nothing more urgent to do."""
-
-
-def ranks(session: Session) -> int:
-    """Compute the spectra of all heads and whole layers, and measure them."""
-    rows = 0
-    for layer in session.outline.layers:
-        for whole_layer in (False, True):
-            group = session.spectra(layer.name, whole_layer, nothing)
-            rows += len(rank_rows([each for head in group.spectra for each in group.of(head)]))
-    return rows
 
 
 def main() -> None:
@@ -50,19 +36,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         transformers.GPT2LMHeadModel(transformers.GPT2Config()).save_pretrained(folder)
         tiny_models.byte_level_tokenizer().save_pretrained(folder)
-        session = Session.open(folder, EngineOptions(device="cpu", use_cache=False), lambda progress: None)
+        session = OpenModel.open(folder, EngineOptions(device="cpu", use_cache=False), lambda progress: None)
         first = Query(session.outline.layers[1].name, 0)
         for view in ("circuits", "composition"):  # libraries do some things once
-            WorkedOut(session).table(view, first, nothing)
-        tables = WorkedOut(session)
+            worked_out(session, view, first)
+        session.forget()
 
         def rows(view: str, **asked: Any) -> int:
-            return len(tuple(tables.table(view, Query(**asked), nothing).rows))
+            return len(tuple(worked_out(session, view, Query(**asked)).rows))
 
-        session.forget()
         steps: tuple[Step, ...] = (
-            ("ranks", lambda: ranks(session)),
-            ("circuits", lambda: rows("circuits", eigenvalues=True)),
+            ("ranks", lambda: rows("ranks", whole_layers=True)),
+            ("circuits", lambda: rows("circuits", whole_layers=True, eigenvalues=True)),
             ("composition", lambda: rows("composition")),
         )
         print(machine())

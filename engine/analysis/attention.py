@@ -1,0 +1,185 @@
+"""The rows of ``attention``: every weight of a sentence's maps, and blocks of long ones; and the maps as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from engine.analysis.layers import NOTHING, layers_of
+from engine.analysis.open_model import OpenModel
+from engine.values.attention import AttentionMap, AttentionMaps, PooledMap
+from engine.values.errors import NoMap
+from engine.values.heads import Head, MapName
+from engine.values.off import Off
+from engine.values.progress import Lane, Progress, Work
+from engine.values.table import Groups, RowGroup
+from engine.values.tables import (
+    ATTENTION_COLUMNS,
+    BLOCK_COLUMNS,
+    DIFFERENCE_COLUMNS,
+    DIFFERENCE_OF_HEADS_COLUMNS,
+    ROLLOUT_COLUMNS,
+    Table,
+)
+from engine.values.view import Query
+
+Row = tuple[str | int | float, ...]
+
+Arrays: TypeAlias = Iterator[tuple[str, NDArray[Any]] | RowGroup | Lane | None]
+"""Named arrays as they are worked out; what is left out of them comes as groups without rows."""
+
+ROWS_AT_ONCE = 2**14
+"""Rows of a group: some megabytes, however long the sentence is."""
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """List the weights of the maps that a query names, some thousand rows a group; one layer's maps are held at a time.
+
+    Layers without a map of the sentence are left out, and a group says why.
+
+    Raises
+    ------
+    NoMap : when none of them has one.
+    EngineError : when the sentence cannot be read, or by the second model not as the same tokens.
+    """
+    for unit in _maps(model, query):
+        if isinstance(unit, AttentionMaps):
+            for head in _heads(unit, query):
+                yield from _in_groups(unit.select(head))
+        else:
+            yield unit
+        del unit  # before there are the maps of the next layer
+
+
+def arrays(model: OpenModel, query: Query) -> Arrays:
+    """Give one array per layer, (heads, queries, keys) float32, keyed ``L5``, or ``mean`` for the mean over the layers.
+
+    A second model's follow each, keyed ``L5.other``. Of several stacks the stack stands before: ``encoder.L5``. Raises
+    as `rows`.
+    """
+    for unit in _maps(model, query):
+        if isinstance(unit, AttentionMaps):
+            prefix = f"{unit.stack}." if len(model.outline.stacks) > 1 else ""
+            name = f"{prefix}{'mean' if unit.layer is None else f'L{unit.layer}'}"
+            weights, other = unit.weights, unit.other
+            if query.head_mean or query.head is not None:
+                chosen = unit.select(None if query.head_mean else query.head)
+                weights, other = chosen.weights[None], None if chosen.other is None else chosen.other[None]
+            yield name, weights
+            if other is not None:
+                yield f"{name}.other", other
+            del weights, other
+        else:
+            yield unit
+        del unit
+
+
+def _heads(maps: AttentionMaps, query: Query) -> Iterable[int | None]:
+    if query.head_mean:
+        return (None,)
+    return range(len(maps.weights)) if query.head is None else (query.head,)
+
+
+def _maps(model: OpenModel, query: Query) -> Iterator[AttentionMaps | RowGroup | Lane | None]:
+    """Yield the maps of the layers that are asked for, or the means over the layers of each stack."""
+    if query.of_two:
+        yield from model.other()
+    layers = layers_of("attention", model, query)
+    places: list[tuple[str, int | None]] = [(layer.stack, layer.layer) for layer in layers]
+    if query.layer_mean:
+        places = [(stack, None) for stack in dict.fromkeys(layer.stack for layer in layers)]
+    lacking: list[NoMap] = []
+    for done, place in enumerate(places):
+        yield RowGroup(progress=Progress("attention", done, len(places), "layers"))
+        try:
+            maps = yield from _maps_of(model, query, *place)
+        except NoMap as error:
+            lacking.append(error)
+            yield RowGroup(lacking=(str(error),))
+            continue
+        if done == len(lacking) and maps.sentence.notice:
+            yield RowGroup(lacking=(maps.sentence.notice,))
+        yield maps
+        del maps
+    if lacking and len(lacking) == len(places):
+        raise lacking[-1]
+
+
+def _maps_of(model: OpenModel, query: Query, stack: str, layer: int | None) -> Work[AttentionMaps]:
+    """Give the maps of a layer, or the means over the layers, with the second model's where that is asked for."""
+    text = query.text or ""
+    if not query.of_two:
+        return (yield from model.attention(text, stack, layer, Off(query.off, query.by_mean)))
+    if layer is None:
+        model.comparison.check_stack(stack)
+    else:
+        model.comparison.check(Head(stack, layer))
+    return (yield from model.attention_of_both(text, stack, layer))
+
+
+def _in_groups(attention: AttentionMap) -> Groups:
+    queries = max(1, ROWS_AT_ONCE // max(1, len(attention.key_tokens)))
+    for first in range(0, len(attention.query_tokens), queries):
+        yield RowGroup(list(attention_rows(attention, range(first, first + queries))))
+
+
+def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterator[Row]:
+    """Yield one row per query and key, positions from 0, with a second map's weight and by how much it is larger.
+
+    Parameters
+    ----------
+    attention : the map; one query's weights become Python's numbers at a time.
+    some : of some queries alone.
+    """
+    place = (attention.name.stack, attention.name.layer_label, attention.name.head_label)
+    count, keys = len(attention.query_tokens), attention.key_tokens
+    for query in range(count) if some is None else range(some.start, min(some.stop, count)):
+        chances: Sequence[str | float] = attention.chance_of(query) or [NOTHING] * len(keys)
+        token, own = attention.query_tokens[query], attention.weights[query].tolist()
+        if attention.other is None:
+            for key, (key_token, weight, chance) in enumerate(zip(keys, own, chances, strict=True)):
+                yield (*place, query, key, token, key_token, weight, chance)
+        else:
+            others = attention.other[query].tolist()
+            for key, (key_token, weight, chance, other) in enumerate(zip(keys, own, chances, others, strict=True)):
+                yield (*place, query, key, token, key_token, weight, chance, other, other - weight)
+
+
+def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> Table:
+    """List every weight of the maps; of two models' maps with the other one's and the difference."""
+
+    def every() -> Iterator[Row]:
+        for one in maps:
+            yield from attention_rows(one)
+            del one  # before the next is made
+
+    return Table("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, every())
+
+
+def difference_of_heads_table(attention: AttentionMap, other: MapName) -> Table:
+    """List every weight of a head's map beside another head's of the same model, and by how much that is larger."""
+    place = (other.stack, other.layer_label, other.head_label)
+    return Table("difference", DIFFERENCE_OF_HEADS_COLUMNS, ((*row, *place) for row in attention_rows(attention)))
+
+
+def map_table(attention: AttentionMap) -> Table:
+    """List every weight of a map as rows of ``attention``, beside another model's or of ``rollout`` where it is so."""
+    if attention.name.is_rollout:
+        return Table("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
+    return attention_table([attention], attention.other is not None)
+
+
+def block_table(maps: Iterable[PooledMap]) -> Table:
+    """List the blocks of pooled maps, by their first and last query and key, with their largest weight and the mean."""
+    return Table("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
+
+
+def _block_rows(pooled: PooledMap) -> Iterator[Row]:
+    place = (pooled.name.stack, pooled.name.layer_label, pooled.name.head_label)
+    for row in pooled.window.rows:
+        for column in pooled.window.columns:
+            block = pooled.at(row, column)
+            queries, keys = block.queries, block.keys
+            yield (*place, queries[0], queries[-1], keys[0], keys[-1], block.largest, block.mean)

@@ -1,0 +1,344 @@
+"""The rows of ``circuits``: what QK and OV of heads, and of layers as a whole, do as maps, each beside chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
+from engine.analysis.open_model import OpenModel
+from engine.analysis.parallel import in_rounds
+from engine.analysis.token_tables import mean_row, token_map
+from engine.architectures.heads import LayerWeights
+from engine.architectures.vocabulary import final_gain, gain_before, read_gain
+from engine.mathematics.chance import chance_of
+from engine.mathematics.circuit_measures import (
+    SPECTRA,
+    Factors,
+    Frame,
+    Numbers,
+    exact_chance,
+    measure,
+    of_eigenvalues,
+    of_heads,
+    of_layer,
+    reversed_circuit,
+    shares_of_rounding,
+    spectra_of,
+)
+from engine.mathematics.circuits import mass_chance
+from engine.mathematics.eigenvalues import attempts, settled
+from engine.mathematics.measures import cosine_noise, numerical_rank
+from engine.mathematics.rotary import turned
+from engine.mathematics.spectra import circuit_of_heads, head_singular_values, layer_matrix
+from engine.models.rotations import rotation_of
+from engine.service.assembly import assemble
+from engine.service.whole_layers import without_factors
+from engine.values.heads import MATRICES
+from engine.values.model import LayerOutline
+from engine.values.progress import Lane, Work
+from engine.values.spectra import EPSILONS, FloatArray, SpectraGroup, Spectrum
+from engine.values.table import Groups, RowGroup
+from engine.values.view import Query
+from engine.values.views import CIRCUITS
+
+Ranks = Mapping[str, NDArray[np.int64]]
+
+SHARED_AT_ONCE = 3
+"""Key/value heads, with the query heads that share them, in a piece of the work."""
+
+DRAWS = 8
+"""Gaussian heads that chance is the mean of; a layer as a whole averages itself over its many values."""
+
+QUICK = 1024
+"""The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
+
+MASSES = SPECTRA["QK"]
+"""The shares that chance does not tell apart."""
+
+CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
+"""Which widths a circuit leads between."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A layer's heads, or the layer as a whole, as measured.
+
+    Attributes
+    ----------
+    own : by head number, -1 for the layer as a whole; then by column, without what is not defined.
+    chance : by column.
+    lacking : what is missing, and why.
+    """
+
+    own: Mapping[int, Numbers]
+    chance: Numbers
+    lacking: tuple[str, ...]
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """Work out the rows of the heads that a query names, and of layers as a whole where it wants them."""
+    return over_layers("circuits", model, query, _rows_of_layer)
+
+
+def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    for whole_layer in (False, True):
+        if query.wants(-1) if whole_layer else query.head is None or query.head >= 0:
+            found = yield from measured(model, layer, whole_layer, query)
+            yield RowGroup(
+                [(*place_of(layer, number), *cells(own, found.chance)) for number, own in found.own.items()],
+                lacking=found.lacking,
+            )
+
+
+def cells(own: Numbers, chance: Numbers) -> Iterator[float | int | str | None]:
+    """Lay a head's measures out in the table's columns behind ``stack, layer, head``."""
+    return cells_of(CIRCUITS.columns[3:], own, chance)
+
+
+def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Query) -> Work[Measured]:
+    """Measure the circuits of a layer's heads, or of the layer as a whole.
+
+    Parameters
+    ----------
+    query : says which heads, at which distance of the key before the query, whether the gains of norms are folded
+        into the weights, and whether eigenvalues of a wide layer are worked out.
+
+    Raises
+    ------
+    LayerLeftOut : when the weights hold NaN or infinite numbers.
+    EngineError : when the layer has no known rotary positions, or norms, that are asked for.
+    """
+    yield Lane.LAYERS if whole_layer else Lane.WEIGHTS
+    weights = model.layer_weights(layer.name)
+    factors = factors_at(model, layer, weights, query)
+    if query.fold_norm:
+        group = _folded_spectra(layer, whole_layer, factors, weights)
+    else:
+        group = (yield from model.spectra(layer.name, whole_layer)).with_circuits()
+    numbers = [-1] if whole_layer else heads_of(layer, query)
+    spectra = [group.spectra[number] for number in numbers]
+    ranks = {
+        matrix: np.array([numerical_rank(own[matrix].singular_values, own[matrix].noise) for own in spectra])
+        for matrix in spectra[0]
+    }
+    noise = np.array([own["QK"].noise for own in spectra])  # turned keys are as large as they were
+    if query.distance is not None and not query.fold_norm:
+        ranks["QK"] = numerical_rank(_values_of_qk(factors, numbers, whole_layer), noise)
+    stored = weights.epsilons
+    tolerance = {
+        circuit: cosine_noise(max(layer.shape(circuit, False)), max(stored[each].max() for each in circuit))
+        for circuit in CIRCUITS_OF
+    }
+    compared, token_map = _compared(layer), (yield from _token_map(model, layer, query.fold_norm))
+    has_eigenvalues = not whole_layer or query.eigenvalues or layer.d_model <= QUICK
+    solved = spectra_of(compared, token_map is not None) if has_eigenvalues else ()
+    frame = Frame(compared, tolerance, not whole_layer, solved, token_map)
+    yield None
+    chosen = factors if whole_layer else factors_of(factors, numbers)
+    own = yield from _measured(model, chosen, ranks, noise, frame)
+    chance = yield from _chance(model, layer, spectra[0], frame, group.left_out)
+    said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
+    lacking = tuple(f"without ov_copying: {each}" for each in model.token_tables.wrong_of(layer.stack))
+    return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
+
+
+def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, query: Query) -> Factors:
+    """Give a layer's W_Q, W_K, W_V and W_O by head, as a query looks at them.
+
+    Parameters
+    ----------
+    weights : as they are stored; those of W_K are (key_value_heads, head_dim, d_source).
+    query : at a distance, rows of W_K are turned as the layer's positions turn keys so many tokens before the query;
+        where norms are folded, the columns of W_Q, W_K and W_V are multiplied by the gain of the norm that they read.
+
+    Raises
+    ------
+    EngineError : when the layer has no rotary positions, or no norm before it, that are known.
+    """
+    source = model.source
+    own, key, value = weights.query, weights.key, weights.value
+    if query.distance is not None:
+        key = turned(key, rotation_of(model.outline, layer, source.settings(), source.tensors), query.distance)
+    if query.fold_norm:
+        gain = read_gain(source.tensors, gain_before(model.outline, layer, source.tensors.entries))
+        own, key, value = own * gain, key * gain, value * gain
+    return own, key, value, weights.output
+
+
+def factors_of(factors: Factors, numbers: list[int]) -> Factors:
+    """Take the factors of some heads, each with its own copy of what it shares; of all of them as they are."""
+    query, key, value, output = factors
+    if len(numbers) == len(query):
+        return factors
+    shared = [number // (len(query) // len(key)) for number in numbers]
+    return query[numbers], key[shared], value[shared], output[numbers]
+
+
+def _folded_spectra(layer: LayerOutline, whole_layer: bool, factors: Factors, weights: LayerWeights) -> SpectraGroup:
+    """Compute the spectra of weights with gains folded in, which are stored as finely as they are without."""
+    values: dict[str, FloatArray]
+    if whole_layer:
+        values = {matrix: layer_matrix(matrix, *factors).numpy()[None] for matrix in MATRICES}
+        stored = {matrix: weights.epsilons[matrix].max(keepdims=True) for matrix in EPSILONS}
+    else:
+        values = {matrix: each.numpy() for matrix, each in head_singular_values(*factors).items()}
+        stored = {matrix: weights.epsilons_by_head(matrix) for matrix in EPSILONS}
+    values |= {name: stored[matrix][:, None] for matrix, name in EPSILONS.items()}
+    return assemble(layer, [-1] if whole_layer else range(layer.heads), values)
+
+
+def _measured(
+    model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame, of: str = ""
+) -> Work[list[Numbers]]:
+    """Measure heads a few at a time, or a layer as a whole."""
+    if not frame.of_heads:
+        return [(yield from _of_layer(model, factors, ranks, noise, frame))]
+    group, heads = len(factors[0]) // len(factors[1]), len(factors[0])
+    pieces: list[Callable[[], list[Numbers]]] = []
+    for start in range(0, len(factors[1]), SHARED_AT_ONCE):
+        shared = slice(start, start + SHARED_AT_ONCE)
+        own = slice(group * start, group * (start + SHARED_AT_ONCE))
+        part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
+        own_ranks = {name: each[own] for name, each in ranks.items()}
+        pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
+    with model.telling(f"measuring circuits{of}", "heads") as telling:
+        telling(0, heads)
+        found = yield from in_rounds(pieces, lambda done: telling(done * heads // len(pieces), heads))
+    return [row for rows in found for row in rows]
+
+
+def _measure_heads(factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
+    return measure(of_heads(factors), ranks, noise, frame)
+
+
+def _of_layer(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
+    """Measure a layer as a whole.
+
+    Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
+    """
+    layer = of_layer(factors, frozenset("QO") - ranks.keys())
+    squares = {kind: reversed_circuit(layer, frame, kind)[0] for kind in frame.spectra}
+    yield None
+    problems = {kind: attempts(square) for kind, square in squares.items()}
+    pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
+    pieces.append(partial(measure, layer, ranks, noise, replace(frame, spectra=())))
+    with model.telling("measuring the layer as a whole", "problems") as telling:
+        telling(0, len(pieces))
+        done: list[Any] = yield from in_rounds(pieces, lambda done: telling(done, len(pieces)))
+    left, row = iter(done[:-1]), dict[str, float](done[-1][0])
+    settling = [partial(settled, square, [next(left) for _ in problems[kind]]) for kind, square in squares.items()]
+    for kind, each in zip(squares, (yield from in_rounds(settling)), strict=True):
+        row |= {name: float(value) for name, value in of_eigenvalues(kind, each[None]).items()}
+    return row | shares_of_rounding(row)
+
+
+def _chance(
+    model: OpenModel,
+    layer: LayerOutline,
+    spectra: Mapping[str, Spectrum],
+    frame: Frame,
+    left_out: frozenset[str],
+) -> Work[Numbers]:
+    """Measure Gaussian heads of a layer's shapes, stored as finely; layers of one shape share it."""
+    whole_layer, noises = not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()}
+    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
+    inner = layer.head_dim, layer.value_head_dim
+    key = (whole_layer, inner, left_out, *shapes.values(), *noises.values(), frame.compared, frame.spectra)
+    known = model.cached("chance of circuits", dict[Any, Numbers])
+    if key not in known:
+        draws_of = chance_of(layer, whole_layer)
+        ranks = {matrix: float(min(shape)) for matrix, shape in shapes.items()}
+        ranks |= {name: float(numerical_rank(draws_of[name], each).mean()) for name, each in noises.items()}
+        factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
+        draws = 1 if whole_layer else DRAWS
+        counted = {name: np.full(draws, round(ranks[name])) for name in noises}
+        norms = math.prod(math.sqrt(math.prod(shapes[factor])) for factor in "QK")
+        noise = np.full(draws, noises["QK"] * norms)
+        solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
+        frame_of_chance = replace(frame, spectra=solved, token_map=None)
+        yield None
+        drawn = yield from _measured(model, factors, counted, noise, frame_of_chance, " by chance")
+        means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
+        better = exact_chance(layer.d_model, ranks)
+        if "QK" in frame.spectra:  # of large matrices one draw tells it
+            mass = sum(means[name] for name in MASSES) / 2 if solved else mass_chance(layer.head_dim, layer.d_model)
+            better |= dict.fromkeys(MASSES, mass)
+        defined = means.keys() | {name for kind in frame.spectra for name in SPECTRA[kind]}
+        known[key] = means | {name: value for name, value in better.items() if name in defined}
+    return known[key]
+
+
+def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[Tensor | None]:
+    """Compute ``W_Uᵀ W_E`` in float64, once for every pair of tables; None where a layer leads to no tokens.
+
+    Folded, the gain of the last norm stands before the unembedding, whose mean over the tokens, which moves all logits
+    alike, is taken off: ``diag(g) (W_U − 1 mᵀ)ᵀ W_E``.
+    """
+    tables = model.token_tables
+    found = tables.sound(layer.stack)
+    source, unembedding = found.source, found.unembedding
+    if source is None or unembedding is None or source != found.queries:
+        return None
+    shapes = tables.shape(source), tables.shape(unembedding)
+    if shapes[0][0] != shapes[1][0] or (shapes[0][1], shapes[1][1]) != (layer.d_values, layer.d_output):
+        return None
+    known = model.cached("token maps", dict[Any, Any])
+    if found not in known:
+        known[found] = None
+        if model.has_room_for_token_map(layer):
+            del known[found]
+            with model.telling("from tokens to tokens", "tokens") as telling:
+                target = None if source == unembedding else tables.rows(unembedding)
+                known[found] = yield from token_map(tables.rows(source), target, telling)
+    plain: Tensor | None = known[found]
+    if plain is None or not is_folded:
+        return plain
+    gain = final_gain(model.outline, layer.stack, layer.d_output, model.source.tensors.entries)
+    if (found, gain) not in known:
+        means = [mean_row(tables.rows(name)) for name in (unembedding, source)]
+        centred = plain - shapes[0][0] * torch.outer(*means)
+        known[found, gain] = centred.mul_(read_gain(model.source.tensors, gain)[:, None])
+    folded: Tensor = known[found, gain]
+    return folded
+
+
+def _values_of_qk(factors: Factors, numbers: list[int], whole_layer: bool) -> FloatArray:
+    """Compute the singular values of QK where keys are turned: (heads, rank)."""
+    values = layer_matrix("QK", *factors)[None] if whole_layer else circuit_of_heads("QK", *factors[:2])["QK"][numbers]
+    found: FloatArray = values.numpy()
+    return found
+
+
+def _compared(layer: LayerOutline) -> frozenset[str]:
+    """Say which circuits lead from a space to itself: none across stacks, whose residual streams are two."""
+    if layer.stack == "cross":
+        return frozenset()
+    return frozenset(
+        circuit for circuit, (one, other) in CIRCUITS_OF.items() if getattr(layer, one) == getattr(layer, other)
+    )
+
+
+def _gaussian(layer: LayerOutline, whole_layer: bool, is_summed: bool) -> Factors:
+    """Draw Gaussian factors of a layer's shapes, from a fixed seed; sums of what shares keys are Gaussian too."""
+    heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (DRAWS, DRAWS)
+    heads = shared if is_summed else heads
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    return (
+        draw(heads, layer.head_dim, layer.d_model),
+        draw(shared, layer.head_dim, layer.d_source),
+        draw(shared, layer.value_head_dim, layer.d_values),
+        draw(heads, layer.d_output, layer.value_head_dim),
+    )

@@ -1,0 +1,189 @@
+"""The rows of ``composition``: for each head the earlier heads that feed it, the strongest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.open_model import OpenModel
+from engine.mathematics.circuit_measures import Factors
+from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
+from engine.values.errors import NotFinite
+from engine.values.heads import Head
+from engine.values.model import LayerOutline
+from engine.values.progress import Lane, Work
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.view import Query
+
+KEPT_BYTES = 2**29
+"""What is kept of what layers write, so that going through a model reads each layer once."""
+
+SQUARED_BYTES = 2**29
+"""What squares of all heads of a stack may take while all of them are compared."""
+
+Fed: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
+"""A layer, and by kind its heads' compositions with those of a later one."""
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """Compare the heads of the layers that a query names with those of all layers before them in the same stack."""
+    return over_layers("composition", model, query, _Comparison(model).rows)
+
+
+class _Comparison:
+    """What going through layers one after the other keeps for the next: what layers write, and squares of it.
+
+    Attributes
+    ----------
+    left_out : layers whose weights hold NaN or infinite numbers.
+    """
+
+    def __init__(self, model: OpenModel) -> None:
+        self._model = model
+        self._written = model.cached("composition", dict[Head, Tensor])
+        self._squared: tuple[str, _Squared] | None = None
+        self.left_out: dict[Head, str] = {}
+
+    def rows(self, model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+        """Work out the rows of one layer; a layer that writes another width than this one reads feeds nothing.
+
+        Across stacks the queries alone read what the stack has written: keys and values are read from the other one.
+        """
+        yield Lane.WEIGHTS
+        stack = model.outline.stack_layers(layer.stack)
+        earlier = [
+            each for each in stack
+            if each.layer < layer.layer and each.d_output == layer.d_model and each.name not in self.left_out
+        ]  # fmt: skip
+        factors = self._factors(layer)
+        self._keep(layer, writing(*factors[2:]))
+        read = {
+            kind: part for kind, part in reading(*factors).items()
+            if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
+        }  # fmt: skip
+        is_swept = query.layer is None and _is_squared(stack)
+        fed = yield from self._fed(layer, earlier, read, self._squares_of(stack) if is_swept else None)
+        own = (row for number in heads_of(layer, query) for row in _ranked(layer, number, fed))
+        before = {name: what for name, what in self.left_out.items() if name in {each.name for each in earlier}}
+        yield RowGroup(list(own), left_out=before)
+
+    def _squares_of(self, stack: tuple[LayerOutline, ...]) -> _Squared:
+        """Give the squares of a stack that is gone through, and let go of another's."""
+        name = stack[0].stack
+        if self._squared is None or self._squared[0] != name:
+            self._squared = None  # before there is room for the next
+            self._squared = name, _Squared(sum(each.heads for each in stack), stack[0].d_output)
+        return self._squared[1]
+
+    def _fed(
+        self, layer: LayerOutline, earlier: list[LayerOutline], read: Mapping[str, Tensor], squared: _Squared | None
+    ) -> Work[list[Fed]]:
+        """Compare what a layer reads with what earlier ones write, by squares or pair by pair."""
+        by_square: dict[str, Tensor] = {}
+        places = {} if squared is None else squared.places
+        if squared is not None:
+            for each in earlier:
+                if each.name not in places:
+                    with suppress(NotFinite):
+                        squared.add(each, self._written_by(each))
+                    yield None
+            by_square = squared.met(read) if any(each.name in places for each in earlier) else {}
+        fed: list[Fed] = []
+        with self._model.telling("comparing with earlier layers", "layers") as telling:
+            for done, each in enumerate(earlier):
+                yield None
+                telling(done, len(earlier))
+                if each.name in self.left_out:
+                    continue
+                known = {kind: rows[places[each.name]] for kind, rows in by_square.items()}
+                clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
+                with suppress(NotFinite):
+                    fed.append((each, {
+                        kind: known[kind] if kind in clear else composition(self._written_by(each), part)
+                        for kind, part in read.items()
+                    }))  # fmt: skip
+        return fed
+
+    def _factors(self, layer: LayerOutline) -> Factors:
+        """Read a layer, and note one whose weights hold NaN or infinite numbers."""
+        try:
+            weights = self._model.layer_weights(layer.name)
+        except NotFinite as error:
+            self.left_out[layer.name] = error.what
+            raise
+        return weights.query, weights.key, weights.value, weights.output
+
+    def _written_by(self, layer: LayerOutline) -> Tensor:
+        written = self._written.get(layer.name)
+        if written is None:
+            written = writing(*self._factors(layer)[2:])
+            self._keep(layer, written)
+        return written
+
+    def _keep(self, layer: LayerOutline, written: Tensor) -> None:
+        taken = sum(each.nbytes for each in self._written.values())
+        if taken + written.nbytes <= KEPT_BYTES:
+            self._written[layer.name] = written
+
+
+class _Squared:
+    """Squares of what the layers of one stack write.
+
+    Parameters
+    ----------
+    heads : how many the stack has.
+    width : of what they write.
+
+    Attributes
+    ----------
+    places : the heads of each layer that has been squared, among all of them.
+    """
+
+    def __init__(self, heads: int, width: int) -> None:
+        self._written = Squares(heads, width)
+        self._read: Squares | None = None
+        self.places: dict[Head, slice] = {}
+
+    def add(self, layer: LayerOutline, written: Tensor) -> None:
+        self.places[layer.name] = self._written.add(written)
+
+    def met(self, read: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Compare all heads that have been squared with those of a layer that reads, by kind."""
+        rows = torch.cat(list(read.values()))
+        if self._read is None or self._read.room < len(rows):  # memory that is new takes time to come by
+            self._read = Squares(len(rows), rows.shape[-1])
+        self._read.heads = 0
+        self._read.add(rows)
+        found = self._written.composition(self._read)
+        return dict(zip(read, found.split(len(rows) // len(read), 1), strict=True))
+
+
+def _is_squared(stack: tuple[LayerOutline, ...]) -> bool:
+    """Say whether the layers of a stack are quicker compared by squares, which all together find room."""
+    widths = {each.d_model for each in stack} | {each.d_output for each in stack}
+    inner = {each.head_dim for each in stack} | {each.value_head_dim for each in stack}
+    width = max(widths)
+    if len(widths) > 1 or len(inner) > 1 or width > max(inner) ** 2:
+        return False
+    return Squares.nbytes(sum(each.heads for each in stack), width) <= SQUARED_BYTES
+
+
+def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[Cell, ...]]:
+    """Sort what feeds one head, the strongest first; heads of zero weights feed nothing and come last, empty."""
+    places = [
+        (float(value), kind, each.layer, head)
+        for each, by_kind in fed
+        for kind in KINDS
+        if kind in by_kind
+        for head, value in enumerate(by_kind[kind][:, number].tolist())
+    ]
+    order = torch.tensor([place[0] for place in places]).nan_to_num(-1.0).argsort(descending=True, stable=True)
+    by_chance = chance(layer.d_model)
+    for place in order.tolist():
+        value, kind, from_layer, from_head = places[place]
+        yield (*place_of(layer, number), kind, from_layer, from_head, NOTHING if value != value else value, by_chance)

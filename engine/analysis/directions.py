@@ -1,0 +1,189 @@
+"""The rows of ``directions``: the tokens at both ends of the singular directions of QK and OV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.analysis.circuits import factors_at, factors_of
+from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.open_model import OpenModel
+from engine.analysis.token_tables import TokenTable
+from engine.architectures.vocabulary import Gain, final_gain, read_gain
+from engine.mathematics.chance import chance_of
+from engine.mathematics.circuit_measures import of_heads
+from engine.mathematics.directions import chance_projections, groups, with_signs
+from engine.mathematics.measures import product_noise
+from engine.values.errors import NotFinite
+from engine.values.model import LayerOutline
+from engine.values.progress import Lane, Work
+from engine.values.spectra import FloatArray
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.view import Query
+
+NUMBERS_AT_ONCE = 2**24
+"""Projections that are held at once, tokens by directions."""
+
+ENDS = ("largest", "smallest")
+"""The ends of a direction, in the order of the rows."""
+
+Tokens = tuple[str, int, int, str, float, float]
+"""The cells ``end, place, token_id, token, projection, projection_chance``."""
+
+NO_TOKEN = (NOTHING,) * 5
+"""The cells from ``end`` to ``projection_chance`` of a row that names no token."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a circuit: what it is called, and the tokens that meet it there.
+
+    Attributes
+    ----------
+    name : ``query``, ``key``, ``input`` or ``output``.
+    table : the tokens, or None where there are none to meet.
+    gain : (d,) that the table's rows are multiplied by, or None.
+    chance : what the largest projections are along random directions, as many as are listed.
+    note : why there are no tokens.
+    """
+
+    name: str
+    table: TokenTable | None
+    gain: Tensor | None = None
+    chance: Sequence[float] = ()
+    note: str = ""
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """Put the singular directions of the heads that a query names into words; the model itself is not loaded."""
+    return over_layers("directions", model, query, _rows_of_layer)
+
+
+def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    yield Lane.WEIGHTS
+    numbers, draws = heads_of(layer, query), chance_of(layer, False)
+    weights = model.layer_weights(layer.name)
+    own = factors_of(factors_at(model, layer, weights, query), numbers)
+    circuits = of_heads(own)
+    for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
+        if query.matrix not in (None, matrix):
+            continue
+        yield None
+        sizes = (circuits.factors[each].stored_size(weights.epsilons_by_head(each)[numbers]) for each in matrix)
+        noise = product_noise(*sizes)
+        left, sigma, right = product.singular_triples()
+        vectors = with_signs(left, right)
+        count = min(query.first, sigma.shape[-1])
+        notes = [_notes(*each, count) for each in zip(sigma.numpy(), noise, strict=True)]
+        found: list[tuple[Side, list[list[list[Tokens]]] | None]] = []
+        for side, each in zip((yield from _sides(model, layer, matrix, query)), vectors, strict=True):
+            found.append((side, (yield from _tokens(model, side, each[..., :count], query.top))))
+        scales = _norms_of_factors(own[:2] if matrix == "QK" else own[2:])
+        curve = draws[matrix].mean(0) if draws else None
+        yield RowGroup([
+            (*place_of(layer, number), matrix, index + 1, *cells, value, chance, token_id, note)
+            for place, number in enumerate(numbers)
+            for index, why in enumerate(notes[place])
+            for value in [float(sigma[place, index])]
+            for chance in [NOTHING if curve is None else float(curve[index] * scales[place])]
+            for *cells, token_id, note in _of_direction(found, place, index, why)
+        ], lacking=tuple(f"without tokens: {each}" for each in model.token_tables.wrong_of(layer.stack)))  # fmt: skip
+
+
+def _of_direction(found: Sequence[tuple[Side, Any]], place: int, index: int, why: str) -> Iterator[tuple[Cell, ...]]:
+    """Yield the rows of one direction: ``side`` to ``projection_chance``, the token's id and the note.
+
+    Where no direction can be claimed it is one row, which says why.
+    """
+    if why:
+        yield (NOTHING, *NO_TOKEN, NOTHING, why)
+        return
+    for side, tokens in found:
+        if tokens is None:
+            yield (side.name, *NO_TOKEN, NOTHING, side.note)
+        else:
+            for end, rank, number, token, *along in tokens[place][index]:
+                yield (side.name, end, rank, token, *along, number, NOTHING)
+
+
+def _sides(model: OpenModel, layer: LayerOutline, matrix: str, query: Query) -> Work[tuple[Side, Side]]:
+    found = model.token_tables.of_stack(layer.stack)
+    if matrix == "QK":
+        return (
+            (yield from _side(model, "query", found.queries, layer.d_model, None, query.top)),
+            (yield from _side(model, "key", found.source, layer.d_source, None, query.top)),
+        )
+    gain = None
+    if query.fold_norm and found.unembedding is not None:
+        gain = final_gain(model.outline, layer.stack, layer.d_output, model.source.tensors.entries)
+    return (
+        (yield from _side(model, "input", found.source, layer.d_values, None, query.top)),
+        (yield from _side(model, "output", found.unembedding, layer.d_output, gain, query.top)),
+    )
+
+
+def _side(model: OpenModel, name: str, tokens: str | None, d: int, gain: Gain | None, top: int) -> Work[Side]:
+    """Read a side's tokens and the gain between, and work out what chance gives, once for all layers."""
+    tables = model.token_tables
+    table = tables.tokens(tokens, d)
+    if tokens is None or table is None or not len(table.ids):
+        return Side(name, None, note=tables.why_none(tokens))
+    try:
+        factors = None if gain is None else read_gain(model.source.tensors, gain)
+    except NotFinite as error:  # of the norm after the last layer: it is in the way of these tokens alone
+        return Side(name, None, note=f"{error.what}; these tokens have answers without that norm")
+    known = model.cached("chance of directions", dict[Any, Sequence[float]])
+    key = tokens, gain, top
+    if key not in known:
+        yield None
+        known[key] = chance_projections(table.rows, top, model.check, factors).tolist()
+    return Side(name, table, factors, known[key])
+
+
+def _tokens(model: OpenModel, side: Side, vectors: Tensor, top: int) -> Work[list[list[list[Tokens]]] | None]:
+    """Find the tokens at both ends of directions (heads, d, n): a list for every head and direction."""
+    if side.table is None:
+        return None
+    count = vectors.shape[-1]
+    at_once = max(1, NUMBERS_AT_ONCE // (count * len(side.table.ids)))
+    result: list[list[list[Tokens]]] = []
+    for some in vectors.split(at_once):
+        with model.telling("meeting tokens", "tokens") as telling:
+            turned = some.permute(1, 0, 2).flatten(1)
+            met = yield from side.table.along(turned, telling, side.gain)  # (heads · n, tokens)
+        cells: list[list[Tokens]] = [[] for _ in met]
+        for end, sign in zip(ENDS, (1, -1), strict=True):
+            values, places = met.topk(min(top, met.shape[1]), largest=end == "largest")
+            ids = [side.table.ids[place] for place in places.flatten().tolist()]
+            named = zip(ids, model.token_tables.texts(ids), values.flatten().tolist(), strict=True)
+            for number, each in enumerate(named):
+                column, place = divmod(number, places.shape[1])
+                cells[column].append((end, place + 1, *each, sign * side.chance[place]))
+        result += [cells[start : start + count] for start in range(0, len(cells), count)]
+    return result
+
+
+def _norms_of_factors(factors: tuple[Tensor, ...]) -> list[float]:
+    """Multiply the Frobenius norms of both factors of each head's circuit, of which heads may share one."""
+    first, second = (torch.linalg.matrix_norm(each.double()) for each in factors)
+    heads = max(len(first), len(second))
+    both = first.repeat_interleave(heads // len(first)) * second.repeat_interleave(heads // len(second))
+    scales: list[float] = both.tolist()
+    return scales
+
+
+def _notes(sigma: FloatArray, noise: float, count: int) -> list[str]:
+    """Say of each of the first singular values why no direction can be claimed, or nothing where one can."""
+    notes = []
+    for index, (start, end) in enumerate(groups(sigma)[:count]):
+        if not sigma[index] > noise:
+            notes.append("null space: every direction in it is as good as another")
+        elif end > start:
+            notes.append(f"directions {start + 1} to {end + 1} have nearly equal singular values: no one is claimed")
+        else:
+            notes.append("")
+    return notes

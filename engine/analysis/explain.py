@@ -1,0 +1,265 @@
+"""The rows of ``explain``: one score, term by term, and what the model itself says of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
+from engine.analysis.open_model import OpenModel
+from engine.analysis.token_tables import TokenTable
+from engine.mathematics.chance import chance_of
+from engine.mathematics.directions import groups
+from engine.mathematics.measures import numerical_rank
+from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
+from engine.models.proof import TOLERANCES
+from engine.values.errors import EngineError
+from engine.values.model import LayerOutline
+from engine.values.progress import Work
+from engine.values.spectra import FloatArray
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.view import Query
+
+if TYPE_CHECKING:
+    from engine.models.scoring import Scoring
+
+ROUNDING = 1e-9
+"""Of a query or a key, what of it may be rounding alone and no bias."""
+
+BESIDE = 10
+"""Cells from ``query_tokens`` to ``last_index``."""
+
+BETWEEN = "|"
+"""What stands between tokens of one cell."""
+
+_BEFORE_BAR, _AT_END = re.compile(r"(\\*)\|"), re.compile(r"(\\+)\Z")
+
+
+@dataclass(frozen=True)
+class Term:
+    """One row: what is added, and what stands beside it."""
+
+    name: str
+    kind: str
+    value: float
+    chance: float | None = None
+    places: tuple[int, int] | None = None
+    note: str = ""
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """Explain one cell of the maps of the heads that a query names."""
+    return over_layers("explain", model, query, _rows_of_layer)
+
+
+def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    """Explain a cell of each head; the layer that was looked at last is kept, so that its next cell comes at once."""
+    last = model.cached("explained last", dict[Any, Any])
+    key = query.text, layer.name
+    if key not in last:
+        last.clear()  # before there is room for the next
+        found = yield from model.scoring(query.text or "", layer.name)
+        weights = model.layer_weights(layer.name)
+        last[key] = *found, {matrix: weights.epsilons_by_head(matrix) for matrix in "QK"}
+    scoring, (queries, keys), stored = last[key]
+    place = _place("query", query.position, queries, len(queries) - 1)
+    for number in heads_of(layer, query):
+        yield None
+        best = int(scoring.weights[number, place].argmax())
+        seen = _place("key", query.key, keys, best)
+        ends = (place, seen, queries[place], keys[seen])
+        if not bool(scoring.seen[number, place, seen]):
+            raise EngineError(
+                f"query {place} ({queries[place]!r}) may not look at key {seen} ({keys[seen]!r}): "
+                "the mask leaves no score; take a key that is seen"
+            )
+        cells = yield from _of_cell(model, layer, scoring, (number, place, seen), stored, query)
+        lacking = tuple(f"without tokens: {each}" for each in model.token_tables.wrong_of(layer.stack))
+        yield RowGroup([(*place_of(layer, number), *row, *ends) for row in cells], lacking=lacking)
+
+
+def _of_cell(
+    model: OpenModel,
+    layer: LayerOutline,
+    scoring: Scoring,
+    cell: tuple[int, int, int],
+    stored: Mapping[str, FloatArray],
+    query: Query,
+) -> Work[list[tuple[Cell, ...]]]:
+    number, place, key = cell
+    sides = (
+        replace(scoring.side("Q", number, place), epsilon=float(stored["Q"][number])),
+        replace(scoring.side("K", number, key), epsilon=float(stored["K"][number])),
+    )
+    scale = float(scoring.scales[number])
+    found = score_terms(*sides, scale)
+    pairs = sorted(_pairs(found), key=lambda term: -abs(term.value))
+    claimed = [term.places[0] for term in pairs if term.places and not term.note]
+    tokens = yield from _tokens(model, layer, found, claimed[: query.first], query.top)
+    tables = model.token_tables
+    unnamed = "" if tokens is not None else tables.why_none(tables.of_stack(layer.stack).queries)
+    spectrum = _chance_of(layer, sides, scale)
+    total = 0.0
+    terms = (*pairs, *_rests(found, sides, scoring, cell))
+    rows: list[tuple[Cell, ...]] = []
+    for term in terms:
+        total += term.value
+        beside = _beside(term, found, tokens, spectrum)
+        note = term.note or (unnamed if term.kind == "content" else "")
+        rows.append((term.name, term.value, _or_nothing(term.chance), total, *beside, term.kind, note))
+    own = float(scoring.scores[cell])
+    left = own - total
+    allowed = TOLERANCES[scoring.dtype] * max(1.0, float(scoring.scores[number][scoring.seen[number]].abs().amax()))
+    if not abs(left) <= allowed:
+        raise EngineError(
+            f"{left:.3g} of the score {own:.4g} is not of any term that attn-tui knows; it cannot be explained"
+        )
+    nothing = (NOTHING,) * BESIDE
+    weight, alike = float(scoring.weights[cell]), 1 / int(scoring.seen[number, place].sum())
+    return [
+        *rows,
+        ("sum of the terms", total, _or_nothing(_of_all(terms)), total, *nothing, "total", ""),
+        ("the model's score", own, "", "", *nothing, "model", "before the softmax, as the model computes it"),
+        ("unexplained", left, "", "", *nothing, "unexplained", "rounding of the model's own arithmetic"),
+        ("attention weight", weight, alike, "", *nothing, "weight", "after the softmax"),
+    ]
+
+
+def _chance_of(layer: LayerOutline, sides: tuple[Side, Side], scale: float) -> FloatArray | None:
+    """Give the singular values of Gaussian factors of the shapes and norms of what makes the score, or nothing."""
+    draws = chance_of(layer, False)
+    norm = abs(scale) * math.prod(float(side.weight.norm()) for side in sides)
+    return draws["QK"].mean(0) * norm if draws else None
+
+
+def _tokens(
+    model: OpenModel, layer: LayerOutline, found: ScoreTerms, places: Sequence[int], top: int
+) -> Work[dict[int, tuple[str, str]] | None]:
+    """Put pairs into words: by place, the tokens at the ends that the query and the key are on."""
+    tables = model.token_tables
+    names = tables.of_stack(layer.stack)
+    both = (
+        (tables.tokens(names.queries, layer.d_model), found.left, found.query),
+        (tables.tokens(names.source, layer.d_source), found.right, found.key),
+    )
+    sides = []
+    for table, vectors, met in both:
+        sides.append((yield from _at_ends(model, table, vectors[:, list(places)], met[list(places)], top)))
+    if sides == [None, None]:
+        return None
+    return {place: (sides[0][n] if sides[0] else "", sides[1][n] if sides[1] else "") for n, place in enumerate(places)}
+
+
+def _at_ends(
+    model: OpenModel, table: TokenTable | None, vectors: Tensor, met: Tensor, top: int
+) -> Work[list[str] | None]:
+    """Name the tokens farthest along directions (d, n), each turned to where ``met`` is positive."""
+    if table is None or not len(table.ids) or table.rows.shape[1] != len(vectors) or not len(met):
+        return None
+    signs = torch.where(met < 0, -1.0, 1.0).to(vectors)
+    with model.telling("meeting tokens", "tokens") as telling:
+        along = yield from table.along(vectors * signs, telling)
+    rows = along.topk(min(top, along.shape[1])).indices
+    texts = model.token_tables.texts([table.ids[row] for row in rows.flatten().tolist()])
+    width = rows.shape[1]
+    return [joined(texts[start : start + width]) for start in range(0, len(texts), width)]
+
+
+def joined(tokens: Sequence[str]) -> str:
+    r"""Put tokens into one cell that can be taken apart: a backslash stands before a ``|`` within them.
+
+    Backslashes right before a ``|`` are written twice; all others stand as they do in other tables.
+
+    Examples
+    --------
+    >>> print(joined([r"\x04", "|", "\\", "b"]))
+    \x04|\||\\|b
+    """
+    inside = [_BEFORE_BAR.sub(r"\1\1\\|", token) for token in tokens]
+    return BETWEEN.join([*(_AT_END.sub(r"\1\1", token) for token in inside[:-1]), *inside[-1:]])
+
+
+def _place(what: str, asked: int | None, tokens: Sequence[str], otherwise: int) -> int:
+    """Find a token's place.
+
+    Raises
+    ------
+    EngineError : when the sentence has no such token.
+    """
+    if asked is not None and asked >= len(tokens):
+        raise EngineError(f"the sentence has no {what} {asked}; it has {len(tokens)}, 0 to {len(tokens) - 1}")
+    return otherwise if asked is None else asked
+
+
+def _pairs(found: ScoreTerms) -> Iterator[Term]:
+    """Yield the terms of singular pairs; those of nearly equal singular values, and of the null space, as one."""
+    sigma = found.sigma.numpy()
+    rank = int(numerical_rank(sigma, found.noise))
+    for start, end in dict.fromkeys(groups(sigma[:rank])) if rank else ():
+        value, chance = float(found.values[start : end + 1].sum()), float(found.chance[start : end + 1].norm())
+        if start == end:
+            yield Term(f"pair {start + 1}", "content", value, chance, (start, end))
+        else:
+            note = "their singular values are nearly equal: no single direction is claimed"
+            yield Term(f"pairs {start + 1}-{end + 1}", "content", value, chance, (start, end), note)
+    if rank < len(sigma):
+        value, chance = float(found.values[rank:].sum()), float(found.chance[rank:].norm())
+        note = "singular values that are zero but for rounding"
+        yield Term("null space", "content", value, chance, (rank, len(sigma) - 1), note)
+
+
+def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: tuple[int, int, int]) -> Iterator[Term]:
+    """Yield the terms beside the pairs, where there are any: biases, a cap, what is added whatever the query is."""
+    has_query, has_key = (
+        bool(side.rest.norm() > ROUNDING * (side.weight @ side.read + side.rest).norm()) for side in sides
+    )
+    if has_query:
+        note = "the query's bias with the key's content"
+        yield Term("query bias", "bias", found.query_rest, found.query_rest_chance, note=note)
+    if has_key:
+        note = "the query's content with the key's bias"
+        yield Term("key bias", "bias", found.key_rest, found.key_rest_chance, note=note)
+    if has_query and has_key:
+        yield Term("both biases", "bias", found.both_rests, note="the query's bias with the key's bias")
+    product = float(found.values.sum()) + found.query_rest + found.key_rest + found.both_rests
+    if (capped := scoring.capped(product)) != product:
+        yield Term("soft cap", "cap", capped - product, note="what the cap of the scores takes off")
+    if (added := float(scoring.added[cell])) != 0:
+        note = "added beside the product: a relative bias, ALiBi, terms of positions, a mask"
+        yield Term("position bias", "position", added, note=note)
+
+
+def _beside(
+    term: Term, found: ScoreTerms, tokens: dict[int, tuple[str, str]] | None, spectrum: FloatArray | None
+) -> tuple[Cell, ...]:
+    """Give the cells from ``query_tokens`` to ``last_index``."""
+    if term.places is None:
+        return (NOTHING,) * BESIDE
+    start, end = term.places
+    sigma: tuple[Cell, Cell] = float(found.sigma[start]), "" if spectrum is None else float(spectrum[start])
+    if start != end or term.note:
+        return (*(NOTHING,) * (BESIDE - 4), *sigma, start + 1, end + 1)
+    words = ("", "") if tokens is None else tokens.get(start, ("", ""))
+    along = (float(found.query[start]), found.sizes[0], float(found.key[start]), found.sizes[1])
+    return (*words, *along, *sigma, start + 1, end + 1)
+
+
+def _or_nothing(chance: float | None) -> Cell:
+    return "" if chance is None else chance
+
+
+def _of_all(terms: Sequence[Term]) -> float | None:
+    """Give the root mean square of the sum of all terms: those without chance stay; a cap's sum has no such formula.
+
+    In random directions every two terms are as often of the same sign as not, so that the mean squares add up.
+    """
+    if any(term.kind == "cap" for term in terms):
+        return None
+    fixed = math.fsum(term.value for term in terms if term.chance is None)
+    return math.hypot(fixed, *(term.chance for term in terms if term.chance is not None))

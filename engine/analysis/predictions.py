@@ -1,0 +1,196 @@
+"""The rows of ``predictions``: the tokens that are expected after one of a sentence, by one model or by two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from engine.analysis.layers import NOTHING
+from engine.analysis.open_model import OpenModel
+from engine.values.errors import EngineError
+from engine.values.escapes import visible
+from engine.values.progress import Lane, Work
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.view import Query
+
+if TYPE_CHECKING:
+    from engine.models.predictor import Asked, Predictor
+    from engine.models.tokenizer import Words
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """List the most likely tokens."""
+    yield Lane.MODEL
+    if query.of_two:
+        yield from _of_two(model, query)
+        return
+    words, asked, logits = yield from _choices_of(model, query)
+    place = (asked.position, asked.tokens[asked.position])
+    ranked = enumerate(likely(words, logits, query.top), start=1)
+    yield RowGroup([(*place, rank, *choice) for rank, choice in ranked])
+
+
+def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Tensor]]:
+    """Read a sentence, unless it was asked about last, and give the logits, (vocabulary,), at a query's token.
+
+    The model's head is put on at the first prediction.
+
+    Raises
+    ------
+    EngineError : when there is no such token, or nothing can be predicted, as by a model that is not of transformers.
+    """
+    reader = yield from model.reader()
+    from engine.models.predictor import Predictor
+    from engine.models.sentence import Reader
+
+    if not isinstance(reader, Reader):
+        raise EngineError(
+            f"{model.outline.name} is no model of transformers; of what it predicts there are the "
+            "predictions alone, and neither lens nor contributions nor heads switched off"
+        )
+    predictor = model.cached("predictor", lambda: Predictor(reader, model.source.tensors))
+    last = model.cached("asked last", dict[Any, "tuple[Asked, Tensor]"])
+    key = (query.text or "", query.position)
+    if key not in last:
+        asked = predictor.ask(*key)
+        logits = predictor.logits(asked, model.check)
+        if not bool(logits.isfinite().all()):
+            _refuse_broken(model, predictor, logits)
+        last.clear()
+        last[key] = asked, logits
+    return predictor, *last[key]
+
+
+def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> None:
+    """Refuse logits that are NaN, or infinite by the weights; some types say so of tokens that never come.
+
+    Raises
+    ------
+    EngineError : naming what they are due to.
+    """
+    from engine.models.broken import broken_parameter, cause_of_nan
+
+    said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
+    if bool(logits.isnan().any()):
+        raise EngineError(said % ("NaN", cause_of_nan(predictor.model, model.check)))
+    if (broken := broken_parameter(predictor.model, predictor.model, model.check)) is not None:
+        raise EngineError(said % ("infinite", broken))
+
+
+def token_of(query: Query, logits: Tensor, predictor: Predictor) -> int:
+    """Find the token that a query names: the model's first choice unless it names one."""
+    return int(logits.argmax()) if query.token is None else predictor.token(query.token, len(logits))
+
+
+def likely(words: Words, logits: Tensor, count: int) -> list[tuple[int, str, float, float, float, float]]:
+    """List the most likely tokens: id, text, logit and probability, each with that of a token drawn at random.
+
+    Parameters
+    ----------
+    logits : (vocabulary,).
+    count : how many.
+    """
+    values, ids = logits.double().topk(min(count, len(logits)))
+    probabilities = logits.double().softmax(0)[ids].tolist()
+    texts = words.texts(ids.tolist())
+    mean = _mean(logits)
+    beside = zip(ids.tolist(), texts, values.tolist(), probabilities, strict=True)
+    return [(number, text, logit, mean, share, 1 / len(logits)) for number, text, logit, share in beside]
+
+
+def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tensor]]:
+    """Read a sentence, and give what names its tokens, and the logits at the one that a query names.
+
+    Of a module that is no model of transformers this is all that can be had.
+    """
+    reader = yield from model.reader()
+    from engine.models.module_reader import ModuleReader
+
+    if isinstance(reader, ModuleReader):
+        return reader.words, *reader.predicted(query.text or "", query.position, model.check)
+    predictor, asked, logits = yield from asked_of(model, query)
+    return predictor.words, asked, logits
+
+
+def _of_two(model: OpenModel, query: Query) -> Groups:
+    """List the tokens that are most likely in one model or the other, those first that either gives most to.
+
+    Raises
+    ------
+    EngineError : when both cannot be asked the same.
+    """
+    yield from model.check_both_read(query.text or "")
+    other = yield from model.other()
+    words, asked, logits = yield from _choices_of(model, query)
+    other_words, _, other_logits = yield from _choices_of(other, replace(query, position=asked.position))
+    own, theirs = _Expected(logits), _Expected(other_logits)
+    ids = list(dict.fromkeys((*own.first(query.top), *theirs.first(query.top))))
+    texts = _texts_of_both(ids, words, other_words, own, theirs)
+    place = (asked.position, asked.tokens[asked.position])
+    ids.sort(key=lambda each: -max(own.share(each), theirs.share(each)))
+    rows: list[tuple[Cell, ...]] = []
+    for each in ids:
+        rank, *numbers = own.of(each)
+        difference: Cell = theirs.share(each) - own.share(each) if own.has(each) and theirs.has(each) else NOTHING
+        rows.append((*place, rank, each, texts[each], *numbers, *theirs.of(each), difference))
+    yield RowGroup(rows)
+
+
+class _Expected:
+    """What a model expects, by the number of each token.
+
+    Parameters
+    ----------
+    logits : (vocabulary,).
+    """
+
+    def __init__(self, logits: Tensor) -> None:
+        self._logits = logits.double()
+        self._shares = self._logits.softmax(0)
+        self._mean = _mean(logits)
+
+    def has(self, token: int) -> bool:
+        return token < len(self._logits)
+
+    def first(self, count: int) -> list[int]:
+        """List the most likely tokens."""
+        found: list[int] = self._logits.topk(min(count, len(self._logits))).indices.tolist()
+        return found
+
+    def share(self, token: int) -> float:
+        """Give a token's probability; none of a token that the vocabulary has not."""
+        return float(self._shares[token]) if self.has(token) else 0.0
+
+    def of(self, token: int) -> tuple[Cell, ...]:
+        """Give a token's rank, logit and probability, both beside chance; nothing where the vocabulary has it not."""
+        if not self.has(token):
+            return (NOTHING,) * 5
+        logit = self._logits[token]
+        rank = int((self._logits > logit).sum()) + 1
+        return rank, float(logit), self._mean, self.share(token), 1 / len(self._logits)
+
+
+def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, theirs: _Expected) -> dict[int, str]:
+    """Give the text of each token.
+
+    Raises
+    ------
+    EngineError : when a number stands for one token in a model and for another in the other.
+    """
+    texts = dict(zip(ids, words.texts(ids), strict=True))
+    for each, text in zip(ids, other.texts(ids), strict=True):
+        if own.has(each) and theirs.has(each) and text != texts[each]:
+            raise EngineError(
+                f"token {each} is '{visible(texts[each])}' for the first and '{visible(text)}' for the second; what "
+                "both predict cannot be compared"
+            )
+        if not own.has(each):
+            texts[each] = text
+    return texts
+
+
+def _mean(logits: Tensor) -> float:
+    """Give the mean of the logits that are numbers; some models rule tokens out by an infinite one."""
+    return float(logits.double()[logits.isfinite()].mean())

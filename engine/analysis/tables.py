@@ -1,0 +1,176 @@
+"""The tables of an open model by the name of their view: as they are worked out, as they grow, or whole.
+
+Each view has the module of its name here, whose ``rows`` gives the groups of rows; it is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from engine.analysis.open_model import OpenModel
+from engine.analysis.pace import Pace
+from engine.analysis.spectra import with_torch
+from engine.values.errors import EngineError
+from engine.values.heads import Head
+from engine.values.progress import Lane, Progress, Work
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.tables import (
+    ATTENTION_COLUMNS,
+    DIFFERENCE_COLUMNS,
+    PROOF_COLUMNS,
+    RANKS_BESIDE_CHANCE_COLUMNS,
+    SPECTRA_OF_TWO_COLUMNS,
+    SPECTRUM_COLUMNS,
+    Table,
+)
+from engine.values.view import Query
+from engine.values.views import VIEWS
+
+if TYPE_CHECKING:
+    from engine.analysis.attention import Arrays
+
+COLUMNS = {
+    "ranks": (RANKS_BESIDE_CHANCE_COLUMNS,) * 2,
+    "spectrum": (SPECTRUM_COLUMNS, SPECTRA_OF_TWO_COLUMNS),
+    "attention": (ATTENTION_COLUMNS, DIFFERENCE_COLUMNS),
+    "check": (PROOF_COLUMNS,) * 2,
+    **{name: (view.columns, view.columns_of(of_two=True)) for name, view in VIEWS.items()},
+}
+"""By view, the columns of its table, and of that with a second model's numbers."""
+
+WITHOUT_TORCH = ("ranks", "spectrum", "heads", "weights")
+"""Views that import torch only where something has to be computed."""
+
+
+def columns_of(name: str, query: Query) -> tuple[str, ...]:
+    """Name the columns of a table, in their order.
+
+    Raises
+    ------
+    EngineError : when there is no such table.
+    """
+    if name not in COLUMNS:
+        raise EngineError(f"there is no table '{name}'; there are {', '.join(COLUMNS)}")
+    return COLUMNS[name][query.of_two]
+
+
+def groups(model: OpenModel, name: str, query: Query) -> Groups:
+    """Work a table out: rows come once each, in the order of the table.
+
+    Those of a table that is ranked, or whose cells come later, come in one group at the end.
+
+    Parameters
+    ----------
+    name : one of `COLUMNS`.
+    query : which part of the table; everything unless it is narrowed.
+
+    Raises
+    ------
+    EngineError : when there is no such table, layer or head, or it cannot be had of this model.
+    """
+    view = VIEWS.get(name)
+    if view is not None and (view.grows or (view.ranked_by and not query.off)):
+        grown = _Grown(name, query)
+        for unit in _rows(model, name, query):
+            if isinstance(unit, RowGroup):
+                grown.add(unit)
+                yield replace(unit, rows=())
+            else:
+                yield unit
+        yield RowGroup([tuple(row) for row in view.ranked(grown.rows)])
+    else:
+        yield from _rows(model, name, query)
+
+
+def table(model: OpenModel, name: str, query: Query) -> Work[Table]:
+    """Work out a whole table; parameters and errors as for `groups`."""
+    grown = _Grown(name, query)
+    for unit in groups(model, name, query):
+        if isinstance(unit, RowGroup):
+            grown.add(unit)
+        else:
+            yield unit
+    return grown.table()
+
+
+def growing(model: OpenModel, name: str, query: Query) -> Iterator[tuple[Table, Progress] | Lane | None]:
+    """Yield a table a few times a second as more of it becomes known, with how far it has come; the last one is whole.
+
+    Between them come lanes and None, as from `groups`; parameters and errors as there.
+    """
+    grown, pace, is_first = _Grown(name, query), Pace(), True
+    for unit in _rows(model, name, query):
+        if not isinstance(unit, RowGroup):
+            yield unit
+            continue
+        grown.add(unit)
+        progress = unit.progress
+        if progress is not None and (is_first or progress.finished or pace.is_due()):
+            yield grown.table(), progress
+            pace.delivered()
+            is_first = False
+    yield grown.table(), Progress(name, 1, 1, "")
+
+
+def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
+    """Give the arrays of ``attention`` or ``matrices``, as they are worked out."""
+    yield from with_torch()
+    yield from import_module(f"engine.analysis.{name}").arrays(model, query)
+
+
+def _rows(model: OpenModel, name: str, query: Query) -> Groups:
+    """Have a view's module work its rows out, and tell how far it has come where that takes long."""
+    columns_of(name, query)
+    view = VIEWS.get(name)
+    if query.head == -1 and view is not None and not view.has_whole_layers:
+        raise EngineError(f"{name} is of heads and has no rows for whole layers; name a head, such as L0H0")
+    if name not in WITHOUT_TORCH:
+        yield from with_torch()
+        yield Lane.WEIGHTS
+    rows: Groups = import_module(f"engine.analysis.{name}").rows(model, query)
+    with model.telling(name, "layers") as telling:
+        for unit in rows:
+            if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
+                telling(unit.progress.done, unit.progress.total)
+            yield unit
+
+
+class _Grown:
+    """What is known of a table; where cells come later, a row replaces the one of the same place.
+
+    A group that has a row for each place that is known says in which order they are.
+    """
+
+    def __init__(self, name: str, query: Query) -> None:
+        self._name, self._query = name, query
+        view, columns = VIEWS.get(name), columns_of(name, query)
+        self._places = [columns.index(each) for each in view.places] if view is not None and view.grows else []
+        self._rows: list[tuple[Any, ...]] = []
+        self._by_place: dict[tuple[Cell, ...], tuple[Any, ...]] = {}
+        self._left_out: dict[Head, str] = {}
+        self._lacking: dict[str, None] = {}
+
+    def add(self, group: RowGroup) -> None:
+        """Take in what a group says."""
+        if self._places:
+            new = {tuple(row[each] for each in self._places): row for row in group.rows}
+            if new.keys() >= self._by_place.keys():
+                self._by_place.clear()
+            self._by_place.update(new)
+        else:
+            self._rows += group.rows
+        self._left_out |= group.left_out
+        self._lacking |= dict.fromkeys(group.lacking)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows that are known."""
+        return list(self._by_place.values()) if self._places else self._rows
+
+    def table(self) -> Table:
+        """Give what is known as a table."""
+        columns = columns_of(self._name, self._query)
+        return Table(self._name, columns, tuple(self.rows), dict(self._left_out), tuple(self._lacking))

@@ -1,0 +1,142 @@
+"""The rows of ``weights``: every parameter at once, what is tied a little later, norms as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from engine.analysis.layers import NOTHING
+from engine.analysis.open_model import OpenModel
+from engine.values.errors import EngineError, Superseded
+from engine.values.model import Parameter
+from engine.values.progress import Lane, Progress
+from engine.values.table import Cell, Groups, RowGroup
+from engine.values.view import Query
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Found = tuple[float | str, str]
+"""A norm, or nothing, and what is to be known of it."""
+
+
+def rows(model: OpenModel, query: Query) -> Groups:
+    """List the parameters of the model, or of the layers with a number; what is known later comes in rows that replace.
+
+    The files' headers alone give the first; then comes what the model ties, which takes the import of its code; then,
+    where the query wants them, norms, one tensor a unit, each of them once.
+    """
+    yield RowGroup(_rows(_narrowed(model.source.parameters(with_ties=False), query)), progress=_progress("ties", 0, 0))
+    yield Lane.MODEL  # where the model's code is imported as well
+    listed = model.cached("parameters", model.source.parameters)
+    yield Lane.WEIGHTS
+    wanted = _narrowed(listed, query)
+    measured = model.cached("norms", dict[str, Found])
+    known = measured if query.norms else {}
+    yield RowGroup(_rows(wanted, known), progress=_progress("ties", 1, 1))
+    if not query.norms:
+        return
+    by_name = {each.name: each for each in listed}
+    for done, parameter in enumerate(wanted, start=1):
+        yield None
+        _measure(model, parameter, by_name, measured)
+        yield RowGroup(_rows((parameter,), measured), progress=_progress("norms", done, len(wanted)))
+
+
+def _progress(activity: str, done: int, total: int) -> Progress:
+    return Progress(activity, done, total, "tensors" if activity == "norms" else "")
+
+
+def _rows(listed: tuple[Parameter, ...], measured: Mapping[str, Found] | None = None) -> list[tuple[Cell, ...]]:
+    nothing = (NOTHING, NOTHING)
+    return [
+        (
+            each.name, "x".join(map(str, each.shape)), each.dtype, each.parameters, each.tied_to, each.stored_bytes,
+            *(measured or {}).get(each.name, nothing),
+        )
+        for each in listed
+    ]  # fmt: skip
+
+
+def _measure(
+    model: OpenModel, parameter: Parameter, by_name: Mapping[str, Parameter], measured: dict[str, Found]
+) -> None:
+    """Find a parameter's norm, or why it has none, and whether the same numbers are stored under another name."""
+    name, tied_to = parameter.name, parameter.tied_to
+    if name in measured:
+        return
+    if tied_to:
+        _measure(model, by_name[tied_to], by_name, measured)
+    if tied_to and not parameter.stored_bytes:
+        measured[name] = measured[tied_to][0], ""
+        return
+    try:
+        norm = _norm(model, name)
+    except _Unmeasured as reason:
+        measured[name] = NOTHING, str(reason)
+    else:
+        measured[name] = norm, _stored_twice(model, parameter, norm, by_name, measured)
+
+
+def _norm(model: OpenModel, name: str) -> float:
+    """Measure one tensor, part by part.
+
+    Raises
+    ------
+    _Unmeasured : where it holds no numbers of a weight, or cannot be read.
+    """
+    from engine.mathematics.norms import frobenius_norm
+
+    def parts() -> Iterator[Tensor]:
+        for part in model.source.parts(name):
+            if not part.is_floating_point():
+                raise _Unmeasured(f"{str(part.dtype).removeprefix('torch.')} numbers, which are no weights")
+            yield part
+            model.check()
+
+    try:
+        return frobenius_norm(parts())
+    except Superseded:
+        raise
+    except (EngineError, RuntimeError) as error:
+        raise _Unmeasured(" ".join(str(error).split())) from error
+
+
+def _stored_twice(
+    model: OpenModel, parameter: Parameter, norm: float, by_name: Mapping[str, Parameter], measured: Mapping[str, Found]
+) -> str:
+    """Say where the same numbers are stored as well, or other numbers under a tied name."""
+    if parameter.tied_to:
+        is_same = _is_same(model, parameter.name, parameter.tied_to)
+        return "stored a second time" if is_same else f"stored by itself, and other than {parameter.tied_to}"
+    if not _may_be_vocabulary(parameter) or not norm > 0:
+        return ""
+    for other in by_name.values():
+        is_alike = _may_be_vocabulary(other) and other.shape == parameter.shape and other.name != parameter.name
+        has_its_norm = is_alike and measured.get(other.name, (NOTHING, ""))[0] == norm
+        if has_its_norm and _is_same(model, parameter.name, other.name):
+            return f"the same numbers as {other.name}, not tied"
+    return ""
+
+
+def _is_same(model: OpenModel, one: str, other: str) -> bool:
+    for ours, theirs in zip(model.source.parts(one), model.source.parts(other), strict=True):
+        model.check()
+        if ours.dtype != theirs.dtype or not bool((ours == theirs).all()):
+            return False
+    return True
+
+
+class _Unmeasured(Exception):
+    """Why a tensor has no norm."""
+
+
+def _narrowed(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, ...]:
+    """Take the parameters of layers with some numbers, whatever stack they are in, or all of them."""
+    numbers = {each.layer for each in (query.layer, *query.layers) if each is not None}
+    return tuple(each for each in listed if not numbers or each.layer in numbers)
+
+
+def _may_be_vocabulary(parameter: Parameter) -> bool:
+    """Say whether a parameter may be an embedding or unembedding: a matrix that belongs to no layer."""
+    return len(parameter.shape) == 2 and parameter.layer is None

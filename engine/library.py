@@ -1,0 +1,422 @@
+"""Models in a notebook or a script: every view as a data frame, spectra and maps as arrays, in the calling thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from engine.analysis import tables
+from engine.analysis.open_model import OpenModel
+from engine.checkpoints.find_source import BASE
+from engine.values.errors import EngineError
+from engine.values.heads import MATRICES, Head, parse_head
+from engine.values.off import Off
+from engine.values.options import EngineOptions
+from engine.values.progress import finish
+from engine.values.view import DEFAULT_FIRST, DEFAULT_TOP, Query
+from engine.values.views import HEAD_PARTS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from polars import DataFrame
+    from torch import nn
+
+    from engine.values.attention import AttentionMaps
+    from engine.values.model import LayerOutline, ModelOutline
+    from engine.values.tables import Table
+
+Layer = int | str | None
+"""A layer: its number, ``"L5"``, or ``"encoder.L5"`` where a model has several stacks; None for all."""
+
+WEIGHTS = ("W_Q", "W_K", "W_V", "W_O")
+
+FROM_WEIGHTS = ("ranks", "circuits")
+"""The parts of the table of heads for which the model is not run."""
+
+
+class Model:
+    """An open model. Only what is asked for is computed, in the calling thread; what is read twice is kept.
+
+    Heads and layers are named as everywhere: ``L5H1``, ``5.1``, ``L5``; ``encoder.L5H1`` where a model has several
+    stacks. What cannot be had raises `EngineError`, which says what to do. What a person should know besides is warned
+    of. Tables are data frames with a row for each head, singular value, token and so on; ``docs/views.md`` describes
+    their columns.
+
+    Parameters
+    ----------
+    model : what is open.
+    is_live : whether its weights may change meanwhile, so that nothing is kept between two calls.
+
+    Attributes
+    ----------
+    outline : its stacks, layers and heads, and what changes their circuits.
+    """
+
+    outline: ModelOutline
+
+    def __init__(self, model: OpenModel, *, is_live: bool = False) -> None:
+        self._model = model
+        self._is_live = is_live
+        self._stacks = model.outline.stacks
+        self.outline = model.outline
+        model.notify = _warn
+
+    # --- what it is
+
+    def __repr__(self) -> str:
+        outline = self.outline
+        lines = [f"{outline.name} · {outline.model_type} · {outline.parameters:,} parameters, {outline.dtype}"]
+        for stack in outline.stacks[:3]:
+            lines.append(f"{stack}: {_sizes(outline.stack_layers(stack))}")
+        if len(outline.stacks) > 3:
+            lines.append(f"and {', '.join(outline.stacks[3:])}")
+        return "\n".join(lines)
+
+    def __getitem__(self, name: str) -> Weights:
+        """Give a head's weights, or those of all heads of a layer: ``model["L5H1"].W_Q``."""
+        return Weights(self._fresh(), self._named(name))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [_full(name, self.outline) for each in self.outline.layers for name in (each.name, *each.head_names())]
+
+    def close(self) -> None:
+        """Let go of its memory; it is opened anew by `engine.open_model`."""
+        self._model.close()
+
+    # --- from weights alone
+
+    def spectrum(self, name: str, matrix: str, *, distance: int | None = None) -> NDArray[np.float64]:
+        """Give the singular values of a matrix of a head, or of a layer as a whole (``"L5"``), largest first.
+
+        Parameters
+        ----------
+        matrix : ``Q``, ``K``, ``V``, ``O``, ``QK`` or ``OV``.
+        distance : how many tokens the key is before the query, for QK with rotary positions; None leaves them out.
+        """
+        head = self._named(name)
+        if matrix not in MATRICES:
+            raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
+        model = self._fresh() if self._is_live else self._model
+        if head.head < 0:
+            group = finish(model.spectra_at(head, True, distance, (matrix,)))
+            if lacks := group.lacks(matrix):
+                raise EngineError(lacks)
+            return group.spectra[-1][matrix].singular_values
+        of_head = finish(model.head_spectra(head, distance, (matrix,)))
+        return next(each.singular_values for each in of_head if each.matrix == matrix)
+
+    def ranks(
+        self,
+        layer: Layer = None,
+        head: int | None = None,
+        matrix: str | None = None,
+        *,
+        epsilon: float | None = None,
+        distance: int | None = None,
+        whole_layers: bool = False,
+    ) -> DataFrame:
+        """Measure spectra: a row for each head and matrix; with ``whole_layers`` those of layers as a whole too."""
+        query = self._query(layer, head, matrix=matrix, distance=distance)
+        return self.table("ranks", replace(query, epsilon=epsilon, whole_layers=whole_layers))
+
+    def singular_values(
+        self, layer: Layer = None, head: int | None = None, matrix: str | None = None, *, whole_layers: bool = False
+    ) -> DataFrame:
+        """List singular values: the view ``spectrum``, a row each, beside what chance gives."""
+        return self.table("spectrum", replace(self._query(layer, head, matrix=matrix), whole_layers=whole_layers))
+
+    def heads(
+        self, *parts: str, layer: Layer = None, text: str | None = None, epsilon: float | None = None
+    ) -> DataFrame:
+        """List the heads with what other views say of them; without more, what the weights alone tell.
+
+        Parameters
+        ----------
+        parts : ``"patterns"`` for what the model is run for, on ``text`` if one is given; ``"ranks"`` or ``"circuits"``
+            for that alone.
+        """
+        if wrong := [part for part in parts if part not in HEAD_PARTS]:
+            raise EngineError(f"heads have no part '{wrong[0]}'; there are {', '.join(HEAD_PARTS)}")
+        is_run = "patterns" in parts or text is not None
+        wanted = {*(set(parts) - {"patterns"} or FROM_WEIGHTS), *(("patterns",) if is_run else ())}
+        query = replace(self._query(layer), text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
+        missing = {column for part in HEAD_PARTS.keys() - wanted for column in HEAD_PARTS[part]}
+        return self.table("heads", query).drop(*missing, *(() if is_run else ("label",)))
+
+    def circuits(
+        self,
+        layer: Layer = None,
+        head: int | None = None,
+        *,
+        distance: int | None = None,
+        eigenvalues: bool = False,
+        fold_norm: bool = False,
+        whole_layers: bool = False,
+    ) -> DataFrame:
+        """Tell what QK and OV do as maps: symmetry, copying, ranks, subspaces."""
+        query = self._query(layer, head, distance=distance, fold_norm=fold_norm)
+        return self.table("circuits", replace(query, eigenvalues=eigenvalues, whole_layers=whole_layers))
+
+    def composition(self, layer: Layer = None, head: int | None = None) -> DataFrame:
+        """Tell who feeds a head: earlier heads, by how much it reads of them."""
+        return self.table("composition", self._query(layer, head))
+
+    def directions(
+        self,
+        layer: Layer = None,
+        head: int | None = None,
+        matrix: str | None = None,
+        *,
+        top: int = DEFAULT_TOP,
+        first: int = DEFAULT_FIRST,
+        fold_norm: bool = False,
+        distance: int | None = None,
+    ) -> DataFrame:
+        """List the tokens that the singular directions of QK and OV stand for."""
+        query = self._query(layer, head, matrix=matrix, fold_norm=fold_norm, distance=distance)
+        return self.table("directions", replace(query, top=top, first=first))
+
+    def weights(self, layer: Layer = None, *, norms: bool = False) -> DataFrame:
+        """List every parameter: shape, dtype, size, what is tied; with ``norms``, its norm."""
+        return self.table("weights", replace(self._query(layer), norms=norms))
+
+    def changes(self, other: Model | str | None = None, layer: Layer = None, head: int | None = None) -> DataFrame:
+        """Tell what is different in another model, most changed heads first.
+
+        Parameters
+        ----------
+        other : an open model, or the id or folder of one; None for the base of an adapter, or the one given last.
+        """
+        model = self._model
+        if isinstance(other, Model):
+            model.compare_with(other._model)
+        elif other is not None or not model.is_comparing:
+            model.options = replace(model.options, other=other or BASE)
+            model.forget_other()
+        return self.table("changes", replace(self._query(layer, head), of_two=True))
+
+    # --- what the model is run for
+
+    def attention(self, text: str, layer: str, *, off: Sequence[str] = ()) -> NDArray[np.float32]:
+        """Give a layer's attention maps for a sentence, (heads, query, key), or one head's, (query, key).
+
+        Parameters
+        ----------
+        layer : ``"L5"``, or ``"L5H1"`` for one head.
+        off : heads that are switched off meanwhile.
+        """
+        head = self._named(layer)
+        weights = self.maps(text, layer, off=off).weights
+        return weights if head.is_layer else weights[head.head]
+
+    def maps(self, text: str, layer: str, *, off: Sequence[str] = ()) -> AttentionMaps:
+        """Give a layer's maps with the tokens along both sides: ``.weights``, ``.query_tokens``, ``.key_tokens``."""
+        head = self._named(layer)
+        switched = Off(tuple(map(self._named, off)))
+        return finish(self._fresh().attention(text, head.stack, head.layer, switched))
+
+    def tokens(self, text: str) -> tuple[str, ...]:
+        """Cut a sentence into the tokens that the model reads."""
+        return finish(self._model.spell(text)).tokens
+
+    def patterns(self, layer: Layer = None, head: int | None = None, *, text: str | None = None) -> DataFrame:
+        """Tell where heads look: entropy, previous token, induction; labels; on random tokens without a sentence."""
+        return self.table("patterns", replace(self._query(layer, head), text=text))
+
+    def rollout(self, text: str) -> DataFrame:
+        """Tell which tokens are mixed into which, through all layers of a stack."""
+        return self.table("rollout", Query(text=text))
+
+    def predictions(self, text: str, *, position: int | None = None, top: int = DEFAULT_TOP) -> DataFrame:
+        """List the tokens that are expected after one of a sentence, the last unless ``position`` says which."""
+        return self.table("predictions", Query(text=text, position=position, top=top))
+
+    def lens(self, text: str, *, position: int | None = None, top: int = DEFAULT_TOP) -> DataFrame:
+        """List what the model would predict after each block."""
+        return self.table("lens", Query(text=text, position=position, top=top))
+
+    def contributions(self, text: str, *, position: int | None = None, token: str | None = None) -> DataFrame:
+        """Tell what each head adds to the logit of a token, the first choice unless one is named."""
+        return self.table("contributions", Query(text=text, position=position, token=token))
+
+    def ablation(
+        self,
+        text: str,
+        layer: Layer = None,
+        head: int | None = None,
+        *,
+        off: Sequence[str] = (),
+        by_mean: bool = False,
+        position: int | None = None,
+        token: str | None = None,
+        top: int = DEFAULT_TOP,
+    ) -> DataFrame:
+        """Tell what switching heads off does to what is predicted: each alone, or those of ``off`` together."""
+        query = replace(self._query(layer, head), text=text, position=position, token=token, top=top)
+        return self.table("ablation", replace(query, off=tuple(map(self._named, off)), by_mean=by_mean))
+
+    def explain(
+        self,
+        text: str,
+        layer: Layer = None,
+        head: int | None = None,
+        *,
+        position: int | None = None,
+        key: int | None = None,
+        top: int = DEFAULT_TOP,
+    ) -> DataFrame:
+        """Take the score of one query and key apart into terms that add up to it."""
+        query = replace(self._query(layer, head), text=text, position=position, key=key, top=top)
+        return self.table("explain", query)
+
+    def check(self) -> DataFrame:
+        """Prove for every layer that the heads are those that the model computes with."""
+        return self.table("check", Query())
+
+    # --- any view
+
+    def table(self, view: str, query: Query | None = None) -> DataFrame:
+        """Work out the table of a view, by its name on the command line.
+
+        Parameters
+        ----------
+        query : which part of it; everything unless given.
+        """
+        table = finish(tables.table(self._fresh(), view, query or Query()))
+        for layer, why in table.left_out.items():
+            _warn(f"{layer} is left out: {why}")
+        for said in table.lacking:
+            _warn(said)
+        return _frame(table)
+
+    def _fresh(self) -> OpenModel:
+        """Give the open model, which has forgotten everything where its weights may have changed."""
+        if self._is_live:
+            self._model.forget()
+        return self._model
+
+    def _named(self, name: str) -> Head:
+        """Read the name of a head or layer that the model has."""
+        head = parse_head(name, self._stacks)
+        self.outline.layer(head)
+        return head
+
+    def _query(self, layer: Layer, head: int | None = None, **narrowed: Any) -> Query:
+        """Ask for a layer, or for one head of it; a head may be named in the place of a layer."""
+        if layer is None:
+            return Query(head=head, **narrowed)
+        named = self._named(f"L{layer}" if isinstance(layer, int) else layer)
+        number = head if named.is_layer else named.head
+        return Query(layer=named.whole_layer, head=number, **narrowed)
+
+
+class Weights:
+    """The weights of a head, ``W_Q [head_dim, d_model]``, or of all heads of a layer, ``[heads, head_dim, d_model]``.
+
+    ``W_Q``, ``W_K``, ``W_V`` are ``[head_dim, d_model]`` and ``W_O`` is ``[d_model, head_dim]``; a query head has the
+    keys and values of its group. Biases are ``b_Q`` to ``b_O``, where there are any; ``b_O`` is the whole layer's.
+    """
+
+    def __init__(self, model: OpenModel, name: Head) -> None:
+        self._model, self.name = model, name
+        self._arrays: dict[str, NDArray[Any]] | None = None
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Give all of them by name; they are read once."""
+        if self._arrays is None:
+            import numpy as np
+
+            from engine.analysis.matrices import arrays_of
+
+            by_head = arrays_of(self._model, self._model.outline.layer(self.name.whole_layer))
+            of_heads = list(by_head.values())
+            self._arrays = (
+                {each: np.stack([arrays[each] for arrays in of_heads]) for each in of_heads[0]}
+                if self.name.is_layer
+                else by_head[self.name]
+            )
+        return self._arrays
+
+    def __getattr__(self, attribute: str) -> NDArray[Any]:
+        if not attribute.startswith(("W_", "b_")):
+            raise AttributeError(attribute)
+        arrays = self.arrays()
+        if attribute not in arrays:
+            raise AttributeError(f"{self.name} has no {attribute}; it has {', '.join(arrays)}")
+        return arrays[attribute]
+
+    def __dir__(self) -> Iterator[str]:
+        return iter([*super().__dir__(), *WEIGHTS, *(self._arrays or {})])
+
+    def __repr__(self) -> str:
+        layer = self._model.outline.layer(self.name.whole_layer)
+        what = f"{layer.heads} heads" if self.name.is_layer else f"a head of {layer.module}"
+        return f"{self.name}: {what}, W_Q {layer.head_dim}×{layer.d_model}, W_O {layer.d_output}×{layer.value_head_dim}"
+
+
+def open_model(
+    name: str | Path,
+    *,
+    device: str = "auto",
+    dtype: str = "auto",
+    revision: str | None = None,
+    base: str | None = None,
+    layout: str | Path | None = None,
+    trust_remote_code: bool = False,
+    use_cache: bool = True,
+) -> Model:
+    """Open a model, as `engine.open_model` says."""
+    options = EngineOptions(
+        device=device, dtype=dtype, revision=revision, base=base, layout=None if layout is None else Path(layout),
+        trust_remote_code=trust_remote_code, use_cache=use_cache,
+    )  # fmt: skip
+    return Model(OpenModel.open(str(name), options))
+
+
+def open_module(module: nn.Module, tokenizer: Any, *, name: str, example: Any, device: str) -> Model:
+    """Open a module, as `engine.open_module` says."""
+    from engine.models.live import ModuleSource
+
+    return Model(OpenModel(ModuleSource(module, tokenizer, name, example), EngineOptions(device=device)), is_live=True)
+
+
+def _frame(table: Table) -> DataFrame:
+    """Give a table as a data frame, in which nothing stands for what is undefined."""
+    import polars
+
+    rows = [[None if cell == "" or cell != cell else cell for cell in row] for row in table]
+    return polars.DataFrame(rows, list(table.columns), orient="row", infer_schema_length=None, strict=False)
+
+
+def _warn(said: str) -> None:
+    """Tell the person at the notebook, at the line that called the library."""
+    warnings.warn(said, stacklevel=_depth(f"{Path(__file__).parent}{os.sep}"))
+
+
+def _depth(folder: str) -> int:
+    """Count the frames from the one that warns up to the first that is not of a folder."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(folder):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def _sizes(layers: Sequence[LayerOutline]) -> str:
+    """Write the sizes of a stack."""
+    first = layers[0]
+    heads = f"{first.heads} heads"
+    if first.key_value_heads != first.heads:
+        heads += f" on {first.key_value_heads} keys"
+    varies = ", sizes vary" if len({(each.heads, each.head_dim, each.d_model) for each in layers}) > 1 else ""
+    return f"{len(layers)} layers of {heads}, d_model {first.d_model}, head_dim {first.head_dim}{varies}"
+
+
+def _full(name: Head, outline: ModelOutline) -> str:
+    """Name a head or layer so that it can be told from those of other stacks."""
+    return f"{name.stack}.{name}" if len(outline.stacks) > 1 else str(name)

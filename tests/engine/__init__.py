@@ -1,0 +1,1 @@
+"""Tests of the engine, in folders like its own."""

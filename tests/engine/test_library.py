@@ -1,0 +1,213 @@
+"""Models in a notebook: every view as a data frame, spectra and maps as arrays, and nothing else is touched."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import engine
+from engine.library import Model
+from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
+from engine.values.heads import Head
+from engine.values.view import Query
+from tests.conftest import TinyModel
+from tests.opening import run_apart
+
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[Model]:
+    """Open the demo."""
+    model = engine.open_model("demo", device="cpu", use_cache=False)
+    yield model
+    model.close()
+
+
+def test_the_lines_of_the_readme(tiny_model: TinyModel) -> None:
+    folder = tiny_model("llama")
+    model = engine.open_model(folder, use_cache=False)
+    stored = load_file(folder / "model.safetensors")
+    query, key = (stored[f"layers.1.self_attn.{name}_proj.weight"].double() for name in "qk")
+    heads = model.heads()
+    assert len(heads) == 2 * 4
+    assert not any(column.startswith("induction") or column == "label" for column in heads.columns)
+    assert "label" in model.heads("patterns").columns
+    ranks = model.ranks(layer=1, matrix="QK")
+    assert ranks.select("layer", "matrix").unique().rows() == [(1, "QK")]
+    dense = torch.linalg.svdvals(query[24:].T @ key[8:])[:8].numpy()
+    np.testing.assert_allclose(model.spectrum("L1H3", "QK"), dense, rtol=1e-9)
+    maps = model.attention("The cat sat", "L1")
+    assert maps.shape == (4, len(model.tokens("The cat sat")), maps.shape[2])
+    np.testing.assert_allclose(maps.sum(-1), 1, atol=1e-5)
+    np.testing.assert_array_equal(model["L1H3"].W_Q, query[24:].float().numpy())
+    np.testing.assert_array_equal(model["L1"].W_K[1], key[:8].float().numpy())
+
+
+VIEWS: dict[str, Callable[[Model], Any]] = {
+    "heads": lambda model: model.heads("patterns", text=TEXT),
+    "ranks": lambda model: model.ranks(1, epsilon=0.05, whole_layers=True),
+    "singular_values": lambda model: model.singular_values(1, 0, "QK"),
+    "circuits": lambda model: model.circuits("L1H0"),
+    "composition": lambda model: model.composition(1, 2),
+    "directions": lambda model: model.directions(1, 0, "OV", top=3, first=2),
+    "patterns": lambda model: model.patterns(1, text=TEXT),
+    "rollout": lambda model: model.rollout(TEXT),
+    "predictions": lambda model: model.predictions(TEXT, top=3),
+    "lens": lambda model: model.lens(TEXT, top=2),
+    "contributions": lambda model: model.contributions(TEXT),
+    "ablation": lambda model: model.ablation(TEXT, "L1", off=["L1H0"], by_mean=True),
+    "explain": lambda model: model.explain(TEXT, "L1H0", position=3),
+    "changes": lambda model: model.changes("demo", 1),
+    "weights": lambda model: model.weights(norms=True),
+    "check": lambda model: model.check(),
+    "attention": lambda model: model.table("attention", Query(text=TEXT, layer=Head("decoder", 1))),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_a_data_frame(view: str, demo: Model) -> None:
+    frame = VIEWS[view](demo)
+    assert isinstance(frame, polars.DataFrame)
+    assert len(frame) > 0
+    assert not any(frame[name].is_nan().any() for name in frame.columns if frame[name].dtype.is_float())
+
+
+def test_another_open_model_is_compared_with(tiny_model: TinyModel) -> None:
+    one, other = (engine.open_model(tiny_model("llama"), use_cache=False) for _ in range(2))
+    changes = one.changes(other)
+    assert changes["layer"].unique().to_list() == [0, 1]
+    with pytest.raises(EngineError, match="no adapter"):
+        engine.open_model(tiny_model("llama"), use_cache=False).changes()
+
+
+def test_one_head_may_be_named_in_the_place_of_a_layer(demo: Model) -> None:
+    assert demo.circuits("L1H3").select("layer", "head").rows() == [(1, "3")]
+    assert demo.circuits("1.3").equals(demo.circuits(1, 3))
+
+
+def test_heads_that_are_off_change_maps_behind_them(demo: Model) -> None:
+    plain, off = demo.attention(TEXT, "L2"), demo.attention(TEXT, "L2", off=["L0H0", "L1H0"])
+    assert np.abs(plain - off).max() > 1e-4
+    np.testing.assert_array_equal(demo.attention(TEXT, "L2H1"), plain[1])
+
+
+def test_it_says_what_it_is_in_few_lines(demo: Model, tiny_model: TinyModel) -> None:
+    for model in (demo, engine.open_model(tiny_model("t5"), use_cache=False)):
+        assert 1 <= len(repr(model).splitlines()) <= 5
+        for name in model.outline.stacks:
+            assert name in repr(model)
+    assert repr(demo["L1H0"]).startswith("L1H0: a head of model.layers.1.self_attn")
+
+
+def test_names_complete(demo: Model, tiny_model: TinyModel) -> None:
+    assert {"L0", "L0H0", "L3H7"} <= set(demo._ipython_key_completions_())
+    t5 = engine.open_model(tiny_model("t5"), use_cache=False)
+    keys = t5._ipython_key_completions_()
+    assert all(t5[key].name for key in keys)
+    assert "cross.L0H1" in keys
+    assert {"W_Q", "W_K", "W_V", "W_O", "arrays"} <= set(dir(demo["L1H0"]))
+    assert {"heads", "ranks", "attention", "outline"} <= set(dir(demo))
+    with pytest.raises(AttributeError, match="has no W_E"):
+        _ = demo["L1H0"].W_E
+
+
+REFUSED: list[tuple[Callable[[Model], Any], str]] = [
+    (lambda model: model["L9H0"], "no attention in layer 9"),
+    (lambda model: model["elsewhere"], "is no head"),
+    (lambda model: model.spectrum("L0H0", "W"), "there is no matrix 'W'"),
+    (lambda model: model.heads("labels"), "no part 'labels'"),
+    (lambda model: model.table("nothing"), "there is no table 'nothing'"),
+    (lambda model: model.attention("", "L0"), "."),
+    (lambda model: model.ranks("L0H77"), "77"),
+]
+
+
+@pytest.mark.parametrize(("ask", "said"), REFUSED)
+def test_what_cannot_be_had_is_one_line_that_pickles(ask: Callable[[Model], Any], said: str, demo: Model) -> None:
+    with pytest.raises(EngineError, match=said) as caught:
+        ask(demo)
+    assert "\n" not in str(caught.value)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (caught.type, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [LayerLeftOut("its weights"), NotFinite("3 numbers of W_Q are NaN"), NotFolded("x"), EngineError("y" * 5000)],
+)
+def test_errors_pickle(error: EngineError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
+
+
+def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: TinyModel) -> None:
+    from safetensors.torch import save_file
+
+    folder = tiny_copy("llama")
+    weights = load_file(folder / "model.safetensors")
+    weights["layers.0.self_attn.v_proj.weight"][0, 0] = float("nan")
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    model = engine.open_model(folder, use_cache=False)
+    with pytest.warns(UserWarning, match="L0 is left out: .*v_proj") as caught:
+        ranks = model.ranks()
+    assert caught[0].filename == __file__
+    assert ranks["layer"].unique().to_list() == [1]
+
+
+def test_only_what_is_asked_for_is_computed(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = engine.open_model(tiny_model("llama"), use_cache=False)
+    asked: list[Any] = []
+    spectra = model._model.spectra_at
+
+    def noted(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return spectra(*arguments)
+
+    monkeypatch.setattr(model._model, "spectra_at", noted)
+    model.ranks(layer=1, matrix="QK")
+    assert [(str(layer), whole, matrices) for layer, whole, _, matrices in asked] == [("L1", False, ("QK",))]
+    assert not model._model.is_loaded
+    model.heads()
+    model.circuits()
+    assert not model._model.is_loaded, "what the weights tell needs no model that runs"
+
+
+UNTOUCHED = """
+import gc, os, sys, threading
+def state():
+    collector = gc.isenabled(), gc.get_freeze_count(), gc.get_threshold()
+    return *collector, os.environ.get("OMP_NUM_THREADS"), sys.getswitchinterval()
+
+before = state()
+from engine import open_model
+assert "torch" not in sys.modules and "numpy" not in sys.modules
+model = open_model("demo", use_cache=False)
+assert "torch" not in sys.modules
+import torch
+threads, grad, dtype = torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()
+print(model.spectrum("L0H0", "QK").shape, model.attention("the cat", "L0").shape, len(model.heads("patterns")))
+assert (torch.get_num_threads(), torch.is_grad_enabled(), torch.get_default_dtype()) == (threads, grad, dtype)
+print([one for one, other in zip(before, state()) if one != other])
+"""
+
+
+def test_nothing_of_the_process_is_changed_and_nothing_is_said() -> None:
+    first, second = run_apart(UNTOUCHED).splitlines()
+    assert first == "(32,) (8, 4, 4) 32"
+    assert second == "[]"
+
+
+def test_nothing_is_warned_of_where_all_is_well(demo: Model) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        demo.circuits(0)
+        demo.patterns(0)

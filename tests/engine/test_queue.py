@@ -1,0 +1,480 @@
+"""Each lane does the most urgent unit; whatever happens to one request, the others are answered."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, wait
+
+import pytest
+import torch
+
+from engine.service.options import log_file
+from engine.service.queue import FOR_A_FILE, Queue, Urgency
+from engine.values.errors import EngineError, Interrupted, Superseded
+from engine.values.progress import Lane, Work, finish, in_a_unit, restartable
+from tests.opening import run_apart
+
+PATIENCE = 10.0
+"""Seconds after which a test gives up; nothing here takes as long."""
+
+LANE = Lane.WEIGHTS
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    """Start a queue of our own."""
+    made = Queue()
+    yield made
+    made.stop()
+
+
+class Gate:
+    """A unit that has begun and ends when it is let; until then it looks whether it is wanted, if it has a check."""
+
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        self.check = check
+        self.begun, self.open = threading.Event(), threading.Event()
+
+    def __call__(self) -> str:
+        """Wait for the gate to open."""
+        self.begun.set()
+        deadline = time.monotonic() + PATIENCE
+        while not self.open.wait(0.002):
+            assert time.monotonic() < deadline
+            self.check()
+        return "through"
+
+    def unit(self) -> Work[str]:
+        """Make work of it."""
+        return in_a_unit(self)
+
+
+class Units:
+    """Work of many units, one every millisecond, until it is told to end."""
+
+    def __init__(self) -> None:
+        self.done, self.ends, self.is_closed = 0, threading.Event(), False
+
+    def __call__(self) -> Work[str]:
+        """Begin."""
+        try:
+            while not self.ends.wait(0.001):
+                self.done += 1
+                yield None
+            return "through"
+        except GeneratorExit:
+            self.is_closed = True
+            raise
+
+
+def saying(word: str, said: list[str]) -> Callable[[], Work[str]]:
+    """Make work that notes when it is done."""
+
+    def unit() -> str:
+        said.append(word)
+        return word
+
+    return lambda: in_a_unit(unit)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_the_most_urgent_work_comes_first_and_equals_in_their_order(queue: Queue) -> None:
+    gate, said = Gate(), list[str]()
+    queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    assert gate.begun.wait(PATIENCE)
+    order = [Urgency.SWEEP, Urgency.OPENING, Urgency.SENTENCE, Urgency.SELECTED]
+    futures = [
+        queue.submit(saying(f"{urgency.name}{number}", said), urgency, LANE) for number in (1, 2) for urgency in order
+    ]
+    gate.open.set()
+    wait(futures, PATIENCE)
+    assert said == [f"{urgency.name}{number}" for urgency in reversed(order) for number in (1, 2)]
+
+
+def test_more_urgent_work_is_done_between_two_units_of_less_urgent(queue: Queue) -> None:
+    units, said = Units(), list[str]()
+    sweep = queue.submit(units, Urgency.SWEEP, LANE)
+    until(lambda: units.done > 3)
+    assert queue.submit(saying("selected", said), Urgency.SELECTED, LANE).result(PATIENCE) == "selected"
+    assert not sweep.done()
+    units.ends.set()
+    assert sweep.result(PATIENCE) == "through"
+
+
+@pytest.mark.parametrize("urgency", [Urgency.SENTENCE, Urgency.OPENING, Urgency.SWEEP])
+def test_work_that_is_no_more_urgent_waits_for_its_turn(urgency: Urgency, queue: Queue) -> None:
+    units, said = Units(), list[str]()
+    first = queue.submit(units, Urgency.SENTENCE, LANE)
+    until(lambda: units.done > 3)
+    second = queue.submit(saying("second", said), urgency, LANE)
+    done = units.done
+    until(lambda: units.done > done + 5)
+    assert said == []
+    units.ends.set()
+    wait([first, second], PATIENCE)
+    assert said == ["second"]
+
+
+def test_lanes_wait_for_nothing_but_themselves(queue: Queue) -> None:
+    gates = {lane: Gate() for lane in Lane}
+    futures = [queue.submit(gate.unit, Urgency.SWEEP, lane) for lane, gate in gates.items()]
+    assert all(gate.begun.wait(PATIENCE) for gate in gates.values())
+    for gate in gates.values():
+        gate.open.set()
+    assert [future.result(PATIENCE) for future in futures] == ["through"] * len(Lane)
+
+
+def test_work_moves_to_the_lane_that_it_names_and_back(queue: Queue) -> None:
+    places = []
+
+    def work() -> Work[str]:
+        for lane in (None, Lane.MODEL, None, Lane.LAYERS, Lane.WEIGHTS):
+            yield lane
+            places.append(threading.current_thread().name)
+        return "done"
+
+    assert queue.submit(work, Urgency.LARGE, Lane.WEIGHTS).result(PATIENCE) == "done"
+    assert places == [f"lane {name}" for name in ("weights", "model", "model", "layers", "weights")]
+
+
+def test_outside_a_queue_the_same_work_is_done_where_it_is_asked_for() -> None:
+    def inner() -> Work[int]:
+        yield Lane.MODEL
+        return 20
+
+    def outer() -> Work[int]:
+        yield None
+        return 1 + (yield from inner())
+
+    assert finish(outer()) == 21
+
+
+def test_the_latest_request_for_a_view_replaces_the_earlier_ones(queue: Queue) -> None:
+    gate, said = Gate(queue.check), list[str]()
+    running = queue.submit(gate.unit, Urgency.SENTENCE, LANE, "map")
+    assert gate.begun.wait(PATIENCE)
+    waiting = queue.submit(saying("waiting", said), Urgency.SENTENCE, LANE, "map")
+    other = queue.submit(saying("other", said), Urgency.SENTENCE, LANE, "ranks")
+    latest = queue.submit(saying("latest", said), Urgency.SENTENCE, LANE, "map")
+    assert latest.result(PATIENCE) == "latest"
+    for replaced in (running, waiting):
+        with pytest.raises(Superseded):
+            replaced.result(PATIENCE)
+    assert other.result(PATIENCE) == "other"
+    assert said == ["other", "latest"]
+
+
+def test_a_replaced_request_fails_at_once_and_its_work_is_closed_between_two_units(queue: Queue) -> None:
+    units, gate = Units(), Gate()
+    replaced = queue.submit(units, Urgency.SWEEP, LANE, "sweep")
+    until(lambda: units.done > 3)
+    urgent = queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    assert gate.begun.wait(PATIENCE)
+    queue.give_up("sweep")
+    with pytest.raises(Superseded):
+        replaced.result(0)
+    done = units.done
+    gate.open.set()
+    assert urgent.result(PATIENCE) == "through"
+    until(lambda: units.is_closed)
+    assert units.done == done
+
+
+def test_work_without_a_view_replaces_nothing(queue: Queue) -> None:
+    gate, said = Gate(), list[str]()
+    queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    futures = [queue.submit(saying(str(number), said), Urgency.SELECTED, LANE) for number in range(5)]
+    gate.open.set()
+    assert [future.result(PATIENCE) for future in futures] == said == ["0", "1", "2", "3", "4"]
+
+
+def test_work_can_be_given_up_before_it_starts(queue: Queue) -> None:
+    gate, said = Gate(), list[str]()
+    queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    assert gate.begun.wait(PATIENCE)
+    given_up = queue.submit(saying("sweep", said), Urgency.SWEEP, LANE, "sweep")
+    cancelled = queue.submit(saying("cancelled", said), Urgency.SWEEP, LANE)
+    assert cancelled.cancel()
+    queue.give_up("sweep")
+    queue.give_up("a view that nobody asked for")
+    with pytest.raises(Superseded):
+        given_up.result(0)
+    gate.open.set()
+    assert queue.submit(saying("next", said), Urgency.SWEEP, LANE).result(PATIENCE) == "next"
+    assert said == ["next"]
+
+
+def test_all_of_an_owner_is_given_up_and_nothing_of_another(queue: Queue) -> None:
+    mine, others = Units(), Units()
+    first = queue.submit(mine, Urgency.SWEEP, Lane.WEIGHTS, owner="model")
+    second = queue.submit(others, Urgency.SWEEP, Lane.MODEL, owner="another")
+    until(lambda: mine.done > 0 and others.done > 0)
+    queue.give_up_all("model", "another model has been opened")
+    with pytest.raises(Superseded, match="another model"):
+        first.result(0)
+    others.ends.set()
+    assert second.result(PATIENCE) == "through"
+
+
+def test_what_a_file_asks_for_comes_after_what_is_looked_at_and_is_given_up_with_it(queue: Queue) -> None:
+    gate, said = Gate(), list[str]()
+    queue.submit(gate.unit, Urgency.SELECTED, LANE)
+    assert gate.begun.wait(PATIENCE)
+    token = FOR_A_FILE.set("writing")
+    first = queue.submit(saying("file", said), Urgency.SELECTED, LANE)
+    FOR_A_FILE.reset(token)
+    later = queue.submit(saying("sentence", said), Urgency.SENTENCE, LANE)
+    gate.open.set()
+    wait([first, later], PATIENCE)
+    assert said == ["sentence", "file"]
+
+
+def test_a_long_unit_of_a_sweep_lets_more_urgent_work_go_first_and_is_done_again(queue: Queue) -> None:
+    reading, begun = Gate(queue.check), []
+
+    def sweep() -> Work[str]:
+        def unit() -> str:
+            begun.append(threading.current_thread().name)
+            return reading()
+
+        return (yield from restartable(unit))
+
+    labels = queue.submit(sweep, Urgency.SWEEP, Lane.MODEL)
+    assert reading.begun.wait(PATIENCE)
+    assert queue.submit(lambda: in_a_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
+    assert not labels.done()
+    reading.open.set()
+    assert labels.result(PATIENCE) == "through"
+    assert len(begun) == 2
+
+
+def test_a_sweep_that_minds_no_interruption_begins_again(queue: Queue) -> None:
+    reading = Gate(queue.check)
+    labels = queue.submit(reading.unit, Urgency.SWEEP, Lane.MODEL)
+    assert reading.begun.wait(PATIENCE)
+    assert queue.submit(lambda: in_a_unit(lambda: "typed"), Urgency.SENTENCE, Lane.MODEL).result(PATIENCE) == "typed"
+    reading.open.set()
+    assert labels.result(PATIENCE) == "through"
+
+
+def test_nothing_else_is_interrupted_and_other_lanes_interrupt_nothing(queue: Queue) -> None:
+    sentence, sweep = Gate(queue.check), Gate(queue.check)
+    first = queue.submit(sentence.unit, Urgency.SENTENCE, Lane.MODEL)
+    second = queue.submit(sweep.unit, Urgency.SWEEP, Lane.LAYERS)
+    assert sentence.begun.wait(PATIENCE)
+    assert sweep.begun.wait(PATIENCE)
+    waiting = queue.submit(lambda: in_a_unit(lambda: "next"), Urgency.SELECTED, Lane.MODEL)
+    assert queue.submit(lambda: in_a_unit(lambda: "head"), Urgency.SELECTED, Lane.WEIGHTS).result(PATIENCE) == "head"
+    time.sleep(0.02)
+    assert not waiting.done()
+    for gate in (sentence, sweep):
+        gate.open.set()
+    assert [each.result(PATIENCE) for each in (first, second, waiting)] == ["through", "through", "next"]
+
+
+def test_on_a_thread_that_is_no_lane_nothing_is_checked(queue: Queue) -> None:
+    queue.stop()
+    queue.check()
+
+
+def raising(error: BaseException) -> Callable[[], Work[str]]:
+    """Make work that fails in its second unit."""
+
+    def work() -> Work[str]:
+        yield None
+        raise error
+
+    return work
+
+
+def test_what_a_person_can_mend_is_said_as_it_is(queue: Queue) -> None:
+    with pytest.raises(EngineError, match=r"^layer 9 is not there$"):
+        queue.submit(raising(EngineError("layer 9 is not there")), Urgency.SELECTED, LANE).result(PATIENCE)
+    assert not log_file().exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("odd\nand long"), KeyboardInterrupt(), SystemExit(3), MemoryError(), Exception()],
+)
+def test_what_nobody_foresaw_is_an_answer_in_one_line_and_kept_in_the_log(error: BaseException, queue: Queue) -> None:
+    with pytest.raises(EngineError) as caught:
+        queue.submit(raising(error), Urgency.SELECTED, LANE).result(PATIENCE)
+    assert type(error).__name__ in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert str(log_file()) in str(caught.value)
+    assert "Traceback" in log_file().read_text()
+    assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
+
+
+def test_work_that_cannot_be_begun_fails_alone(queue: Queue) -> None:
+    def never() -> Work[str]:
+        raise EngineError("no model is open")
+
+    with pytest.raises(EngineError, match="no model"):
+        queue.submit(never, Urgency.SELECTED, LANE).result(PATIENCE)
+    assert queue.submit(saying("alive", []), Urgency.SELECTED, LANE).result(PATIENCE) == "alive"
+
+
+def test_requests_from_many_threads_are_all_answered(queue: Queue) -> None:
+    futures: list[Future[int]] = []
+    lock = threading.Lock()
+
+    def answering(number: int) -> Callable[[], Work[int]]:
+        def work() -> Work[int]:
+            yield list(Lane)[number % 3]
+            return number
+
+        return work
+
+    def ask(start: int) -> None:
+        for number in range(start, start + 50):
+            future = queue.submit(answering(number), Urgency(number % 4), list(Lane)[number % 4])
+            with lock:
+                futures.append(future)
+
+    askers = [threading.Thread(target=ask, args=(50 * number,)) for number in range(8)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join(PATIENCE)
+    assert sorted(future.result(PATIENCE) for future in futures) == list(range(400))
+
+
+def test_stopping_returns_at_once_and_answers_everybody(queue: Queue) -> None:
+    gate, units, said = Gate(), Units(), list[str]()
+    running = queue.submit(gate.unit, Urgency.SENTENCE, LANE)
+    moving = queue.submit(units, Urgency.SWEEP, Lane.MODEL)
+    assert gate.begun.wait(PATIENCE)
+    until(lambda: units.done > 0)
+    waiting = [queue.submit(saying("late", said), urgency, LANE) for urgency in list(Urgency)[1:]]
+    started = time.monotonic()
+    queue.stop()
+    for future in (running, moving, *waiting, queue.submit(saying("after", said), Urgency.SELECTED, LANE)):
+        with pytest.raises((Superseded, CancelledError)):
+            future.result(0)
+    assert time.monotonic() - started < 0.2
+    gate.open.set()
+    until(lambda: units.is_closed)
+    queue.join(PATIENCE)
+    assert said == []
+
+
+def test_stopping_waits_for_no_call_of_lapack(queue: Queue) -> None:
+    matrix, begun = torch.randn(1500, 1500, dtype=torch.float64), threading.Event()
+
+    def dense() -> object:
+        begun.set()
+        return torch.linalg.svdvals(matrix)  # seconds on one core
+
+    running = queue.submit(lambda: in_a_unit(dense), Urgency.LARGE, Lane.LAYERS)
+    assert begun.wait(PATIENCE)
+    started = time.monotonic()
+    queue.stop()
+    with pytest.raises(Superseded):
+        running.result(0)
+    assert time.monotonic() - started < 0.2
+    queue.join(PATIENCE)
+
+
+BUSY = """
+import sys, threading, time
+from engine.service.queue import Queue, Urgency
+from engine.values.progress import Lane, in_a_unit
+queue, begun = Queue(), threading.Event()
+queue.submit(lambda: in_a_unit(lambda: (begun.set(), time.sleep(60))), Urgency.SWEEP, Lane.MODEL)
+begun.wait()
+if "stop" in sys.argv: queue.stop()
+print("the program ends")
+"""
+
+
+@pytest.mark.parametrize("how", ["stop", "leave"])
+def test_busy_work_never_keeps_the_process_alive(how: str) -> None:
+    started = time.monotonic()
+    assert run_apart(BUSY, how) == "the program ends"
+    assert time.monotonic() - started < 10
+
+
+LEFT_AT_WORK = """
+import threading, torch
+from engine.service.queue import Queue, Urgency
+from engine.values.progress import Lane, in_a_unit
+
+begun, matrix = threading.Event(), torch.randn({width}, {width})
+
+def unit():
+    begun.set()
+    return torch.linalg.svdvals(matrix)
+
+Queue().submit(lambda: in_a_unit(unit), Urgency.SWEEP, Lane.LAYERS)
+assert begun.wait(60)
+print("the program ends")
+"""
+
+
+@pytest.mark.parametrize("width", [1200, 6000])
+def test_a_program_that_ends_while_lapack_computes_ends_in_peace(width: int) -> None:
+    started = time.monotonic()
+    assert run_apart(LEFT_AT_WORK.format(width=width), OMP_NUM_THREADS="1") == "the program ends"
+    assert time.monotonic() - started < 20
+
+
+def test_threads_of_linear_algebra_are_shared_out(queue: Queue) -> None:
+    from engine.service import queue as module
+
+    total = module._all_threads.setdefault("torch", torch.get_num_threads())
+    alone = queue.submit(lambda: in_a_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
+    assert alone.result(PATIENCE) == total
+    gate = Gate()
+    queue.submit(gate.unit, Urgency.LARGE, Lane.LAYERS)
+    assert gate.begun.wait(PATIENCE)
+    beside = queue.submit(lambda: in_a_unit(torch.get_num_threads), Urgency.SELECTED, Lane.WEIGHTS)
+    assert beside.result(PATIENCE) == max(1, total // 2)
+    gate.open.set()
+
+
+def test_what_work_was_at_goes_with_it_when_it_is_given_up(queue: Queue) -> None:
+    class Large:
+        """Stands for a layer's weights."""
+
+    living: list[weakref.ref[Large]] = []
+    begun = threading.Event()
+
+    def unit() -> None:
+        held = Large()
+        living.append(weakref.ref(held))
+
+        def within() -> Large:
+            while True:
+                begun.set()
+                queue.check()
+                assert held
+
+        within()
+
+    gc.disable()  # which would find in the end what nobody lets go of
+    try:
+        given_up = queue.submit(lambda: in_a_unit(unit), Urgency.LARGE, LANE, "layer")
+        assert begun.wait(PATIENCE)
+        assert queue.submit(saying("next", []), Urgency.LARGE, LANE, "layer").result(PATIENCE) == "next"
+        with pytest.raises(Superseded):
+            given_up.result(PATIENCE)
+        assert living[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_an_interruption_is_taken_for_no_failure_of_its_own() -> None:
+    assert issubclass(Interrupted, Superseded)
