@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.service.computing import Factors
+from engine.analysis.decompositions import Factors
 from engine.values.heads import MATRICES
 from engine.values.spectra import FloatArray
 

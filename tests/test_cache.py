@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models.directories import cache_directory
-from engine.service.cache import SpectraCache, trim
 from engine.service.engine import Engine
+from engine.store.cache import SpectraCache, trim
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress
@@ -265,7 +265,7 @@ def test_a_file_under_the_name_of_another_layer_or_model_is_not_believed(
 def test_a_file_of_an_earlier_version_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
     (before,) = tmp_path.glob("spectra-*")
-    monkeypatch.setattr("engine.service.cache.MATHEMATICS_VERSION", 1000)
+    monkeypatch.setattr("engine.store.cache.MATHEMATICS_VERSION", 1000)
     before.rename(before.with_name(f"spectra-1000.{before.suffix.removeprefix('.')}"))
     cache = SpectraCache(tmp_path, "model")
     assert cache.is_there
@@ -315,7 +315,7 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from engine.service.cache import SpectraCache
+from engine.store.cache import SpectraCache
 root, seed, limit = Path(sys.argv[1]), int(sys.argv[2]), 400_000
 wrong = 0
 for turn in range(150):

@@ -10,14 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import (
+from engine.mathematics.circuits import (
     SPECTRA,
     Factors,
     Frame,
     Numbers,
-    measure,
-    of_heads,
-    of_layer,
+    factor_heads,
+    factor_layer,
+    measure_circuits,
     spectra_of,
 )
 
@@ -79,7 +79,9 @@ def measured(
     solved = spectra_of(BOTH, token_map is not None) if eigenvalues else ()
     frame = Frame(BOTH, dict.fromkeys(BOTH, tolerance), head is not None, solved, token_map)
     noise = tolerance * np.array([spectral_norm(dense(factors, each)["QK"]) for each in heads])
-    return measure(of_layer(factors) if head is None else of_heads(factors), ranks, noise, frame)[head or 0]
+    return measure_circuits(factor_layer(factors) if head is None else factor_heads(factors), ranks, noise, frame)[
+        head or 0
+    ]
 
 
 def with_qk(query: Tensor, key: Tensor) -> Numbers:

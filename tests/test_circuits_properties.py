@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import SPECTRA, Factors, Frame, exact_chance, measure, of_heads
-from engine.mathematics.circuits import MASS_NUMBERS, mass_chance
+from engine.mathematics.chance import DRAWS
+from engine.mathematics.circuits import (
+    Factors,
+    Frame,
+    circuit_chance,
+    factor_heads,
+    factor_layer,
+    mass_chance,
+    measure_circuits,
+    sizes_of,
+)
 from engine.mathematics.factored import product, thin
+from engine.values.model import LayerOutline
 from tests.test_circuits import (
     BOTH,
     axis,
@@ -59,20 +70,6 @@ def test_scale_changes_nothing_but_norms() -> None:
     assert measured(scaled, 0, 7.0 * token_map) == pytest.approx(measured(factors, 0, token_map), rel=1e-7, abs=2e-5)
 
 
-def test_what_is_said_of_chance_is_what_many_gaussian_heads_give() -> None:
-    heads, r, d = 3000, 3, 8
-    factors = draw(heads, heads, r, d)
-    full = {"Q": r, "K": r, "V": r, "O": r, "QK": r, "OV": r}
-    ranks = {matrix: np.full(heads, rank) for matrix, rank in full.items()}
-    token_map = draw(1, 1, d, d, seed=2)[0][0]
-    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), True, tuple(SPECTRA), token_map)
-    drawn = measure(of_heads(factors), ranks, np.zeros(heads), frame)
-    for name, exact in exact_chance(d, full).items():
-        values = np.array([each[name] for each in drawn])
-        error = values.std() / math.sqrt(heads)
-        assert abs(values.mean() - exact) <= 4 * error, (name, values.mean(), exact)
-
-
 @pytest.mark.parametrize(("r", "d"), [(8, 20), (6, 6), (7, 5), (1, 9)])
 def test_the_chance_of_eigenvalue_masses_is_what_many_gaussian_products_give(r: int, d: int) -> None:
     chance = np.random.default_rng(3)
@@ -81,9 +78,55 @@ def test_the_chance_of_eigenvalue_masses_is_what_many_gaussian_products_give(r: 
     total = np.abs(eigenvalues).sum(-1)
     for sign in (1, -1):
         mass = np.maximum(sign * eigenvalues.real, 0.0).sum(-1) / total
-        few = max(16, MASS_NUMBERS // min(r, d))
-        error = mass.std() * math.sqrt(1 / 3000 + 1 / few)
+        error = mass.std() * math.sqrt(1 / 3000 + 1 / DRAWS)
         assert abs(mass.mean() - mass_chance(r, d)) <= 3 * error, (sign, mass.mean(), error)
+
+
+SIMULATED = int(os.environ.get("ATTN_TUI_SIMULATED_HEADS", "400"))
+"""Gaussian heads that chance is compared with; 2000 tell more."""
+
+
+@pytest.mark.parametrize("is_one_head", [True, False])
+@pytest.mark.parametrize(
+    ("heads", "shared", "r", "s", "d"), [(4, 4, 3, 5, 16), (4, 2, 6, 6, 16), (2, 2, 8, 8, 16), (3, 1, 4, 4, 5)]
+)
+def test_chance_is_what_simulated_heads_and_layers_give(
+    is_one_head: bool, heads: int, shared: int, r: int, s: int, d: int
+) -> None:
+    layer = LayerOutline("decoder", 0, heads, shared, d, d, d, d, r, s, "")
+    own, others = (1, 1) if is_one_head else (heads, shared)
+    generator = torch.Generator().manual_seed(1)
+
+    def gaussian(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    full = {matrix: min(layer.shape(matrix, not is_one_head)) for matrix in "QKVO"}
+    full |= {"QK": min(others * r, d), "OV": min(others * s, d)}
+    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), is_one_head, ("QK", "OV"))
+    drawn = []
+    for _ in range(SIMULATED):
+        factors = gaussian(own, r, d), gaussian(others, r, d), gaussian(others, s, d), gaussian(own, d, s)
+        made = factor_heads(factors) if is_one_head else factor_layer(factors)
+        drawn += measure_circuits(made, {name: np.array([rank]) for name, rank in full.items()}, np.zeros(1), frame)
+    chance = circuit_chance(sizes_of(layer, not is_one_head, {}), frame)
+    chance |= {f"rank_{name.lower()}": float(rank) for name, rank in full.items()}
+    assert chance.keys() == drawn[0].keys()
+    for name in drawn[0]:
+        values = np.array([each[name] for each in drawn])
+        error = values.std() * math.sqrt(1 / SIMULATED + 1 / DRAWS)
+        assert abs(values.mean() - chance[name]) <= 4 * error + 1e-6, (name, values.mean(), chance[name], error)
+
+
+@pytest.mark.parametrize("d", [600, 2000])
+def test_the_chance_of_wide_layers_is_near_that_of_layers_that_are_drawn(d: int) -> None:
+    layers = [LayerOutline("decoder", 0, 4, 2, width, width, width, width, width // 4, width // 4, "")
+              for width in (500, d)]  # fmt: skip
+    frame = Frame(BOTH, dict.fromkeys(BOTH, 1e-9), False, ("QK", "OV"))
+    drawn, wide = (circuit_chance(sizes_of(layer, True, {}), frame) for layer in layers)
+    assert drawn.keys() == wide.keys()
+    for name, value in drawn.items():
+        if not name.startswith("rank"):
+            assert wide[name] == pytest.approx(value, abs=0.02 if "angle" not in name else 0.5), name
 
 
 def test_a_head_of_zeros_has_no_measures_and_does_not_fail() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.mathematics.circuit_measures import Factors
+from engine.mathematics.circuits import Factors
 from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from tests.test_circuits import axis, dense, draw, rows
 

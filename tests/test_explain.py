@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from engine.analysis.explain import joined
-from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
+from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.byte_ranges import Placed, read_placed, safetensors_places
 from engine.checkpoints.folder import FolderSource
@@ -86,13 +87,13 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
     layer, expected = FIRST.whole_layer, session(folder)
     group = finish(expected.spectra(layer, whole_layer))
     opened = session(folder)
-    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
+    run: Callable[..., Any] = Decomposer._run
 
     def cutting(*arguments: Any) -> Any:
         cut_short(folder / "model.safetensors")
-        return compute(*arguments)
+        return run(*arguments)
 
-    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", cutting)
+    monkeypatch.setattr(Decomposer, "_run", cutting)
     assert_same(finish(opened.spectra(layer, whole_layer)), group)
 
 

@@ -10,10 +10,12 @@ ON_THE_ENGINE_THREAD = (
     "engine.checkpoints.parameters",
     "engine.models.rotations",
     "engine.models.tokenizer",
-    "engine.analysis.open_model",
+    "engine.service.session",
+    "engine.analysis.spectra",
+    "engine.analysis.spectra_at_distance",
+    "engine.service.two_models",
+    "engine.service.whole_model",
     "engine.analysis.tables",
-    "engine.service.engine",
-    "engine.library",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.analysis import whole_layers
+from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
-from engine.service import whole_layers
+from engine.architectures.heads import LayerWeights, StoredLayer
 from engine.service.engine import Engine
-from engine.values.errors import EngineError, Superseded
+from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
@@ -68,7 +70,7 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
 @pytest.mark.usefixtures("every_layer_is_large")
 def test_one_head_is_computed_without_the_others(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = session(tiny_model("llama"))
-    computed = counting(opened, monkeypatch)
+    computed = counting(monkeypatch)
     alone = finish(opened.head_spectra(Head("decoder", 0, 3)))
     assert computed == [1]
     assert_same(
@@ -82,28 +84,51 @@ def test_what_was_computed_is_kept_when_the_rest_is_given_up(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = session(tiny_model("llama"))
-    computed = counting(opened, monkeypatch)
+    computed = counting(monkeypatch)
 
-    def hurry() -> None:
-        if len(computed) == 2:
-            raise Superseded("replaced")
-
-    with pytest.raises(Superseded):
-        opened.spectra_store.spectra(FIRST, False, hurry)
+    work = opened.spectra(FIRST, False)
+    while len(computed) < 2:
+        next(work)
+    work.close()
     finish(opened.spectra(FIRST, False))
-    assert computed == [1, 1, 1, 1, 1]  # the first of four is kept, the second had been begun
+    assert computed == [1, 1, 1, 1]
 
 
-def counting(opened: OpenModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+@pytest.mark.usefixtures("every_layer_is_large")
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_the_same_layer_may_be_asked_for_while_it_is_being_computed(whole_layer: bool, tiny_model: TinyModel) -> None:
+    store = session(tiny_model("llama")).spectra_store
+    begun = store.layer(FIRST, whole_layer)
+    for _ in range(3):
+        next(begun)
+    other = finish(store.layer(FIRST, whole_layer))
+    assert_same(finish(begun), other)
+
+
+@pytest.mark.usefixtures("every_layer_is_large")
+@pytest.mark.parametrize("whole_layer", [False, True])
+def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, tiny_model: TinyModel) -> None:
+    store = session(tiny_model("llama")).spectra_store
+    begun = store.layer(FIRST, whole_layer)
+    for _ in range(3):
+        next(begun)
+    store.forget()
+    stale = finish(begun)
+    again = finish(store.layer(FIRST, whole_layer))
+    assert again is not stale
+    assert_same(again, stale)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Note of how many heads singular values are computed at a time."""
     counts: list[int] = []
-    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
+    compute: Callable[..., Any] = Decomposer.heads
 
-    def count(factors: Any, *arguments: Any) -> Any:
+    def count(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
         counts.append(len(factors[0]))
-        return compute(factors, *arguments)
+        return compute(decomposer, factors, *arguments)
 
-    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", count)
+    monkeypatch.setattr(Decomposer, "heads", count)
     return counts
 
 
@@ -112,17 +137,42 @@ def test_a_large_layers_files_are_let_go_of_before_its_heads_are_computed(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, seen = session(tiny_model("llama")), list[tuple[int, int]]()
-    compute: Callable[..., Any] = opened.spectra_store._layers._singular_values
+    compute: Callable[..., Any] = Decomposer.heads
 
-    def noting(factors: Any, *arguments: Any) -> Any:
+    def noting(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
         seen.extend((factor.untyped_storage().nbytes(), factor.nbytes) for factor in factors)
-        return compute(factors, *arguments)
+        return compute(decomposer, factors, *arguments)
 
-    monkeypatch.setattr(opened.spectra_store._layers, "_singular_values", noting)
+    monkeypatch.setattr(Decomposer, "heads", noting)
     finish(opened.spectra(FIRST, False))
     assert len(seen) == 4 * 4
     assert all(kept == used for kept, used in seen), "a part keeps the whole tensor that it was cut out of"
-    assert opened.spectra_store._layers._held is None
+    assert opened.spectra_store._stored is None
+
+
+@pytest.mark.parametrize("matrices", [("Q",), ("OV",), ("K", "QK")])
+def test_of_heads_only_what_is_asked_for_is_read_and_computed(
+    tiny_model: TinyModel, matrices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, head = tiny_model("llama"), Head("decoder", 0, 3)
+    everything, read = finish(session(folder).spectra(FIRST, False)), list[Collection[str]]()
+    cut = StoredLayer.cut
+
+    def noting(stored: StoredLayer, heads: range | None = None, matrices: Collection[str] = "QKVO") -> LayerWeights:
+        read.append(matrices)
+        return cut(stored, heads, matrices)
+
+    monkeypatch.setattr(StoredLayer, "cut", noting)
+    store = session(folder).spectra_store
+    found = finish(store.head(head, matrices))
+    assert [each.matrix for each in found] == list(matrices)
+    assert {*"".join(read[0])} == {*"".join(matrices)}
+    group = finish(store.layer(FIRST, False, matrices))
+    for each in (*found, *group.of(3)):
+        expected = everything.spectra[3][each.matrix]
+        np.testing.assert_allclose(each.singular_values, expected.singular_values, rtol=1e-9)
+        assert (each.noise, each.chance_scale) == pytest.approx((expected.noise, expected.chance_scale), rel=1e-12)
+    assert_same(finish(store.layer(FIRST, False)), everything)
 
 
 @pytest.mark.parametrize(

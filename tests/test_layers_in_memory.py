@@ -14,12 +14,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from engine.analysis import decompositions
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.spectra import layer_matrix
+from engine.mathematics.spectra import layer_singular_values, singular_values
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
-from tests.opening import no_hurry, run_apart
+from tests.opening import run_apart
 from tests.sparse_checkpoints import SHAPES, Shape, attention_shapes, random_weights, write_checkpoint
 
 
@@ -51,7 +52,7 @@ def test_no_copy_of_all_heads_is_made_for_a_product_of_the_few_that_are_shared(c
     query, key, value = (torch.randn(count, width, d_model).bfloat16() for count in (heads, shared, shared))
     output = torch.randn(heads, d_model, width).bfloat16()
     with Made() as made:
-        layer_matrix(circuit, query, key, value, output)
+        layer_singular_values(circuit, query, key, value, output)
     assert made.largest == 8 * shared * width * d_model
 
 
@@ -91,8 +92,7 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
-    layers, held = stepping.spectra_store._layers, list[int]()
-    compute: Any = layers._singular_values
+    held, compute = list[int](), singular_values
     summed = 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
     def tensors() -> list[torch.Tensor]:
@@ -105,9 +105,9 @@ def test_while_a_product_is_computed_the_heads_it_was_added_up_from_are_gone(
     kept = tensors()  # what is left of other work stays, so that nothing new is taken for it
     others = set(map(id, kept))
 
-    monkeypatch.setattr(layers, "_singular_values", noting)
+    monkeypatch.setattr(decompositions, "singular_values", noting)
     for circuit in ("QK", "OV"):
-        layers.whole(stepping.outline.layers[0], (circuit,), no_hurry)
+        finish(stepping.spectra(Head("decoder", 0), True, (circuit,)))
     assert held == [summed, summed]
 
 
@@ -117,7 +117,7 @@ def test_to_see_that_a_matrix_is_not_zero_takes_no_memory_for_the_others(
     _, stepping = opened_in_steps(tmp_path / "many", monkeypatch)
     monkeypatch.setattr("engine.checkpoints.tensor_reader.MOST_WHOLE", 0)  # what is not wanted is not read either
     with Made() as made:
-        stepping.spectra_store._layers.whole(stepping.outline.layers[0], ("K",), no_hurry)
+        finish(stepping.spectra(Head("decoder", 0), True, ("K",)))
     assert made.largest <= 8 * MANY.key_value_heads * MANY.head_dim * MANY.d_model
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from engine.analysis import whole_layers
 from engine.analysis.open_model import OpenModel
-from engine.service import whole_layers
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
@@ -52,7 +52,7 @@ def test_what_fits_of_a_layer_is_there_beside_the_same_chance(tiny_model: TinyMo
         assert group.lacking.startswith("Q and O of L0 as a whole are up to 64×64")
         for name, each in found.items():
             assert each.noise == pytest.approx(expected[name].noise, rel=0.1)
-        frobenius, spectral = opened.spectra_store._kept.load("decoder-0-layer", 1)["|Q|"][0]
+        frobenius, spectral = opened.spectra_store._known(opened.outline.layers[0], True)["|Q|"][0]
         query = expected["Q"].singular_values
         assert frobenius == pytest.approx(np.linalg.norm(query))
         assert 0.9 * query[0] < spectral < 1.0001 * query[0]

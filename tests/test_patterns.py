@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.mathematics.head_labels import LABELS, label_of
 from engine.mathematics.patterns import (
+    LABELS,
     attention_to,
     keys_of_interest,
+    label_of,
     repeated_keys,
     rollout,
     spread,

@@ -96,7 +96,7 @@ def test_pooling_looks_up_between_rows_of_blocks() -> None:
             raise Superseded("replaced by a newer request")
 
     with pytest.raises(Superseded):
-        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), breathe=look)
+        pool(attention(40), MapWindow(4, range(10), range(10), "mean"), check=look)
 
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])

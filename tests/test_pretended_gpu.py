@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +14,13 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from engine.checkpoints.renamed import ModuleTensors
-from engine.mathematics import changes, circuit_measures, composition, directions, factored, small_end, spectra
-from engine.mathematics import circuits as traces
-from engine.mathematics.rotary import Rotation, turned
+from engine.mathematics import changes, circuits, composition, directions, factored, spectra
+from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import devices
 from engine.models.handmade import Part
 from engine.models.held_norms import HeldNorm
 from engine.models.live import _in_main_memory
 from engine.models.proof_case import rows_by_head
-from engine.service import computing
-from engine.service.computing import Computing, Factors, Way
 from engine.values.heads import MATRICES
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
@@ -51,10 +47,9 @@ WIDE = (drawn(2, D, 10), drawn(2, D, 10), drawn(2, D, 10), drawn(2, 10, D))
 LAYERS = {"thin": THIN, "dependent": DEPENDENT, "wide": WIDE, "bfloat16": tuple(each.bfloat16() for each in THIN)}
 
 
-def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None) -> list[Tensor]:
-    """Compute a whole layer's six matrices, with products squared and not."""
-    factors = query, key, value, output
-    return [spectra.layer_matrix(each, *factors, solver, squared) for each in MATRICES for squared in (False, True)]
+def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
+    """Compute a whole layer's six matrices."""
+    return [spectra.layer_singular_values(each, query, key, value, output) for each in MATRICES]
 
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
@@ -72,12 +67,12 @@ def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[
     tolerance = {"QK": 1e-6, "OV": 1e-6}
     rows = []
     for made, count, of_heads in (
-        (circuit_measures.of_heads((query, key, value, output)), len(query), True),
-        (circuit_measures.of_layer((query, key, value, output)), 1, False),
+        (circuits.factor_heads((query, key, value, output)), len(query), True),
+        (circuits.factor_layer((query, key, value, output)), 1, False),
     ):
-        frame = circuit_measures.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
+        frame = circuits.Frame(frozenset(tolerance), tolerance, of_heads, ("QK", "OV"))
         ranks = {matrix: np.full(count, 4) for matrix in MATRICES}
-        rows += circuit_measures.measure(made, ranks, np.zeros(count), frame)
+        rows += circuits.measure_circuits(made, ranks, np.zeros(count), frame)
     return [value for row in rows for value in row.values()]
 
 
@@ -98,31 +93,28 @@ def changed(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[T
     other = query + 0.1 * query.flip(0)
     return [
         changes.distance(query, other),
-        changes.unrelated(torch.linalg.matrix_norm(query), torch.linalg.matrix_norm(other)),
+        changes.unrelated_distance(torch.linalg.matrix_norm(query), torch.linalg.matrix_norm(other)),
         changes.circuit_distance((query[:2], key), (other[:2], key)),
         changes.principal_angles(factored.thin(query).basis, factored.thin(other).basis),
-        traces.traces(factored.product(factored.thin(query[:2]), factored.thin(key))).symmetry(),
     ]
 
 
 def rotated(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
     """Turn keys, with frequencies that are where they are."""
-    return turned(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
+    return rotate_keys(key, Rotation(torch.tensor([1.0, 0.1], dtype=torch.float64).to(key.device), True), 3)
 
 
 def smallest(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Any]:
     """Find the smallest singular values of a square, and what belongs to them."""
     square = query.flatten(0, 1)
-    found = small_end.smallest_singular_spaces(square, 2)
+    found = spectra.smallest_singular_spaces(square, 2)
     assert found is not None
-    return [small_end.smallest_singular_values(square, 2), *(each @ each.mT for each in found)]
+    return [spectra.smallest_singular_values(square, 2), *(each @ each.mT for each in found)]
 
 
 WORK: dict[str, tuple[str, Callable[..., Any]]] = {
     **{f"heads, {name}": (name, spectra.head_singular_values) for name in LAYERS},
     **{f"whole layer, {name}": (name, whole) for name in LAYERS},
-    "heads, solved on the CPU": ("dependent", partial(spectra.head_singular_values, solver="cpu")),
-    "whole layer, solved on the CPU": ("wide", partial(whole, solver="cpu")),
     "compositions": ("thin", compositions),
     "measures": ("thin", measures),
     "measures of dependent rows": ("dependent", measures),
@@ -172,54 +164,6 @@ def test_a_mix_that_is_planted_in_the_mathematics_is_found(monkeypatch: pytest.M
     monkeypatch.setattr(torch, "eye", lambda size, dtype=None, **_: eye(size, dtype=dtype))
     with pytest.raises(RuntimeError, match="same device"):
         test_mathematics_stays_on_the_device_it_is_given("measures")
-
-
-@pytest.fixture
-def on_pretended_gpu(monkeypatch: pytest.MonkeyPatch) -> Computing:
-    """Let a computer find the device, on whatever thread it works."""
-    computer = Computing("cpu", pytest.fail)
-    monkeypatch.setattr(computer, "_devices", {False: DEVICE, True: DEVICE})
-    monkeypatch.setattr(computing, "_LOADED", set())
-    for name in ("_circuit", "_matrix"):
-        work = getattr(computing, name)
-
-        def inside(way: Way, *arguments: Any, work: Callable[..., Any] = work) -> Any:
-            with nullcontext() if way.device == "cpu" else PretendedGpu():
-                return work(way, *arguments)
-
-        monkeypatch.setattr(computing, name, inside)
-    return computer
-
-
-@pytest.mark.parametrize("layer", ["thin", "wide"])
-def test_every_way_over_a_gpu_gives_what_the_cpu_gives(on_pretended_gpu: Computing, layer: str) -> None:
-    factors: Factors = LAYERS[layer]  # type: ignore[assignment]
-    cpu = Computing("cpu", lambda notice: None)
-    expected = cpu.heads(factors, lambda: None), cpu.layer(factors, MATRICES, lambda: None)
-    for _ in range(3 * computing.TRIES):
-        found = (
-            on_pretended_gpu.heads(factors, lambda: None),
-            on_pretended_gpu.layer(factors, MATRICES, lambda: None),
-        )
-        for mine, theirs in zip(found, expected, strict=True):
-            for matrix in MATRICES:
-                np.testing.assert_allclose(mine[matrix], theirs[matrix], rtol=1e-9)
-
-
-def test_only_what_a_matrix_is_made_of_goes_to_the_gpu(
-    on_pretended_gpu: Computing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[str]] = []
-    compute = spectra.layer_matrix
-
-    def noting(matrix: str, *factors: Any) -> Tensor:
-        seen.append([matrix, "".join(name for name, each in zip("QKVO", factors[:4], strict=True)
-                                     if each.device.type == DEVICE)])  # fmt: skip
-        return compute(matrix, *factors)
-
-    monkeypatch.setattr(computing, "layer_matrix", noting)
-    on_pretended_gpu.layer(THIN, MATRICES, lambda: None)
-    assert sorted(seen) == [[matrix, "".join(sorted(matrix, key="QKVO".index))] for matrix in sorted(MATRICES)]
 
 
 @pytest.mark.parametrize("has_float64", [True, False])

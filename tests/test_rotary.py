@@ -13,7 +13,7 @@ import transformers
 from torch import Tensor
 
 from engine.architectures.heads import LayerWeights, read_layer
-from engine.mathematics.rotary import Rotation, turned
+from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models.loaded_modules import attention_in
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
@@ -112,10 +112,10 @@ def test_scores_at_every_distance_are_those_that_the_model_computes(tiny_model: 
         rotation = rotation_of(anatomy.outline, layer, source.settings(), tensors)
         query, key = projected(weights, read[layer.module][0].double())
         factor = getattr(model.config, scale) if isinstance(scale, str) else scale or layer.head_dim**-0.5
-        near = turned(key, rotation, 0).repeat_interleave(weights.group, 0)
+        near = rotate_keys(key, rotation, 0).repeat_interleave(weights.group, 0)
         compared = 0
         for distance in (1, 2, 3):
-            far = turned(key, rotation, distance).repeat_interleave(weights.group, 0)
+            far = rotate_keys(key, rotation, distance).repeat_interleave(weights.group, 0)
             for place in range(distance, 9):
                 asked = query[:, :, place]
                 score = (asked * (far[:, :, place - distance] - near[:, :, place])).sum(1) * factor
@@ -146,15 +146,15 @@ def test_a_quarter_turn_takes_one_dimension_of_a_pair_to_the_other_and_leaves_th
     for each in half_turned:
         expected[each, each] = -1.0
     expected[4, 4] = 1.0
-    torch.testing.assert_close(turned(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(rotate_keys(rows, rotation, 1)[0], expected, atol=1e-12, rtol=0)
 
 
 def test_no_distance_turns_nothing_and_turns_add_up() -> None:
     rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rotation = Rotation(torch.tensor([1.0, 0.1]), is_interleaved=True)
-    assert torch.equal(turned(rows, rotation, 0), rows)
-    twice = turned(turned(rows, rotation, 3), rotation, 4)
-    torch.testing.assert_close(twice, turned(rows, rotation, 7))
+    assert torch.equal(rotate_keys(rows, rotation, 0), rows)
+    twice = rotate_keys(rotate_keys(rows, rotation, 3), rotation, 4)
+    torch.testing.assert_close(twice, rotate_keys(rows, rotation, 7))
 
 
 @pytest.mark.parametrize("model_type", FURTHER)
@@ -195,7 +195,7 @@ def test_of_types_that_read_no_sentence_alone_the_function_that_turns_is_asked(
     cos, sin = embed(rows, torch.arange(5)[None])
     for side in turn(rows.expand(-1, -1, 5, -1), rows.expand(-1, -1, 5, -1), cos, sin):
         for place in range(5):  # R_p = R_{−Δ} for Δ = −p
-            expected = turned(rows[0, :, 0, :, None].double(), rotation, -place)[..., 0]
+            expected = rotate_keys(rows[0, :, 0, :, None].double(), rotation, -place)[..., 0]
             torch.testing.assert_close(side[0, :, place].double(), expected, atol=1e-5, rtol=1e-5)
     assert len(rotation.frequencies) == layer.head_dim // 2
 
@@ -256,7 +256,7 @@ def test_where_scaling_begins_at_a_length_of_sentence_the_frequencies_of_shorter
         is_same = torch.allclose(cos[0, -1, :4].double() / cos[0, 0, 0].double(), angles.cos(), atol=1e-4)
         assert is_same == (tokens <= longest)
     with pytest.raises(EngineError, match=f"Δ can be {longest - 1} at the most"):
-        turned(torch.zeros(1, 8, 1), rotation, longest)
+        rotate_keys(torch.zeros(1, 8, 1), rotation, longest)
 
 
 def test_a_type_that_turns_by_a_setting_is_refused_where_that_says_otherwise(tiny_model: TinyModel) -> None:

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from engine.mathematics.factored import Product
 from engine.mathematics.measures import StoredSize, numerical_rank, product_noise
-from engine.mathematics.small_end import MOST, smallest_singular_values
-from engine.mathematics.spectra import product_singular_values
+from engine.mathematics.spectra import MOST_SMALL_VALUES, product_singular_values, smallest_singular_values
 from engine.mathematics.subspaces import image_in_kernel
 
 N = 160
@@ -51,22 +50,22 @@ def decomposed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return shapes
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7, 30, MOST])
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 30, MOST_SMALL_VALUES])
 @pytest.mark.parametrize("smallest", [1e-6, 1e-9, 1e-13])
 def test_small_values_that_were_planted_are_found(
     count: int, smallest: float, decomposed: list[tuple[int, ...]]
 ) -> None:
     sigma = with_small(count, smallest)
-    found = product_singular_values(*product_with(sigma), is_squared=True)[0]
+    found = product_singular_values(*product_with(sigma))[0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
-    assert SQUARE not in decomposed
+    assert not any(shape[-2:] == SQUARE for shape in decomposed)
     assert len(decomposed) >= (count > 0)
 
 
 @pytest.mark.parametrize(
     "sigma",
     [
-        pytest.param(with_small(MOST + 20, 1e-9), id="too many"),
+        pytest.param(with_small(MOST_SMALL_VALUES + 20, 1e-9), id="too many"),
         pytest.param(torch.cat([torch.ones(N - 3), torch.zeros(3)]).double(), id="singular"),
         pytest.param(torch.zeros(N).double(), id="zero"),
         pytest.param(with_small(5, 1e-9) * 1e-140, id="tiny"),
@@ -74,7 +73,7 @@ def test_small_values_that_were_planted_are_found(
 )
 def test_what_cannot_be_mended_is_decomposed_densely(sigma: Tensor) -> None:
     own, shared = product_with(sigma)
-    found = product_singular_values(own, shared, is_squared=True)[0]
+    found = product_singular_values(own, shared)[0]
     torch.testing.assert_close(found, sigma, rtol=4e-6, atol=float(64 * DOUBLE * sigma[0]))
 
 
@@ -86,7 +85,7 @@ def test_ranks_are_those_of_a_dense_decomposition(rank: int, stored: torch.dtype
     own[:, rank:] = own[:, :1] * torch.randn(1, N - rank, 1, generator=generator, dtype=torch.float64)
     own, shared = own.to(stored), torch.randn(1, N, N, generator=generator, dtype=torch.float64).to(stored)
     dense = torch.linalg.svdvals(own[0].double().T @ shared[0].double())
-    found = product_singular_values(own, shared, is_squared=True)[0]
+    found = product_singular_values(own, shared)[0]
     norms = [[float(torch.linalg.matrix_norm(each[0].double(), kind)) for kind in ("fro", 2)] for each in (own, shared)]
     noise = product_noise(*(StoredSize(N, N, torch.finfo(stored).eps, *each) for each in norms))
     assert numerical_rank(found.numpy(), noise) == numerical_rank(dense.numpy(), noise)

@@ -15,7 +15,7 @@ from engine.mathematics.measures import MEASURES, StoredSize, frobenius_norm
 from engine.mathematics.spectra import (
     circuit_singular_values,
     head_singular_values,
-    layer_matrix,
+    layer_singular_values,
     matrix_singular_values,
     product_singular_values,
 )
@@ -196,7 +196,7 @@ def test_every_heads_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: 
 
 @pytest.mark.parametrize("matrix", MATRICES)
 def test_a_whole_layers_spectrum_is_that_of_the_dense_matrix(layer: Layer, matrix: str) -> None:
-    sigma = layer_matrix(matrix, *layer.factors).numpy()
+    sigma = layer_singular_values(matrix, *layer.factors).numpy()
     parts = dense_layer(layer)
     shared = min(len(layer.key) * (layer.key if matrix == "QK" else layer.value).shape[1], *parts[matrix].shape)
     rank = shared if matrix in ("QK", "OV") else min(parts[matrix].shape)
@@ -240,12 +240,12 @@ def test_large_matrices_are_squared_in_blocks_without_a_trace(shape: tuple[int, 
 def test_products_of_large_factors_are_those_of_the_dense_matrix(rank: int) -> None:
     generator = torch.Generator().manual_seed(0)
     own, shared = torch.randn(4, rank, 340, generator=generator), torch.randn(2, rank, 420, generator=generator)
-    factors = circuit_singular_values(own, shared)
+    found = circuit_singular_values("QK", own, shared)
     for head in range(4):
         q, k = own[head].double(), shared[head // 2].double()
-        torch.testing.assert_close(factors[0][head], torch.linalg.svdvals(q), rtol=1e-6, atol=0)
-        torch.testing.assert_close(factors[1][head // 2], torch.linalg.svdvals(k), rtol=1e-6, atol=0)
-        torch.testing.assert_close(factors[2][head], torch.linalg.svdvals(q.T @ k)[:rank], rtol=1e-6, atol=0)
+        for matrix, dense in {"Q": q, "K": k, "QK": q.T @ k}.items():
+            expected = torch.linalg.svdvals(dense)[:rank]
+            torch.testing.assert_close(found[matrix][head], expected, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("loud", [1e4, 1e6, 1e8])

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from engine.analysis import whole_layers
 from engine.analysis.token_tables import token_map
-from engine.service import whole_layers
+from engine.models.telling import Telling, nobody
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
@@ -89,7 +90,7 @@ def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
     torch.manual_seed(0)
     table = torch.randn(50, 64)
     with MadeWhole() as made:
-        found = finish(token_map(table, None, lambda done, total: None))
+        found = finish(token_map(table, None, Telling(nobody, "", "")))
     torch.testing.assert_close(found, table.double().mT @ table.double())
     assert torch.equal(found, found.mT)
     assert made.sizes.count(8 * 64 * 64) == 1

@@ -40,6 +40,11 @@ def named(table: Table) -> dict[str, dict[str, Any]]:
     return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table}
 
 
+def rows_by_name(frame: Any) -> dict[str, dict[str, Any]]:
+    """Name the rows of a data frame by their parameters."""
+    return {row["name"]: row for row in frame.iter_rows(named=True)}
+
+
 def opened(folder: Path) -> OpenModel:
     return OpenModel(open_folder(folder)[0], EngineOptions(use_cache=False))
 
@@ -138,10 +143,10 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
 def test_a_live_module_has_the_table_of_its_numbers_as_they_are_now(tiny_model: TinyModel) -> None:
     model = transformers.GPT2LMHeadModel.from_pretrained(tiny_model("gpt2", with_head=True))
     opened = engine.open_module(model)
-    before = named(opened.table("weights", NORMS))
+    before = rows_by_name(opened.table("weights", NORMS))
     with torch.no_grad():
         model.transformer.ln_f.weight.mul_(2)
-    after = named(opened.table("weights", NORMS))
+    after = rows_by_name(opened.table("weights", NORMS))
     name = "transformer.ln_f.weight"
     assert after[name]["norm"] == pytest.approx(2 * before[name]["norm"], rel=1e-12)
     assert after["lm_head.weight"]["tied_to"] == "transformer.wte.weight"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rotary_types import ROTARY_TYPES
-from engine.mathematics.rotary import Rotation, turned
+from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models.held import arguments
 from engine.models.loaded_modules import attention_in
 from engine.models.rotations import is_reordered, rotation_of
@@ -176,7 +176,7 @@ def compare(config: Any) -> str:
         )
         for side, rows in (("queries", noted.query[..., back].double()), ("keys", noted.key[..., back].double())):
             for place in range(TOKENS):  # R_p = R_{−Δ} for Δ = −p
-                expected = turned(rows[:, 0, :, None], rotations[name], -place)[..., 0]
+                expected = rotate_keys(rows[:, 0, :, None], rotations[name], -place)[..., 0]
                 if side == "queries" and config.model_type in SCALED:
                     along = (rows[:, place] * expected).sum(-1) / expected.square().sum(-1)
                     expected = along[:, None] * expected

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from engine.mathematics.head_labels import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import NamedCommands
@@ -174,6 +173,8 @@ class Search:
         if not self._ways.is_labelled:
             return "no match; heads have labels once a sentence is read"
         word = text.strip().lower()
+        from engine.mathematics.patterns import LABELS  # which imports NumPy, and the first frame waits for no import
+
         return f"no head is called {word}" if word in LABELS.values() else "no match"
 
     def _go_to(self, head: Head | None) -> None:

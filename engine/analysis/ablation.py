@@ -9,7 +9,7 @@ from torch import Tensor
 from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
 from engine.analysis.predictions import asked_of, token_of
-from engine.mathematics.logits import Dealt
+from engine.mathematics.logits import ShuffledChanges
 from engine.values.errors import Unread
 from engine.values.heads import Head
 from engine.values.left_out import UNREAD
@@ -46,7 +46,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
     missing = [head for head in wanted if head not in found]
     yield None
     for head, after in predictor.each_switched(asked, missing, model.check, by_mean=query.by_mean):
-        found[head] = _pair(after, token), _chance(Dealt(logits, after), token)
+        found[head] = _pair(after, token), _chance(ShuffledChanges(logits, after), token)
     text, before = predictor.words.texts([token])[0], _pair(logits, token)
     yield RowGroup([
         (
@@ -70,7 +70,7 @@ def _together(model: OpenModel, query: Query) -> Groups:
     else:
         tokens = [token_of(query, logits, predictor)]
     names = " ".join(_name(model, head) for head in query.off)
-    dealt = Dealt(logits, after)
+    dealt = ShuffledChanges(logits, after)
     yield RowGroup([
         (
             NOTHING, NOTHING, NOTHING, token, text,
@@ -89,7 +89,7 @@ def _pair(logits: Tensor, token: int) -> Pair:
     return float(logits[token]), float(logits.double().softmax(0)[token])
 
 
-def _chance(dealt: Dealt, token: int) -> Pair:
+def _chance(dealt: ShuffledChanges, token: int) -> Pair:
     """Give what a token's logit and probability would change by if the same changes fell on tokens at random."""
     return dealt.logit_change, dealt.change(token)
 

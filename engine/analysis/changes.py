@@ -10,24 +10,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.analysis.circuits import DRAWS, measured
+from engine.analysis.circuits import measured
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.parallel import in_rounds
+from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.changes import (
-    Apart,
+    SubspaceAngles,
     circuit_distance,
     differences,
     distance,
-    images_apart,
+    image_angles,
     product_norm,
-    random_apart,
-    unrelated,
+    random_angles,
+    unrelated_distance,
 )
-from engine.mathematics.circuit_measures import Numbers, summed
+from engine.mathematics.circuits import Numbers
 from engine.mathematics.measures import MEASURES, numerical_rank
-from engine.service.whole_layers import without_factors
+from engine.mathematics.spectra import sum_over_groups
 from engine.values.errors import NotFinite
 from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
@@ -118,14 +119,14 @@ def _subtracted(own: Numbers, theirs: Numbers) -> Numbers:
 
 def _chance(model: OpenModel, layer: LayerOutline, whole_layer: bool, left_out: frozenset[str]) -> Numbers:
     """Give the angles between random subspaces of the sizes of a layer's projections."""
-    known = model.cached("chance of changes", dict[tuple[int, int, int], Apart])
+    known = model.cached("chance of changes", dict[tuple[int, int], SubspaceAngles])
     found: Numbers = {}
     for matrix in sorted(set("QKVO") - left_out):
         rows, cols = layer.shape(matrix, whole_layer)
         d, size = (rows, cols) if matrix == "O" else (cols, rows)
-        key = (d, min(size, d), 1 if whole_layer else DRAWS)
+        key = (d, min(size, d))
         if key not in known:
-            known[key] = random_apart(*key)
+            known[key] = random_angles(*key)
         found |= _of_angles(matrix, known[key])
     return found
 
@@ -166,7 +167,7 @@ def _of_layer(weights: LayerWeights) -> _Parts:
     """
 
     def added(part: Tensor) -> Tensor:
-        return part if weights.group == 1 else summed(part, len(weights.key))
+        return part if weights.group == 1 else sum_over_groups(part, len(weights.key))
 
     def stacked(part: Tensor) -> Tensor:
         return part.flatten(0, 1)[None]
@@ -197,11 +198,13 @@ def _measured(
         else distance(first.projections[matrix], second.projections[matrix])
         for matrix in known
     }
-    chances = {matrix: unrelated(*(_norms(each, matrix) for each in (first, second))) for matrix in known}
+    chances = {matrix: unrelated_distance(*(_norms(each, matrix) for each in (first, second))) for matrix in known}
     for matrix, bias in first.biases.items():
         if (other := second.biases.get(matrix)) is not None:
             distances[f"b_{matrix}"] = distance(bias, other)
-            chances[f"b_{matrix}"] = unrelated(*(torch.linalg.matrix_norm(each.double()) for each in (bias, other)))
+            chances[f"b_{matrix}"] = unrelated_distance(
+                *(torch.linalg.matrix_norm(each.double()) for each in (bias, other))
+            )
     rows: list[Numbers] = [{} for _ in numbers]
     for place, row in enumerate(rows):
         row |= {f"{matrix.lower()}_distance": float(values[place]) for matrix, values in distances.items()}
@@ -213,7 +216,7 @@ def _measured(
             [int(numerical_rank(each[matrix].singular_values, each[matrix].noise)) for each in spectra]
             for spectra in (before, now)
         ]
-        found = images_apart(first.projections[matrix], ranks[0], second.projections[matrix], ranks[1])
+        found = image_angles(first.projections[matrix], ranks[0], second.projections[matrix], ranks[1])
         for row, each in zip(rows, found, strict=True):
             row |= {} if each is None else _of_angles(matrix, each)
     return rows
@@ -227,6 +230,6 @@ def _norms(parts: _Parts, matrix: str) -> Tensor:
     return norms
 
 
-def _of_angles(matrix: str, angles: Apart) -> Numbers:
+def _of_angles(matrix: str, angles: SubspaceAngles) -> Numbers:
     named = {f"{matrix.lower()}_angle_{name}": getattr(angles, name) for name in ("smallest", "mean", "largest")}
     return named | {f"{matrix.lower()}_overlap": angles.overlap}

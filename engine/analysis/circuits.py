@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,32 +15,31 @@ from torch import Tensor
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
 from engine.analysis.parallel import in_rounds
+from engine.analysis.spectra import assemble
 from engine.analysis.token_tables import mean_row, token_map
+from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.architectures.vocabulary import final_gain, gain_before, read_gain
-from engine.mathematics.chance import chance_of
-from engine.mathematics.circuit_measures import (
-    SPECTRA,
+from engine.mathematics.circuits import (
+    Circuits,
     Factors,
     Frame,
     Numbers,
-    exact_chance,
-    measure,
-    of_eigenvalues,
-    of_heads,
-    of_layer,
+    circuit_chance,
+    eigenvalue_measures,
+    factor_heads,
+    factor_layer,
+    measure_circuits,
     reversed_circuit,
     shares_of_rounding,
+    sizes_of,
     spectra_of,
 )
-from engine.mathematics.circuits import mass_chance
-from engine.mathematics.eigenvalues import attempts, settled
+from engine.mathematics.eigenvalues import eigenvalues
 from engine.mathematics.measures import cosine_noise, numerical_rank
-from engine.mathematics.rotary import turned
-from engine.mathematics.spectra import circuit_of_heads, head_singular_values, layer_matrix
+from engine.mathematics.rotary import rotate_keys
+from engine.mathematics.spectra import circuit_singular_values, head_singular_values, layer_singular_values
 from engine.models.rotations import rotation_of
-from engine.service.assembly import assemble
-from engine.service.whole_layers import without_factors
 from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
 from engine.values.progress import Lane, Work
@@ -55,14 +53,8 @@ Ranks = Mapping[str, NDArray[np.int64]]
 SHARED_AT_ONCE = 3
 """Key/value heads, with the query heads that share them, in a piece of the work."""
 
-DRAWS = 8
-"""Gaussian heads that chance is the mean of; a layer as a whole averages itself over its many values."""
-
 QUICK = 1024
 """The width up to which eigenvalues of whole layers are worked out unasked: three problems of 0.1 to 0.6 s a layer."""
-
-MASSES = SPECTRA["QK"]
-"""The shares that chance does not tell apart."""
 
 CIRCUITS_OF = {"QK": ("d_model", "d_source"), "OV": ("d_values", "d_output")}
 """Which widths a circuit leads between."""
@@ -145,7 +137,7 @@ def measured(model: OpenModel, layer: LayerOutline, whole_layer: bool, query: Qu
     yield None
     chosen = factors if whole_layer else factors_of(factors, numbers)
     own = yield from _measured(model, chosen, ranks, noise, frame)
-    chance = yield from _chance(model, layer, spectra[0], frame, group.left_out)
+    chance = yield from _chance(model, layer, spectra[0], frame)
     said = without_factors(layer, group.left_out, group.lacking) if whole_layer else ""
     lacking = tuple(f"without ov_copying: {each}" for each in model.token_tables.wrong_of(layer.stack))
     return Measured(dict(zip(numbers, own, strict=True)), chance, (*lacking, said) if said else lacking)
@@ -167,7 +159,7 @@ def factors_at(model: OpenModel, layer: LayerOutline, weights: LayerWeights, que
     source = model.source
     own, key, value = weights.query, weights.key, weights.value
     if query.distance is not None:
-        key = turned(key, rotation_of(model.outline, layer, source.settings(), source.tensors), query.distance)
+        key = rotate_keys(key, rotation_of(model.outline, layer, source.settings(), source.tensors), query.distance)
     if query.fold_norm:
         gain = read_gain(source.tensors, gain_before(model.outline, layer, source.tensors.entries))
         own, key, value = own * gain, key * gain, value * gain
@@ -187,7 +179,7 @@ def _folded_spectra(layer: LayerOutline, whole_layer: bool, factors: Factors, we
     """Compute the spectra of weights with gains folded in, which are stored as finely as they are without."""
     values: dict[str, FloatArray]
     if whole_layer:
-        values = {matrix: layer_matrix(matrix, *factors).numpy()[None] for matrix in MATRICES}
+        values = {matrix: layer_singular_values(matrix, *factors).numpy()[None] for matrix in MATRICES}
         stored = {matrix: weights.epsilons[matrix].max(keepdims=True) for matrix in EPSILONS}
     else:
         values = {matrix: each.numpy() for matrix, each in head_singular_values(*factors).items()}
@@ -196,9 +188,7 @@ def _folded_spectra(layer: LayerOutline, whole_layer: bool, factors: Factors, we
     return assemble(layer, [-1] if whole_layer else range(layer.heads), values)
 
 
-def _measured(
-    model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame, of: str = ""
-) -> Work[list[Numbers]]:
+def _measured(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[list[Numbers]]:
     """Measure heads a few at a time, or a layer as a whole."""
     if not frame.of_heads:
         return [(yield from _of_layer(model, factors, ranks, noise, frame))]
@@ -210,14 +200,14 @@ def _measured(
         part = factors[0][own], factors[1][shared], factors[2][shared], factors[3][own]
         own_ranks = {name: each[own] for name, each in ranks.items()}
         pieces.append(partial(_measure_heads, part, own_ranks, noise[own], frame))
-    with model.telling(f"measuring circuits{of}", "heads") as telling:
+    with model.telling("measuring circuits", "heads") as telling:
         telling(0, heads)
         found = yield from in_rounds(pieces, lambda done: telling(done * heads // len(pieces), heads))
     return [row for rows in found for row in rows]
 
 
 def _measure_heads(factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> list[Numbers]:
-    return measure(of_heads(factors), ranks, noise, frame)
+    return measure_circuits(factor_heads(factors), ranks, noise, frame)
 
 
 def _of_layer(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArray, frame: Frame) -> Work[Numbers]:
@@ -225,55 +215,30 @@ def _of_layer(model: OpenModel, factors: Factors, ranks: Ranks, noise: FloatArra
 
     Eigenvalues take longer than all else, and LAPACK finds them on one core: each problem alone, side by side.
     """
-    layer = of_layer(factors, frozenset("QO") - ranks.keys())
-    squares = {kind: reversed_circuit(layer, frame, kind)[0] for kind in frame.spectra}
+    layer = factor_layer(factors, frozenset("QO") - ranks.keys())
     yield None
-    problems = {kind: attempts(square) for kind, square in squares.items()}
-    pieces: list[Callable[[], Any]] = [each for own in problems.values() for each in own]
-    pieces.append(partial(measure, layer, ranks, noise, replace(frame, spectra=())))
+    pieces: list[Callable[[], Numbers]] = [partial(_of_spectrum, layer, frame, kind) for kind in frame.spectra]
+    pieces.append(lambda: measure_circuits(layer, ranks, noise, replace(frame, spectra=()))[0])
     with model.telling("measuring the layer as a whole", "problems") as telling:
         telling(0, len(pieces))
-        done: list[Any] = yield from in_rounds(pieces, lambda done: telling(done, len(pieces)))
-    left, row = iter(done[:-1]), dict[str, float](done[-1][0])
-    settling = [partial(settled, square, [next(left) for _ in problems[kind]]) for kind, square in squares.items()]
-    for kind, each in zip(squares, (yield from in_rounds(settling)), strict=True):
-        row |= {name: float(value) for name, value in of_eigenvalues(kind, each[None]).items()}
+        found = yield from in_rounds(pieces, lambda done: telling(done, len(pieces)))
+    row = {name: value for each in reversed(found) for name, value in each.items()}
     return row | shares_of_rounding(row)
 
 
-def _chance(
-    model: OpenModel,
-    layer: LayerOutline,
-    spectra: Mapping[str, Spectrum],
-    frame: Frame,
-    left_out: frozenset[str],
-) -> Work[Numbers]:
-    """Measure Gaussian heads of a layer's shapes, stored as finely; layers of one shape share it."""
-    whole_layer, noises = not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()}
-    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
-    inner = layer.head_dim, layer.value_head_dim
-    key = (whole_layer, inner, left_out, *shapes.values(), *noises.values(), frame.compared, frame.spectra)
+def _of_spectrum(layer: Circuits, frame: Frame, kind: str) -> Numbers:
+    found = eigenvalue_measures(kind, eigenvalues(reversed_circuit(layer, frame, kind)))
+    return {name: float(values) for name, values in found.items()}
+
+
+def _chance(model: OpenModel, layer: LayerOutline, spectra: Mapping[str, Spectrum], frame: Frame) -> Work[Numbers]:
+    """Give what Gaussian factors of a layer's shapes give, stored as finely; layers of one shape share it."""
+    sizes = sizes_of(layer, not frame.of_heads, {matrix: each.chance_noise for matrix, each in spectra.items()})
+    key = (repr(sizes), frame.of_heads, frame.compared, frame.spectra, *sorted(frame.tolerance.items()))
     known = model.cached("chance of circuits", dict[Any, Numbers])
     if key not in known:
-        draws_of = chance_of(layer, whole_layer)
-        ranks = {matrix: float(min(shape)) for matrix, shape in shapes.items()}
-        ranks |= {name: float(numerical_rank(draws_of[name], each).mean()) for name, each in noises.items()}
-        factors = _gaussian(layer, whole_layer, is_summed=bool(left_out))
-        draws = 1 if whole_layer else DRAWS
-        counted = {name: np.full(draws, round(ranks[name])) for name in noises}
-        norms = math.prod(math.sqrt(math.prod(shapes[factor])) for factor in "QK")
-        noise = np.full(draws, noises["QK"] * norms)
-        solved = ("QK",) if whole_layer and "QK" in frame.spectra else ()  # of the others all is known
-        frame_of_chance = replace(frame, spectra=solved, token_map=None)
         yield None
-        drawn = yield from _measured(model, factors, counted, noise, frame_of_chance, " by chance")
-        means = {name: sum(each[name] for each in drawn) / draws for name in drawn[0]}
-        better = exact_chance(layer.d_model, ranks)
-        if "QK" in frame.spectra:  # of large matrices one draw tells it
-            mass = sum(means[name] for name in MASSES) / 2 if solved else mass_chance(layer.head_dim, layer.d_model)
-            better |= dict.fromkeys(MASSES, mass)
-        defined = means.keys() | {name for kind in frame.spectra for name in SPECTRA[kind]}
-        known[key] = means | {name: value for name, value in better.items() if name in defined}
+        known[key] = circuit_chance(sizes, frame)
     return known[key]
 
 
@@ -313,7 +278,11 @@ def _token_map(model: OpenModel, layer: LayerOutline, is_folded: bool) -> Work[T
 
 def _values_of_qk(factors: Factors, numbers: list[int], whole_layer: bool) -> FloatArray:
     """Compute the singular values of QK where keys are turned: (heads, rank)."""
-    values = layer_matrix("QK", *factors)[None] if whole_layer else circuit_of_heads("QK", *factors[:2])["QK"][numbers]
+    values = (
+        layer_singular_values("QK", *factors)[None]
+        if whole_layer
+        else circuit_singular_values("QK", *factors[:2])["QK"][numbers]
+    )
     found: FloatArray = values.numpy()
     return found
 
@@ -324,21 +293,4 @@ def _compared(layer: LayerOutline) -> frozenset[str]:
         return frozenset()
     return frozenset(
         circuit for circuit, (one, other) in CIRCUITS_OF.items() if getattr(layer, one) == getattr(layer, other)
-    )
-
-
-def _gaussian(layer: LayerOutline, whole_layer: bool, is_summed: bool) -> Factors:
-    """Draw Gaussian factors of a layer's shapes, from a fixed seed; sums of what shares keys are Gaussian too."""
-    heads, shared = (layer.heads, layer.key_value_heads) if whole_layer else (DRAWS, DRAWS)
-    heads = shared if is_summed else heads
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    return (
-        draw(heads, layer.head_dim, layer.d_model),
-        draw(shared, layer.head_dim, layer.d_source),
-        draw(shared, layer.value_head_dim, layer.d_values),
-        draw(heads, layer.d_output, layer.value_head_dim),
     )

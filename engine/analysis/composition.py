@@ -11,7 +11,7 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.circuit_measures import Factors
+from engine.mathematics.circuits import Factors
 from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from engine.values.errors import NotFinite
 from engine.values.heads import Head

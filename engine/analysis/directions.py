@@ -15,7 +15,7 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.token_tables import TokenTable
 from engine.architectures.vocabulary import Gain, final_gain, read_gain
 from engine.mathematics.chance import chance_of
-from engine.mathematics.circuit_measures import of_heads
+from engine.mathematics.circuits import factor_heads
 from engine.mathematics.directions import chance_projections, groups, with_signs
 from engine.mathematics.measures import product_noise
 from engine.values.errors import NotFinite
@@ -68,7 +68,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
     numbers, draws = heads_of(layer, query), chance_of(layer, False)
     weights = model.layer_weights(layer.name)
     own = factors_of(factors_at(model, layer, weights, query), numbers)
-    circuits = of_heads(own)
+    circuits = factor_heads(own)
     for matrix, product in (("QK", circuits.qk), ("OV", circuits.ov)):
         if query.matrix not in (None, matrix):
             continue

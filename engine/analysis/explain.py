@@ -17,7 +17,7 @@ from engine.analysis.token_tables import TokenTable
 from engine.mathematics.chance import chance_of
 from engine.mathematics.directions import groups
 from engine.mathematics.measures import numerical_rank
-from engine.mathematics.score_terms import ScoreTerms, Side, score_terms
+from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.models.proof import TOLERANCES
 from engine.values.errors import EngineError
 from engine.values.model import LayerOutline

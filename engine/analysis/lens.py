@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.analysis.layers import NOTHING
 from engine.analysis.open_model import OpenModel
 from engine.analysis.predictions import asked_of, likely
-from engine.mathematics.norms import orthogonal_norm
+from engine.mathematics.measures import orthogonal_norm
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.view import Query
 

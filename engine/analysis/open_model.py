@@ -189,7 +189,7 @@ class OpenModel:
 
     def has_room_for_token_map(self, layer: LayerOutline) -> bool:
         """Say whether the map from tokens to tokens may be formed, and tell what it takes where that is much."""
-        from engine.service.whole_layers import token_map_room
+        from engine.analysis.whole_layers import token_map_room
 
         has_room, notice = token_map_room(layer, self.options.is_browsing)
         if notice:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.mathematics.head_labels import LABELS, label_of
 from engine.mathematics.patterns import (
+    LABELS,
     attention_to,
     keys_of_interest,
+    label_of,
     repeated_keys,
     spread,
     uniform_spread,

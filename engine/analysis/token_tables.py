@@ -168,7 +168,9 @@ class TokenTables:
 
     def _opened(self) -> Words:
         if self._words is None:
-            self._words = self._source.words()
+            from engine.models.loading import words_of
+
+            self._words = words_of(self._source)
         return self._words
 
 

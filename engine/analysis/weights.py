@@ -85,7 +85,7 @@ def _norm(model: OpenModel, name: str) -> float:
     ------
     _Unmeasured : where it holds no numbers of a weight, or cannot be read.
     """
-    from engine.mathematics.norms import frobenius_norm
+    from engine.mathematics.measures import tensor_norm
 
     def parts() -> Iterator[Tensor]:
         for part in model.source.parts(name):
@@ -95,7 +95,7 @@ def _norm(model: OpenModel, name: str) -> float:
             model.check()
 
     try:
-        return frobenius_norm(parts())
+        return tensor_norm(parts())
     except Superseded:
         raise
     except (EngineError, RuntimeError) as error:

@@ -1,19 +1,47 @@
-"""What chance gives: the same curves and measures on Gaussian factors of the same shapes and norms."""
+"""Chance: what Gaussian factors of the same shapes and norms give, drawn as small cores.
+
+A Gaussian matrix has the singular values of a small core, exactly in distribution, so nothing of the width of the model
+is ever drawn:
+
+* one factor: a bidiagonal matrix of χ-distributed numbers (Dumitriu & Edelman 2002, for β = 1);
+* a product: two triangles, since ``A = Q R`` of a Gaussian A has a Haar-distributed Q that is independent of R, and R
+  has χ-distributed numbers on its diagonal and Gaussian ones above (Bartlett 1933);
+* two factors that read the same space, and all that does not depend on how that space is turned (`gaussian_pair`):
+  turned so that the first one's rows fill a triangle, the second one is Gaussian there and has a triangle beyond.
+
+Cores wider than `WIDEST` are not drawn. One factor has the quantiles of the Marchenko–Pastur law then, and a product
+those of a product whose widths are all made smaller by one ratio, since its law depends on their ratios alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from engine.mathematics.measures import MEASURES, Measure
-from engine.mathematics.random_matrices import chance_of_factor, chance_of_product
 from engine.values.heads import MATRICES
 from engine.values.model import LayerOutline
 from engine.values.spectra import FloatArray, Spectrum
 
+DRAWS = 64
+"""Matrices that are drawn for each shape; fewer of wide ones, whose singular values hardly vary."""
 
-def chance_of(layer: LayerOutline, whole_layer: bool) -> Mapping[str, FloatArray]:
+NUMBERS = 2**21
+"""Numbers of all cores of one shape together."""
+
+PAIR_NUMBERS = 2**19
+"""Numbers of the smaller cores of a pair, which non-symmetric eigenproblems may be solved of."""
+
+WIDEST = 512
+"""The widest core that is drawn."""
+
+_GRID = 4001
+"""Points at which the Marchenko–Pastur law is summed up."""
+
+
+def chance_of(layer: LayerOutline, whole_layer: bool, matrices: Collection[str] = MATRICES) -> Mapping[str, FloatArray]:
     """Give what chance gives for the shapes of a layer's heads, or of the layer as a whole; changes have no chance.
 
     The sum over heads that share keys is one product too: sums of Gaussian queries are Gaussian.
@@ -26,7 +54,7 @@ def chance_of(layer: LayerOutline, whole_layer: bool) -> Mapping[str, FloatArray
         return {}
     shared = layer.key_value_heads if whole_layer else 1
     inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
-    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
+    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES if matrix in matrices}
     return {
         matrix: chance_of_product(inner[matrix], *shape) if matrix in inner else chance_of_factor(*shape)
         for matrix, shape in shapes.items()
@@ -68,3 +96,120 @@ def _mean(measure: Measure, epsilon: float, draws: FloatArray, noise: float) -> 
     """Average a measure over draws, (draws, structural rank)."""
     values = measure.compute(draws, epsilon, noise).astype(np.float64)
     return float(np.median(values) if measure.is_heavy_tailed else values.mean())
+
+
+@lru_cache(maxsize=256)
+def chance_of_factor(rows: int, cols: int) -> FloatArray:
+    """Draw the singular values of Gaussian (rows, cols) matrices of Frobenius norm one.
+
+    Returns
+    -------
+    (draws, min(rows, cols)) float64, largest first; one row, the mean, where the matrix is wide.
+    """
+    short, long = sorted((rows, cols))
+    if short > WIDEST:
+        return _marchenko_pastur(short, long)[None]
+    random = np.random.default_rng((short, long))
+    draws = _draws(short)
+    diagonal, below = np.arange(long, long - short, -1), np.arange(short - 1, 0, -1)
+    cores = np.zeros((draws, short, short))
+    place = np.arange(short)
+    cores[:, place, place] = np.sqrt(random.chisquare(diagonal, (draws, short)))
+    cores[:, place[1:], place[:-1]] = np.sqrt(random.chisquare(below, (draws, short - 1)))
+    values = np.linalg.svd(cores, compute_uv=False)
+    return np.asarray(values / np.linalg.norm(values, axis=-1, keepdims=True))
+
+
+@lru_cache(maxsize=256)
+def chance_of_product(inner: int, rows: int, cols: int) -> FloatArray:
+    """Draw the singular values of ``Aᵀ B``, for Gaussian A (inner, rows) and B (inner, cols) of Frobenius norm one.
+
+    Returns
+    -------
+    (draws, min(inner, rows, cols)) float64, largest first; one row, the mean, where the product is wide.
+    """
+    rank, widest = min(inner, rows, cols), max(min(inner, rows), min(inner, cols))
+    if widest <= WIDEST:
+        return _drawn_product(inner, rows, cols)
+    ratio = WIDEST / widest
+    fewer = [max(1, round(ratio * width)) for width in (inner, rows, cols)]
+    small = np.median(_drawn_product(*fewer), axis=0)
+    scale = np.sqrt(len(small) * fewer[0] / (rank * inner))  # the mean square of σ is 1 / (rank · inner)
+    return np.asarray(scale * _stretched(small, rank))[None]
+
+
+def gaussian_pair(first: int, second: int, d: int) -> tuple[FloatArray, FloatArray]:
+    """Draw pairs of Gaussian matrices with so many rows of d columns, turned together so that few columns are not zero.
+
+    Whatever stays as it is when both are turned, ``A → A O`` and ``B → B O`` with O orthogonal, has the distribution
+    that it has for matrices of d columns: products ``A Bᵀ``, traces of ``Aᵀ B``, angles between what the rows span.
+    The first is a lower triangle L with zeros beyond. The second is Gaussian there, and beyond it a lower triangle too,
+    times an orthogonal matrix that turns nothing of the first. Where more than `WIDEST` columns would be left, all
+    widths are made smaller by one ratio.
+
+    Returns
+    -------
+    (draws, first, w) and (draws, second, w) float64, w = min(first + second, d), from a fixed seed.
+    """
+    ratio = min(1.0, WIDEST / min(first + second, d))
+    first, second, d = (max(1, round(ratio * width)) for width in (first, second, d))
+    draws = int(np.clip(PAIR_NUMBERS // min(first, second, d) ** 2, 4, DRAWS))
+    random = np.random.default_rng((first, second, d))
+    near = min(first, d)
+    beyond = min(second, d - near)
+    one = np.zeros((draws, first, near + beyond))
+    one[:, :, :near] = _triangles(random, draws, first, d).mT
+    other = np.empty((draws, second, near + beyond))
+    other[:, :, :near] = random.standard_normal((draws, second, near))
+    if beyond:
+        other[:, :, near:] = _triangles(random, draws, second, d - near).mT
+    return one, other
+
+
+def _draws(width: int) -> int:
+    return int(np.clip(NUMBERS // width**2, 8, DRAWS))
+
+
+def _drawn_product(inner: int, rows: int, cols: int) -> FloatArray:
+    random = np.random.default_rng((inner, rows, cols))
+    draws = _draws(max(min(inner, rows), min(inner, cols)))
+    left, right = (_triangles(random, draws, inner, width) for width in (rows, cols))
+    left, right = (each / np.linalg.norm(each, axis=(-2, -1), keepdims=True) for each in (left, right))
+    return np.asarray(np.linalg.svd(left @ right.mT, compute_uv=False), np.float64)
+
+
+def _triangles(random: np.random.Generator, draws: int, inner: int, width: int) -> FloatArray:
+    """Draw the factors R of ``A = Q R`` of Gaussian (width, inner) matrices: (draws, min(inner, width), inner)."""
+    short = min(inner, width)
+    drawn = np.triu(random.standard_normal((draws, short, inner)), 1)
+    place = np.arange(short)
+    drawn[:, place, place] = np.sqrt(random.chisquare(np.arange(width, width - short, -1), (draws, short)))
+    return np.asarray(drawn)
+
+
+def _marchenko_pastur(short: int, long: int) -> FloatArray:
+    """Give the quantiles of a wide matrix's singular values, of norm one: (short,), largest first.
+
+    With γ = short/long the squares, over ``1/short``, have the density ``√((b − x)(x − a)) / (2πγx)`` between
+    ``a, b = (1 ∓ √γ)²`` (Marchenko & Pastur 1967). ``x = 1 + γ + 2√γ cos t`` keeps it smooth at both ends.
+    """
+    gamma = short / long
+    angle = np.linspace(0.0, np.pi, _GRID)
+    x = np.maximum(1 + gamma + 2 * np.sqrt(gamma) * np.cos(angle), np.finfo(float).tiny)
+    density = np.sin(angle) ** 2 / x
+    if gamma == 1:
+        density[-1] = 1.0  # the limit of sin²t / (2 + 2 cos t)
+    share = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    quantiles = np.interp((np.arange(short) + 0.5) / short, share / share[-1], angle)
+    values = np.sqrt(1 + gamma + 2 * np.sqrt(gamma) * np.cos(quantiles))
+    return np.asarray(values / np.linalg.norm(values))
+
+
+def _stretched(values: FloatArray, rank: int) -> FloatArray:
+    """Read as many quantiles off singular values, largest first; the small end goes on as the power law that it is."""
+    ends = np.log((np.arange(len(values), 0, -1) - 0.5) / len(values))
+    wanted = np.log((np.arange(rank, 0, -1) - 0.5) / rank)
+    logs = np.log(values)
+    slope = (logs[-2] - logs[-1]) / (ends[-2] - ends[-1])
+    beyond = logs[-1] + slope * (wanted - ends[-1])
+    return np.exp(np.where(wanted < ends[-1], beyond, np.interp(wanted, ends[::-1], logs[::-1])))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.mathematics.chance import gaussian_pair
 from engine.mathematics.factored import Thin, thin
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.mathematics.subspaces import image
@@ -23,7 +24,7 @@ CANCELLED = 1e-8
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class SubspaceAngles:
     """How two subspaces lie to each other.
 
     Attributes
@@ -38,7 +39,7 @@ class Apart:
     overlap: float
 
 
-def relative(distance: Tensor, size: Tensor) -> Tensor:
+def relative_distance(distance: Tensor, size: Tensor) -> Tensor:
     """Divide distances by the sizes of A's parts, (batch,) each: 0 where both are zero, infinite where A's alone is."""
     return torch.where(distance == 0, 0.0, distance / size)
 
@@ -55,10 +56,10 @@ def distance(first: Tensor, second: Tensor) -> Tensor:
     (batch,)
     """
     norm = torch.linalg.matrix_norm
-    return relative(norm(second.double() - first.double()), norm(first.double()))
+    return relative_distance(norm(second.double() - first.double()), norm(first.double()))
 
 
-def unrelated(first: Tensor, second: Tensor) -> Tensor:
+def unrelated_distance(first: Tensor, second: Tensor) -> Tensor:
     """Compute ``√(1 + ‖B‖² / ‖A‖²)``, the distance from A of a B that has nothing to do with it.
 
     If B is turned at random against A, ``E ⟨A, B⟩ = 0`` and so ``E ‖B − A‖² = ‖A‖² + ‖B‖²``: √2 for one of A's size.
@@ -70,7 +71,7 @@ def unrelated(first: Tensor, second: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> unrelated(torch.tensor([3.0, 0.0, 0.0]), torch.tensor([4.0, 4.0, 0.0])).tolist()
+    >>> unrelated_distance(torch.tensor([3.0, 0.0, 0.0]), torch.tensor([4.0, 4.0, 0.0])).tolist()
     [1.6666666269302368, inf, nan]
     """
     return torch.hypot(first, second) / first
@@ -92,7 +93,7 @@ def circuit_distance(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]
     """
     (left, right), (left_now, right_now) = ((part.double() for part in pair) for pair in (first, second))
     changed = product_norm(torch.cat([left_now - left, left], 1), torch.cat([right_now, right_now - right], 1))
-    return relative(changed, product_norm(left, right))
+    return relative_distance(changed, product_norm(left, right))
 
 
 def product_norm(left: Tensor, right: Tensor) -> Tensor:
@@ -156,7 +157,7 @@ def principal_angles(first: Tensor, second: Tensor) -> Tensor:
     return torch.rad2deg(radians)
 
 
-def apart(first: Tensor, second: Tensor) -> list[Apart | None]:
+def subspace_angles(first: Tensor, second: Tensor) -> list[SubspaceAngles | None]:
     """Summarise the principal angles of a batch of pairs, as `principal_angles`; None where one has no dimension.
 
     Parameters
@@ -168,12 +169,12 @@ def apart(first: Tensor, second: Tensor) -> list[Apart | None]:
         return [None] * len(degrees)
     overlap = (torch.cos(torch.deg2rad(degrees)) ** 2).mean(1)
     columns = degrees.amin(1), degrees.mean(1), degrees.amax(1), overlap
-    return [Apart(*row) for row in torch.stack(columns, 1).tolist()]
+    return [SubspaceAngles(*row) for row in torch.stack(columns, 1).tolist()]
 
 
-def images_apart(
+def image_angles(
     first: Tensor, first_ranks: Sequence[int], second: Tensor, second_ranks: Sequence[int]
-) -> list[Apart | None]:
+) -> list[SubspaceAngles | None]:
     """Compare what two batches of matrices read, one by one, leaving directions out that are rounding noise.
 
     Parameters
@@ -182,7 +183,7 @@ def images_apart(
     first_ranks, second_ranks : their numerical ranks.
     """
     one, other = thin(first), thin(second)
-    found: list[Apart | None] = [None] * len(first)
+    found: list[SubspaceAngles | None] = [None] * len(first)
     pairs = list(zip(first_ranks, second_ranks, strict=True))
     for pair in set(pairs):
         places = [place for place, ranks in enumerate(pairs) if ranks == pair]
@@ -190,26 +191,23 @@ def images_apart(
             image(Thin(split.basis[places], split.triangle[places]), rank)
             for split, rank in zip((one, other), pair, strict=True)
         )
-        for place, each in zip(places, apart(*bases), strict=True):
+        for place, each in zip(places, subspace_angles(*bases), strict=True):
             found[place] = each
     return found
 
 
-def random_apart(d: int, size: int, draws: int) -> Apart:
+def random_angles(d: int, size: int) -> SubspaceAngles:
     """Give what independent random subspaces of a size in d dimensions have.
 
-    The overlap is ``size / d`` exactly; angles are averaged over draws from a fixed seed.
+    The overlap is ``size / d`` exactly; angles are averaged over draws of small cores.
     """
-    generator = torch.Generator().manual_seed(0)
-
-    def draw() -> Tensor:
-        return thin(torch.randn(draws, size, d, generator=generator, dtype=torch.float64)).basis
-
-    found = [each for each in apart(draw(), draw()) if each is not None]
+    size = min(size, d)
+    drawn = [thin(torch.from_numpy(part)).basis for part in gaussian_pair(size, size, d)]
+    found = [each for each in subspace_angles(*drawn) if each is not None]
     smallest, mean, largest = (
-        sum(getattr(each, name) for each in found) / draws for name in ("smallest", "mean", "largest")
+        sum(getattr(each, name) for each in found) / len(found) for name in ("smallest", "mean", "largest")
     )
-    return Apart(smallest, mean, largest, min(size, d) / d)
+    return SubspaceAngles(smallest, mean, largest, size / d)
 
 
 def differences(before: Mapping[str, Spectrum], now: Mapping[str, Spectrum]) -> dict[str, float]:

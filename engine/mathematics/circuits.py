@@ -1,88 +1,93 @@
-"""What a head's circuits do as maps of the residual stream: how symmetric, how near the identity, how copying.
+"""What circuits do as maps of the residual stream: how symmetric, how near the identity, how copying; and by chance.
 
 ``M = QK = W_Qᵀ W_K`` scores a query against a key, and ``OV = W_Vᵀ W_Oᵀ`` says what is written for what is read
-(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). All functions are of batches of products
-whose two sides are the same space of d dimensions; they return one number per product, NaN for one that is zero.
+(Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits"). `measure` gives all numbers of the
+``circuits`` table for a batch of heads, or for a layer as a whole, and `circuit_chance` what Gaussian factors give. A
+measure of a product is one number per product, NaN for one that is zero.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from engine.mathematics.factored import Product
+from engine.mathematics.chance import WIDEST, chance_of, gaussian_pair
+from engine.mathematics.eigenvalues import eigenvalues
+from engine.mathematics.factored import Product, Thin, product, thin
+from engine.mathematics.measures import numerical_rank
+from engine.mathematics.spectra import sum_over_groups
+from engine.mathematics.subspaces import (
+    angles,
+    cosines,
+    count_lost,
+    image,
+    image_in_head,
+    image_in_kernel,
+    overlap,
+    symmetric_rank,
+)
+from engine.values.heads import MATRICES
+from engine.values.model import LayerOutline
 
-MASS_NUMBERS = 4096
-"""Eigenvalues of Gaussian products that the chance of their masses is averaged over, of sixteen products at least."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+SPECTRA = {
+    "QK": ("qk_positive_mass", "qk_negative_mass"),
+    "OV": ("ov_copying_residual",),
+    "tokens": ("ov_copying",),
+}
+"""What is measured of the eigenvalues of QK, of OV, and of OV from tokens to tokens."""
+
+FACTORS_OF = (("QK", "K", "Q"), ("OV", "V", "O"))
+"""Circuits with the factor that fills the head's own dimensions and the one that may drop some of them."""
+
+Factors = tuple[Tensor, Tensor, Tensor, Tensor]
+Numbers = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Traces:
-    """What symmetry and the distance from the identity come from, for a batch of maps of d dimensions.
+def trace_measures(small: Tensor, squared_norm: Tensor, d: int) -> Numbers:
+    """Measure how symmetric maps M are, and how near the identity; the mean over a batch, NaN for one that is zero.
 
-    Attributes
+    * symmetry: ``tr(M²) / ‖M‖_F²``, 1 for a symmetric M and −1 for an antisymmetric one: with S and A the symmetric and
+      the antisymmetric part, ``(‖S‖² − ‖A‖²) / (‖S‖² + ‖A‖²)``. Their energies are shares of ``‖M‖_F²``.
+    * distance from the identity: ``min_c ‖M − c·1‖_F / ‖M‖_F = √(1 − tr(M)² / (d ‖M‖_F²))``, 0 for a multiple of the
+      identity; a matrix of rank r stays ``√(1 − r/d)`` away (`identity_floor`). The same of the symmetric part, which
+      alone has a trace, is NaN where there is none.
+
+    Parameters
     ----------
-    trace : (batch,) ``tr(M)``.
-    of_square : (batch,) ``tr(M²) = Σ B ∘ Bᵀ``, B a small matrix with M's non-zero eigenvalues.
+    small : (batch, k, k) with M's non-zero eigenvalues, so that ``tr(M²) = Σ B ∘ Bᵀ``.
     squared_norm : (batch,) ``‖M‖_F²``.
     d : how many dimensions the space has.
     """
-
-    trace: Tensor
-    of_square: Tensor
-    squared_norm: Tensor
-    d: int
-
-    def symmetry(self) -> Tensor:
-        """Compute ``tr(M²) / ‖M‖_F²``: 1 for a symmetric M, −1 for an antisymmetric one.
-
-        With S and A the symmetric and antisymmetric parts it is ``(‖S‖² − ‖A‖²) / (‖S‖² + ‖A‖²)``. Of two independent
-        Gaussian factors it is 1/d on average.
-        """
-        return self.of_square / self.squared_norm
-
-    def symmetric_energy(self) -> Tensor:
-        """Compute ``‖S‖_F² / ‖M‖_F²`` with ``S = (M + Mᵀ)/2``; what is left is the antisymmetric part's."""
-        return (1.0 + self.symmetry()) / 2.0
-
-    def identity_distance(self) -> Tensor:
-        """Compute ``min_c ‖M − c·1‖_F / ‖M‖_F = √(1 − tr(M)² / (d ‖M‖_F²))``: 0 for a multiple of the identity.
-
-        A matrix of rank r stays ``√(1 − r/d)`` away, see `identity_floor`.
-        """
-        return (1.0 - self.trace**2 / (self.d * self.squared_norm)).clamp_min(0.0).sqrt()
-
-    def symmetric_identity_distance(self) -> Tensor:
-        """Compute the same of the symmetric part, ``√(1 − tr(M)² / (d ‖S‖_F²))``; NaN where there is none.
-
-        The antisymmetric part has no trace, so its distance is 1 whatever the head does.
-        """
-        of_symmetric = (self.squared_norm + self.of_square) / 2.0
-        none = of_symmetric <= torch.finfo(of_symmetric.dtype).eps * self.squared_norm
-        distance = (1.0 - self.trace**2 / (self.d * of_symmetric)).clamp(0.0, 1.0).sqrt()
-        return distance.masked_fill(none, torch.nan)
+    trace, of_square = small.diagonal(dim1=-2, dim2=-1).sum(-1), (small * small.mT).sum((-2, -1))
+    symmetry, of_symmetric = of_square / squared_norm, (squared_norm + of_square) / 2.0
+    is_none = of_symmetric <= torch.finfo(of_symmetric.dtype).eps * squared_norm
+    apart, symmetric_apart = (1.0 - trace**2 / (d * each) for each in (squared_norm, of_symmetric))
+    found = {
+        "qk_symmetry": symmetry,
+        "qk_identity_distance": apart.clamp_min(0.0).sqrt(),
+        "qk_symmetric_energy": (1.0 + symmetry) / 2.0,
+        "qk_antisymmetric_energy": (1.0 - symmetry) / 2.0,
+        "qk_symmetric_identity_distance": symmetric_apart.clamp(0.0, 1.0).sqrt().masked_fill(is_none, torch.nan),
+    }
+    return {name: float(values.mean()) for name, values in found.items()}
 
 
-def identity_floor(rank: int, d: int) -> float:
+def identity_floor(rank: float, d: int) -> float:
     """Give ``√(1 − rank/d)``, how near to a multiple of the identity a matrix of a rank can come.
 
     ``tr(M)² ≤ rank · ‖M‖_F²`` by Cauchy and Schwarz.
     """
     return float((1.0 - min(rank, d) / d) ** 0.5)
-
-
-def traces(matrix: Product) -> Traces:
-    """Compute ``tr(M)``, ``tr(M²)`` and ``‖M‖_F²`` through the core."""
-    small = matrix.reversed_core()
-    return Traces(
-        small.diagonal(dim1=-2, dim2=-1).sum(-1),
-        (small * small.mT).sum((-2, -1)),
-        matrix.squared_norm,
-        matrix.left.shape[-2],
-    )
 
 
 def copying(eigenvalues: Tensor) -> Tensor:
@@ -110,25 +115,315 @@ def negative_mass(eigenvalues: Tensor) -> Tensor:
     return positive_mass(-eigenvalues)
 
 
+@dataclass(frozen=True)
+class Circuits:
+    """The factored projections and circuits of a batch of heads, or of one layer as a whole.
+
+    Attributes
+    ----------
+    factors : by projection, the split of W_Q, W_K, W_V and of W_Oᵀ; each one's basis spans what it reads (W_O: writes).
+    own : those of W_Q and W_Oᵀ that the circuits are made with; heads that share keys have been added up.
+    """
+
+    factors: Mapping[str, Thin]
+    own: tuple[Thin, Thin]
+
+    @cached_property
+    def qk(self) -> Product:
+        """Multiply ``W_Qᵀ W_K``."""
+        return product(self.own[0], self.factors["K"])
+
+    @cached_property
+    def ov(self) -> Product:
+        """Multiply ``W_Vᵀ W_Oᵀ``."""
+        return product(self.factors["V"], self.own[1])
+
+
+def factor_heads(factors: Factors) -> Circuits:
+    """Factor a layer's heads.
+
+    Parameters
+    ----------
+    factors : query (heads, r, d_model), key (key_value_heads, r, d_source), value (key_value_heads, s, d_values) and
+        output (heads, d_output, s).
+    """
+    query, key, value, output = factors
+    group = len(query) // len(key)
+    split = {
+        "Q": thin(query), "K": thin(key).repeated(group), "V": thin(value).repeated(group), "O": thin(output.mT),
+    }  # fmt: skip
+    return Circuits(split, (split["Q"], split["O"]))
+
+
+def factor_layer(factors: Factors, left_out: frozenset[str] = frozenset()) -> Circuits:
+    """Factor a layer as a whole: projections of all heads stacked, circuits summed over the heads.
+
+    Parameters
+    ----------
+    factors : shapes as above.
+    left_out : those of W_Q and W_O that are too large to be factored by themselves; the circuits are made without.
+    """
+    query, key, value, output = factors
+    group = len(query) // len(key)
+    split = {
+        name: thin(part.flatten(0, 1)[None])
+        for name, part in (("Q", query), ("K", key), ("V", value), ("O", output.mT))
+        if name not in left_out
+    }
+    if group == 1 and not left_out:
+        return Circuits(split, (split["Q"], split["O"]))
+    queries, outputs = (  # heads that share keys add up their queries first
+        thin(sum_over_groups(part, len(key)).flatten(0, 1)[None]) for part in (query, output.mT)
+    )
+    return Circuits(split, (queries, outputs))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the measures of a layer depend on beside its weights.
+
+    Attributes
+    ----------
+    compared : the circuits (``QK``, ``OV``) whose two sides are the same space; of the others nothing is said that
+        takes one side for the other.
+    tolerance : by circuit, the cosine below which a direction counts as orthogonal (`measures.cosine_noise`).
+    of_heads : whether it is heads that are measured. Where heads share keys a layer's circuit is no product of its
+        stacked projections.
+    spectra : those of `SPECTRA` whose eigenvalues are found, each of them defined here (see `spectra_of`); it takes
+        long where layers are wide.
+    token_map : (d, d) float64 ``W_Uᵀ W_E`` where OV leads from tokens to tokens.
+    """
+
+    compared: frozenset[str]
+    tolerance: Mapping[str, float]
+    of_heads: bool
+    spectra: tuple[str, ...] = ()
+    token_map: Tensor | None = None
+
+
+def measure_circuits(
+    circuits: Circuits, ranks: Mapping[str, NDArray[np.int64]], noise: NDArray[np.float64], frame: Frame
+) -> list[Numbers]:
+    """Measure a batch of heads, or one layer as a whole.
+
+    Parameters
+    ----------
+    circuits : what is measured.
+    ranks : by matrix, (batch,) the numerical ranks; none of what was left out of the factors.
+    noise : (batch,) of QK: up to it singular values do not count.
+    frame : what is defined here.
+
+    Returns
+    -------
+    A dictionary of columns for each of the batch; what is not defined is left out, or NaN.
+    """
+    batch: dict[str, Tensor] = {}
+    for kind in frame.spectra:
+        batch |= eigenvalue_measures(kind, eigenvalues(reversed_circuit(circuits, frame, kind)))
+    rows: list[Numbers] = [
+        {name: float(values[place]) for name, values in batch.items()} for place in range(len(ranks["QK"]))
+    ]
+    for place, row in enumerate(rows):
+        own = {matrix: int(values[place]) for matrix, values in ranks.items()}
+        row |= {f"rank_{matrix.lower()}": rank for matrix, rank in own.items()}
+        for name, fills, drops in FACTORS_OF:
+            filled, tolerance = circuits.factors[fills].of(place), frame.tolerance[name]
+            dropped = circuits.factors[drops].of(place) if drops in circuits.factors else None
+            row[f"{name.lower()}_factors_lost"] = (
+                _factors_lost(filled, own[fills], dropped, own[drops], tolerance)
+                if frame.of_heads and dropped is not None
+                else max(own[fills] - own[name], 0)  # what the dimension follows from, which costs nothing here
+            )
+            if name in frame.compared:
+                row[f"{name.lower()}_image_in_kernel"] = _in_kernel(circuits, name, place, own[name], tolerance)
+                if dropped is not None:
+                    row |= _of_angles(name, cosines(image(filled, own[fills]), image(dropped, own[drops])))
+                if name == "QK":
+                    qk = circuits.qk.of(slice(place, place + 1))
+                    row |= trace_measures(qk.reversed_core(), qk.squared_norm, qk.left.shape[-2])
+                    row |= _floors(qk, own[name], dropped is not None, float(noise[place]))
+        row |= shares_of_rounding(row)
+    return rows
+
+
+def spectra_of(compared: frozenset[str], has_tokens: bool) -> tuple[str, ...]:
+    """List those of `SPECTRA` that are defined for circuits that lead to where they come from."""
+    return tuple(kind for kind in SPECTRA if (has_tokens if kind == "tokens" else kind in compared))
+
+
+def reversed_circuit(circuits: Circuits, frame: Frame, kind: str) -> Tensor:
+    """Give small matrices (batch, k, k) with the eigenvalues of one of a frame's spectra.
+
+    Where no token hears of what a head writes, rounding is all that is left on the way to them, and counts as zero.
+    """
+    if kind == "QK":
+        return circuits.qk.reversed_core()
+    small = circuits.ov.reversed_core(frame.token_map if kind == "tokens" else None)
+    if kind == "tokens" and frame.token_map is not None:
+        mean_gain = float(frame.token_map.norm()) / len(frame.token_map) ** 0.5
+        heard = small.flatten(1).norm(dim=1) > frame.tolerance["OV"] * mean_gain * circuits.ov.squared_norm.sqrt()
+        small = small * heard[:, None, None]
+    return small
+
+
+def eigenvalue_measures(kind: str, found: Tensor) -> dict[str, Tensor]:
+    """List what follows from the eigenvalues (batch, k) of one of `SPECTRA`: (batch,) each."""
+    if kind == "QK":
+        return dict(zip(SPECTRA[kind], (positive_mass(found), negative_mass(found)), strict=True))
+    return dict.fromkeys(SPECTRA[kind], copying(found))
+
+
+def shares_of_rounding(row: Numbers) -> Numbers:
+    """Take back shares of eigenvalues that are mere rounding: M² = 0 where all of an image lies in the kernel."""
+    return {
+        name: math.nan
+        for circuit in ("QK", "OV")
+        for name in SPECTRA[circuit]
+        if name in row and row.get(f"{circuit.lower()}_image_in_kernel") == row[f"rank_{circuit.lower()}"]
+    }
+
+
+def _in_kernel(circuits: Circuits, name: str, place: int, rank: int, tolerance: float) -> int:
+    """Count the dimensions of a circuit's image that fall into its kernel; one of full rank need not be formed."""
+    if rank == circuits.own[name == "OV"].basis.shape[-2]:
+        return 0
+    matrix = circuits.qk if name == "QK" else circuits.ov
+    return image_in_kernel(matrix.of(slice(place, place + 1)), rank, tolerance)
+
+
+def _floors(qk: Product, rank: int, has_factors: bool, noise: float) -> Numbers:
+    """Give how near to a multiple of the identity QK and its symmetric part can come with the ranks that they have.
+
+    The symmetric part of a layer whose queries are too large to be factored is too large as well.
+    """
+    d = qk.left.shape[-2]
+    if not has_factors:
+        return {"qk_identity_floor": identity_floor(rank, d)}
+    return {
+        "qk_identity_floor": identity_floor(rank, d),
+        "qk_symmetric_identity_floor": identity_floor(symmetric_rank(qk, rank, noise), d),
+    }
+
+
+def _factors_lost(filled: Thin, filled_rank: int, dropped: Thin, dropped_rank: int, tolerance: float) -> int:
+    """Count what one factor of a circuit drops of the other one's image, among the head's own dimensions.
+
+    For QK it is ``dim(im W_K ∩ ker W_Qᵀ)``, for OV ``dim(im W_V ∩ ker W_O)``; both are zero where the factor that drops
+    has full rank.
+    """
+    if dropped_rank == dropped.triangle.shape[-1]:
+        return 0
+    return count_lost(image_in_head(filled, filled_rank), image_in_head(dropped, dropped_rank), tolerance)
+
+
+def _of_angles(name: str, cosine: Tensor) -> Numbers:
+    """Summarise principal angles, in degrees, the mean over a batch (batch, k)."""
+    if not cosine.numel():
+        return {}
+    degrees, prefix = angles(cosine), name.lower()
+    return {
+        f"{prefix}_angle_smallest": float(degrees.amin(-1).mean()),
+        f"{prefix}_angle_largest": float(degrees.amax(-1).mean()),
+        f"{prefix}_angle_mean": float(degrees.mean()),
+        f"{prefix}_overlap": float(overlap(cosine).mean()),
+    }
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the chance of a head's circuits, or of a layer's, depends on.
+
+    Attributes
+    ----------
+    d : by circuit, the width of the residual stream that it leads from and to.
+    rows : by projection, how many rows W_Q, W_K, W_V and W_Oᵀ have.
+    inner : by circuit, the rows of the two factors that it is a product of.
+    ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
+    """
+
+    d: Mapping[str, int]
+    rows: Mapping[str, int]
+    inner: Mapping[str, int]
+    ranks: Mapping[str, float]
+
+
+def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]) -> Sizes:
+    """Give what the chance of a layer's circuits depends on.
+
+    Parameters
+    ----------
+    noises : by matrix, up to which singular values of Gaussian factors of norm one do not count.
+    """
+    draws = chance_of(layer, whole_layer, noises)
+    shapes = {matrix: layer.shape(matrix, whole_layer) for matrix in MATRICES}
+    shared = layer.key_value_heads if whole_layer else 1
+    inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
+    ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
+    ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
+    rows = {matrix: shapes[matrix][matrix == "O"] for matrix in "QKVO"}
+    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, rows, inner, ranks)
+
+
+def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
+    """Give the means of all measures over Gaussian factors, for circuits that are compared.
+
+    Some are known exactly. Turning W_Q against W_K gives 1/d for the symmetry, whatever their singular values; turning
+    W_O's sign leaves a head as probable, so that copying is zero; a random subspace of dimension l holds l/d of any
+    direction's square; random subspaces meet no more than their dimensions make them. The others do not change when the
+    residual stream is turned, so that they are those of small cores (`gaussian_pair`), exactly in distribution up to
+    `WIDEST`. In wider streams, where they hardly vary, eigenvalues and angles are those of factors whose widths are all
+    made smaller by one ratio, and the distances from the identity come from ``E tr(M)² = ‖M‖² / d``.
+    """
+    d, ranks = sizes.d["QK"], sizes.ranks
+    found = {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}
+    for name, fills, drops in FACTORS_OF:
+        prefix = name.lower()
+        dropping = ranks[drops] if frame.of_heads else ranks[name]
+        found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
+        if name in frame.compared:
+            found |= _of_angles(name, _cosines_by_chance(sizes.rows[fills], sizes.rows[drops], sizes.d[name]))
+            found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
+            met = _cosines_by_chance(sizes.inner[name], sizes.inner[name], sizes.d[name])
+            found[f"{prefix}_image_in_kernel"] = float((met <= frame.tolerance[name]).sum(-1).double().mean())
+    if "QK" in frame.compared:
+        found |= _traces_by_chance(sizes.inner["QK"], d)
+        found["qk_symmetry"], found["qk_symmetric_energy"] = 1.0 / d, (1.0 + 1.0 / d) / 2.0
+        found["qk_antisymmetric_energy"] = 1.0 - found["qk_symmetric_energy"]
+        found["qk_identity_floor"] = identity_floor(ranks["QK"], d)
+        found["qk_symmetric_identity_floor"] = identity_floor(2 * ranks["QK"], d)
+    for kind in frame.spectra:
+        found |= dict.fromkeys(SPECTRA[kind], mass_chance(sizes.inner["QK"], d) if kind == "QK" else 0.0)
+    return found
+
+
 def mass_chance(r: int, d: int) -> float:
     """Average `positive_mass` over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors; `negative_mass` has the same.
 
     Turning the sign of W_Q leaves a head as probable and changes one into the other, so both are averaged together.
-    The eigenvalues are those of ``W_K W_Qᵀ``. With ``W_Q = L Bᵀ``, B orthonormal and L lower triangular, that is
-    ``(W_K B) Lᵀ``: W_K B is Gaussian, and so is L below its diagonal, on which stand roots of χ² with d, d − 1, …
-    degrees of freedom (Bartlett 1933). So nothing of d columns is drawn. Draws are those of a fixed seed.
     """
-    generator = torch.Generator().manual_seed(0)
-    size, draws = min(r, d), max(16, MASS_NUMBERS // min(r, d))
+    query, key = _gaussian_pair(r, r, d)
+    found = torch.linalg.eigvals(query.mT @ key if query.shape[-1] <= query.shape[-2] else key @ query.mT)
+    return float((positive_mass(found) + negative_mass(found)).mean() / 2.0)
 
-    def draw(*shape: int) -> Tensor:
-        return torch.randn(draws, *shape, generator=generator, dtype=torch.float64)
 
-    if d <= r:
-        products = draw(r, d).mT @ draw(r, d)
-    else:
-        squares = np.random.default_rng(0).chisquare(np.arange(d, d - size, -1), (draws, size))
-        roots = torch.from_numpy(squares).sqrt()
-        products = draw(size, size) @ (draw(size, size).tril(-1) + torch.diag_embed(roots)).mT
-    eigenvalues = torch.linalg.eigvals(products)
-    return float((positive_mass(eigenvalues) + negative_mass(eigenvalues)).mean() / 2.0)
+def _traces_by_chance(r: int, d: int) -> Numbers:
+    """Average distances from the identity over Gaussian products ``W_Qᵀ W_K`` of (r, d) factors."""
+    if min(2 * r, d) > WIDEST:
+        return {
+            "qk_identity_distance": math.sqrt(1.0 - d**-2),
+            "qk_symmetric_identity_distance": math.sqrt(1.0 - 2.0 / (d**2 + d)),
+        }
+    query, key = _gaussian_pair(r, r, d)
+    return trace_measures(key @ query.mT, ((query @ query.mT) * (key @ key.mT)).sum((-2, -1)), d)
+
+
+def _cosines_by_chance(first: int, second: int, d: int) -> Tensor:
+    """Draw the cosines of the angles between what Gaussian matrices of so many rows read: (draws, k)."""
+    one, other = (thin(each).basis for each in _gaussian_pair(first, second, d))
+    return cosines(one, other)
+
+
+def _gaussian_pair(first: int, second: int, d: int) -> tuple[Tensor, Tensor]:
+    """Draw pairs of Gaussian factors of so many rows, as `gaussian_pair`."""
+    one, other = gaussian_pair(first, second, d)
+    return torch.from_numpy(one), torch.from_numpy(other)

@@ -72,7 +72,6 @@ def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[s
 
 
 def _for_each(shared: Tensor, group: int) -> Tensor:
-    """Let what heads share stand beside each of them."""
     return shared if group == 1 else shared.repeat_interleave(group, 0)
 
 

@@ -93,7 +93,7 @@ def projections(table: Rows, vectors: Tensor, gain: Tensor | None = None) -> Ten
 
 
 def chance_projections(
-    table: Rows, top: int, breathe: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
+    table: Rows, top: int, check: Callable[[], None], gain: Tensor | None = None, draws: int = DRAWS
 ) -> Tensor:
     """Average over random directions the largest projections of an embedding's rows.
 
@@ -106,7 +106,7 @@ def chance_projections(
     ----------
     table : (tokens, d), any real dtype.
     top : how many of the largest.
-    breathe : called between blocks of rows; it may raise to give up.
+    check : called between blocks of rows; it may raise to give up.
     gain : (d,) of a norm between the rows and the directions, if it is folded.
     draws : how many directions, from a fixed seed.
 
@@ -120,7 +120,7 @@ def chance_projections(
     vectors = vectors.to(table.device)
     best = vectors.new_empty(2, draws, 0)
     for rows in table.split(max(1, CHANCE_PIECE // table.shape[1])):
-        breathe()
+        check()
         met = projections(rows, vectors, gain)
         met = torch.cat([best, torch.stack([met, -met])], -1)  # (way, directions, tokens)
         best = met.topk(min(top, met.shape[-1])).values

@@ -10,16 +10,13 @@ follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-
 import torch
 from torch import Tensor
 
 WIDE = 512
 """The size from which float32 is tried first; smaller problems take no time."""
 
-PUSHED = 32.0
+NOISE = 32.0
 """How many roundings of float32 are added to each element, in the mean square: more than solving it takes by itself."""
 
 UNMOVED = 1e-6
@@ -27,7 +24,7 @@ UNMOVED = 1e-6
 a radius ``ε^(1/k)``, that changes it by a share of about 2/k, and it differs from float64's by about 20/k: with a part
 that weighs little beside another what is not noticed is in the fifth digit."""
 
-TOLD = 2e-6
+TOLERATED = 2e-6
 """By how much they may differ in float64; of what differs by more it cannot tell three digits, as of long chains."""
 
 
@@ -44,52 +41,42 @@ def eigenvalues(squares: Tensor) -> Tensor:
     unless they show that this does not do. NaN where float64 does not do either, and for a matrix that holds what is no
     finite number, of which LAPACK makes numbers, or ends the process.
     """
-    if squares.shape[-1] >= WIDE:
-        return torch.stack([settled(square, [attempt() for attempt in attempts(square)]) for square in squares])
     is_finite = squares.isfinite().flatten(1).all(1)
     found = torch.full(squares.shape[:-1], torch.nan, dtype=torch.complex128, device=squares.device)
-    found[is_finite] = _told(torch.linalg.eigvals(squares[is_finite]), _of_pushed(squares[is_finite]))
+    if squares.shape[-1] < WIDE:
+        found[is_finite] = _eigenvalues(squares[is_finite])
+        return found
+    for place in is_finite.nonzero()[:, 0].tolist():
+        size = squares[place].norm()
+        single = _in_float32(squares[place] / size) if float(size) else torch.zeros(()).to(found)
+        found[place] = _eigenvalues(squares[place]) if single is None else single * size
     return found
 
 
-def attempts(square: Tensor) -> tuple[Callable[[], Tensor], ...]:
-    """List what is to be solved of one matrix (k, k) for `settled`, each by itself: side by side they are done sooner.
-
-    Nothing is of a matrix of zeros, or of one that holds what is no finite number.
-    """
-    if not bool(square.isfinite().all()) or not bool(square.any()):
-        return ()
-    first = square if len(square) < WIDE else (square / square.norm()).float()
-    return partial(torch.linalg.eigvals, first), partial(_of_pushed, first)
+def _in_float32(square: Tensor) -> Tensor | None:
+    """Solve a matrix of norm one in float32; None where its shares show that this does not do."""
+    single = square.float()
+    found: Tensor = torch.linalg.eigvals(single)
+    moved = (_shares(found)[0] - _shares(_eigenvalues_with_noise(single))[0]).abs().max()
+    return found.to(torch.complex128) if float(moved) < UNMOVED else None
 
 
-def settled(square: Tensor, found: Sequence[Tensor]) -> Tensor:
-    """Choose the eigenvalues (k,) complex128 of a matrix from what its `attempts` gave, or solve it in float64."""
-    if not found:
-        nothing = 0.0 if bool(square.isfinite().all()) else torch.nan
-        return torch.full(square.shape[:1], nothing, dtype=torch.complex128, device=square.device)
-    first, pushed = found
-    if first.dtype == torch.complex64:
-        if float((_shares(first)[0] - _shares(pushed)[0]).abs().max()) < UNMOVED:
-            return first.to(torch.complex128) * float(square.norm())
-        first, pushed = torch.linalg.eigvals(square), _of_pushed(square)
-    return _told(first, pushed)
+def _eigenvalues(squares: Tensor) -> Tensor:
+    """Solve matrices (..., k, k) in float64; NaN where noise moves the shares, or ``Σ|λ|``."""
+    found = torch.linalg.eigvals(squares)
+    (shares, totals), (others, total) = _shares(found), _shares(_eigenvalues_with_noise(squares))
+    moved = torch.maximum((shares - others).abs().amax(0), (1.0 - total / totals).abs())
+    result: Tensor = found.masked_fill((moved > TOLERATED)[..., None], torch.nan)
+    return result
 
 
-def _of_pushed(squares: Tensor) -> Tensor:
+def _eigenvalues_with_noise(squares: Tensor) -> Tensor:
     """Solve matrices (..., k, k) with noise of some roundings added, each to its own size."""
     k = squares.shape[-1]
     noise = torch.randn((k, k), generator=torch.Generator().manual_seed(0)).to(squares) / k
-    size = PUSHED * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
+    size = NOISE * torch.finfo(squares.dtype).eps * squares.flatten(-2).norm(dim=-1)
     found: Tensor = torch.linalg.eigvals(squares + size[..., None, None] * noise)
     return found
-
-
-def _told(found: Tensor, pushed: Tensor) -> Tensor:
-    """Give eigenvalues (..., k) complex128 where the noise has moved neither shares nor ``Σ|λ|``, and NaN elsewhere."""
-    (shares, totals), (others, total) = _shares(found), _shares(pushed)
-    moved = torch.maximum((shares - others).abs().amax(0), (1.0 - total / totals).abs())
-    return found.masked_fill((moved > TOLD)[..., None], torch.nan)
 
 
 def _shares(found: Tensor) -> tuple[Tensor, Tensor]:

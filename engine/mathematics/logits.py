@@ -22,7 +22,7 @@ def root_mean_square(values: Tensor) -> Tensor:
     return (squares.sum(-1) / finite.sum(-1)).sqrt()
 
 
-class Dealt:
+class ShuffledChanges:
     """The changes of all logits, dealt to other tokens: token t gets that of token t + s, for every s.
 
     A token's probability would become ``p_t(s) = e^(z_t + δ_{t+s}) / Σ_j e^(z_j + δ_{j+s})``, tokens counted modulo the
@@ -49,7 +49,7 @@ class Dealt:
 
         Examples
         --------
-        >>> round(Dealt(torch.zeros(2), torch.tensor([3.0, 1.0]).log()).change(1), 6)  # it becomes 3/4 or 1/4
+        >>> round(ShuffledChanges(torch.zeros(2), torch.tensor([3.0, 1.0]).log()).change(1), 6)  # it becomes 3/4 or 1/4
         0.25
         """
         if not bool(self._takes_part[token]):

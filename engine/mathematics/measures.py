@@ -1,20 +1,29 @@
-"""Measures of a spectrum: how many directions a matrix really uses, and how strongly.
+"""Measures of a spectrum: how many directions a matrix really uses, and how strongly; and norms of stored tensors.
 
-Every function takes singular values along the last axis, largest first, and returns one number per spectrum.
+Every measure takes singular values along the last axis, largest first, and returns one number per spectrum.
 With ``p_i = σ_i² / Σσ²`` and ``q_i = σ_i / Σσ``; a zero matrix has rank 0 in every sense and condition number infinity.
+
+The screen imports this module before torch is there, so that it must not import torch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.columns import OF_SPECTRA
 from engine.values.spectra import FloatArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NUMBERS_AT_ONCE = 2**16
+"""Numbers of a tensor that are squared at once in float64; as many as stay in a core's cache."""
 
 COMPUTE_EPSILON = float(np.finfo(np.float64).eps)
 """All singular values are computed in float64."""
@@ -156,7 +165,6 @@ class Measure:
     ----------
     name : the column.
     title : what a screen calls it.
-    formula : what it is, for the screen.
     compute : (singular values (..., r), ε, noise (...)) to one number per spectrum.
     is_count : whether its values are whole numbers.
     is_norm : whether it grows with the matrix; the others depend on the spectrum's shape alone.
@@ -165,49 +173,72 @@ class Measure:
 
     name: str
     title: str
-    formula: str
     compute: Callable[[FloatArray, float, float | FloatArray], NDArray[np.generic]]
     is_count: bool = False
     is_norm: bool = False
     is_heavy_tailed: bool = False
 
+    @property
+    def formula(self) -> str:
+        """What it is, for the screen."""
+        return OF_SPECTRA[self.name]
+
 
 MEASURES: tuple[Measure, ...] = (
-    Measure(
-        "energy_rank", "energy rank", OF_SPECTRA["energy_rank"],
-        lambda sigma, epsilon, noise: energy_rank(sigma, epsilon), is_count=True,
-    ),
-    Measure(
-        "numerical_rank", "numerical rank", OF_SPECTRA["numerical_rank"],
-        lambda sigma, epsilon, noise: numerical_rank(sigma, noise), is_count=True,
-    ),
-    Measure(
-        "effective_rank", "effective rank", OF_SPECTRA["effective_rank"],
-        lambda sigma, epsilon, noise: effective_rank(sigma),
-    ),
-    Measure(
-        "stable_rank", "stable rank", OF_SPECTRA["stable_rank"],
-        lambda sigma, epsilon, noise: stable_rank(sigma),
-    ),
-    Measure(
-        "participation_ratio", "participation ratio", OF_SPECTRA["participation_ratio"],
-        lambda sigma, epsilon, noise: participation_ratio(sigma),
-    ),
-    Measure(
-        "spectral_norm", "spectral norm", OF_SPECTRA["spectral_norm"],
-        lambda sigma, epsilon, noise: spectral_norm(sigma), is_norm=True,
-    ),
-    Measure(
-        "frobenius_norm", "Frobenius norm", OF_SPECTRA["frobenius_norm"],
-        lambda sigma, epsilon, noise: frobenius_norm(sigma), is_norm=True,
-    ),
-    Measure(
-        "nuclear_norm", "nuclear norm", OF_SPECTRA["nuclear_norm"],
-        lambda sigma, epsilon, noise: nuclear_norm(sigma), is_norm=True,
-    ),
-    Measure(
-        "condition_number", "condition number", OF_SPECTRA["condition_number"],
-        lambda sigma, epsilon, noise: condition_number(sigma), is_heavy_tailed=True,
-    ),
-)  # fmt: skip
+    Measure("energy_rank", "energy rank", lambda sigma, epsilon, _: energy_rank(sigma, epsilon), is_count=True),
+    Measure("numerical_rank", "numerical rank", lambda sigma, _, noise: numerical_rank(sigma, noise), is_count=True),
+    Measure("effective_rank", "effective rank", lambda sigma, *_: effective_rank(sigma)),
+    Measure("stable_rank", "stable rank", lambda sigma, *_: stable_rank(sigma)),
+    Measure("participation_ratio", "participation ratio", lambda sigma, *_: participation_ratio(sigma)),
+    Measure("spectral_norm", "spectral norm", lambda sigma, *_: spectral_norm(sigma), is_norm=True),
+    Measure("frobenius_norm", "Frobenius norm", lambda sigma, *_: frobenius_norm(sigma), is_norm=True),
+    Measure("nuclear_norm", "nuclear norm", lambda sigma, *_: nuclear_norm(sigma), is_norm=True),
+    Measure("condition_number", "condition number", lambda sigma, *_: condition_number(sigma), is_heavy_tailed=True),
+)
 """Every measure, in the order of the table's columns."""
+
+
+def sum_of_squares(part: Tensor) -> float:
+    """Add up the squares of floating-point numbers (numbers,) of any dtype and on any device, in float64."""
+    total = 0.0
+    for block in part.detach().cpu().split(NUMBERS_AT_ONCE):
+        wide = block.double()
+        total += float(wide @ wide)
+    return total
+
+
+def tensor_norm(parts: Iterable[Tensor]) -> float:
+    """Give ``√Σw²`` of a tensor (Golub & Van Loan 2013, section 2.3) whose numbers come in parts, in float64.
+
+    It is NaN where a number is NaN, and infinite where one is infinite and none NaN.
+
+    Parameters
+    ----------
+    parts : each (numbers,), of floating point.
+
+    Examples
+    --------
+    >>> import torch
+    >>> tensor_norm([torch.tensor([3.0]), torch.tensor([4.0])])
+    5.0
+    """
+    return math.sqrt(sum(map(sum_of_squares, parts)))
+
+
+def orthogonal_norm(before: Tensor, after: Tensor) -> float:
+    """Give ``√(‖x‖² + ‖y − x‖²)``: what y's norm would be if what is added to x stood at a right angle to it.
+
+    Directions that know nothing of each other do, in many dimensions: their cosine is 0 on average, its root mean
+    square ``1/√d``.
+
+    Parameters
+    ----------
+    before, after : x and y, (d,) each.
+
+    Examples
+    --------
+    >>> import torch
+    >>> orthogonal_norm(torch.tensor([3.0, 0.0]), torch.tensor([3.0, 4.0]))
+    5.0
+    """
+    return tensor_norm([before.flatten().float(), (after.double() - before.double()).flatten()])

@@ -1,4 +1,4 @@
-"""What attention maps do: how wide they look, and at which token.
+"""What attention maps do: how wide they look, at which token, and what a head is called for it.
 
 Every measure is of a layer's maps, weights (heads, queries, keys), and stands beside what uniform attention over the
 keys that each query sees would give. A query that sees one key only has no choice: it is left out of every mean. The
@@ -8,6 +8,7 @@ sink goes to no token; only entropy and mean distance, which are of a distributi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,12 +26,28 @@ BLOCK = 2**22
 NOWHERE = -1
 """The key of a query that has none to be asked about."""
 
+LABELS = {
+    "to_previous": "previous",
+    "to_first": "first",
+    "to_self": "self",
+    "to_next": "next",
+    "duplicate": "duplicate",
+    "induction": "induction",
+}
+"""What a head is called that attends mostly to one kind of token, by the measure."""
 
-def _at_once() -> None:
-    """Work without looking for anything more urgent."""
+CLEAR = 0.5
+"""The share of what lies between chance and everything that makes a score clear: most of what a head has to give."""
+
+RESTING = "first"
+"""Where heads rest that find nothing of theirs (Vig & Belinkov 2019, Xiao et al. 2024); it names those alone."""
 
 
-def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Visible:
+def _go_on() -> None:
+    """Let the work go on."""
+
+
+def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> Visible:
     """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
 
     A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
@@ -41,17 +58,17 @@ def visible_keys(weights: Weights, breathe: Callable[[], None] = _at_once) -> Vi
     Parameters
     ----------
     weights : (heads, queries, keys)
-    breathe : called between blocks of queries; it may raise to give up.
+    check : called between blocks of queries; it may raise to give up.
     """
     _, queries, keys = weights.shape
     if keys > queries:
-        own = visible_keys(weights[:, :, :queries], breathe)
+        own = visible_keys(weights[:, :, :queries], check)
         if bool((own.last <= np.arange(queries)).all()):
             return Visible(own.first, own.last, range(queries, keys))
     places = np.arange(queries)
     back, ahead = np.full(queries, -queries), np.full(queries, -keys)
     for some in _blocks(weights.shape, BLOCK // 8):  # few enough to be near the processor for every head
-        breathe()
+        check()
         seen = np.zeros((len(places[some]), keys), dtype=bool)
         for head in weights[:, some]:
             seen |= head > 0
@@ -167,7 +184,7 @@ class Spread:
     to_none: Floats
 
 
-def spread(weights: Weights, visible: Visible, breathe: Callable[[], None] = _at_once) -> Spread:
+def spread(weights: Weights, visible: Visible, check: Callable[[], None] = _go_on) -> Spread:
     """Measure how far heads spread their attention, over the queries that see more than one key.
 
     Not a number where there is no such query; a row without any weight has no distribution and is left out.
@@ -176,12 +193,12 @@ def spread(weights: Weights, visible: Visible, breathe: Callable[[], None] = _at
     ----------
     weights : (heads, queries, keys)
     visible : what each query sees.
-    breathe : called between blocks of queries; it may raise to give up.
+    check : called between blocks of queries; it may raise to give up.
     """
     heads, queries, keys = weights.shape
     entropy, distance, total = (np.full((heads, queries), np.nan) for _ in range(3))
     for some in _blocks(weights.shape):
-        breathe()
+        check()
         block = weights[:, some].astype(np.float64)
         total[:, some] = sums = block.sum(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -201,6 +218,36 @@ def uniform_spread(visible: Visible) -> tuple[float, float]:
         return float("nan"), float("nan")
     distances = [np.abs(visible.keys_of(query) - query).mean() for query in counted.tolist()]
     return float(np.log(visible.count[counted]).mean()), float(np.mean(distances))
+
+
+def label_of(scores: Mapping[str, float], chances: Mapping[str, float]) -> str:
+    """Label a head by the measure that stands farthest above chance, if that is clear; else give nothing.
+
+    A head that rests on the first token until a token comes again is named for what it does then.
+
+    Of a score s and its chance c the share ``(s − c) / (1 − c)`` is compared: 0 is uniform attention, and 1 attention
+    to nothing else (as Cohen's kappa corrects agreement for chance, 1960).
+
+    Parameters
+    ----------
+    scores, chances : by the names of `LABELS`; not a number, or left out, where a measure is not defined.
+
+    Examples
+    --------
+    >>> label_of({"to_previous": 0.7, "to_first": 0.2}, {"to_previous": 0.1, "to_first": 0.1})
+    'previous'
+    >>> label_of({"to_previous": 0.6}, {"to_previous": 0.25})
+    ''
+    >>> label_of({"to_first": 0.8, "induction": 0.6}, {"to_first": 0.1, "induction": 0.1})
+    'induction'
+    """
+    shares = {
+        LABELS[name]: (score - chances[name]) / (1 - chances[name])
+        for name, score in scores.items()
+        if name in LABELS and math.isfinite(score) and chances[name] < 1
+    }
+    clear = {label: share for label, share in shares.items() if share >= CLEAR}
+    return max(clear, key=lambda label: (label != RESTING, clear[label]), default="")
 
 
 def rollout(means: Iterator[Weights]) -> Floats:

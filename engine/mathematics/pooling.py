@@ -17,15 +17,15 @@ _QUERIES_AT_ONCE = 256
 Weights = NDArray[np.float32]
 
 
-def _at_once() -> None:
-    """Work without looking for anything more urgent."""
+def _go_on() -> None:
+    """Let the work go on."""
 
 
 def pool(
     attention: AttentionMap,
     window: MapWindow,
     largest: float | None = None,
-    breathe: Callable[[], None] = _at_once,
+    check: Callable[[], None] = _go_on,
 ) -> PooledMap:
     """Pool a rectangle of a map: the largest weight of each block, where it is, and the mean.
 
@@ -37,25 +37,25 @@ def pool(
     attention : the whole map, or two of them.
     window : which blocks; what lies beyond the map is left out.
     largest : what `largest_value` gives for this map, where that is known already.
-    breathe : called between rows of blocks; it may raise to give up.
+    check : called between rows of blocks; it may raise to give up.
     """
     weights, other = attention.weights, attention.other
     window = window.within(*weights.shape)
     block, rows, columns = window.block, window.rows, window.columns
     if largest is None:
-        largest = largest_value(weights, block, window.pooling, breathe, other)
+        largest = largest_value(weights, block, window.pooling, check, other)
     shape = len(rows), len(columns)
     first, last = columns.start * block, min(columns.stop * block, weights.shape[1])
     if block == 1:
         seen = _values(weights, other, slice(rows.start, rows.stop), slice(first, last))
         places = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).astype(np.int32).reshape(*shape, 2)
         return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                         seen, seen, places, largest, *_beside(attention, places))  # fmt: skip
+                         seen, seen, places, largest, *_pairs_mask_and_chance(attention, places))  # fmt: skip
     maxima, means = np.empty(shape, np.float32), np.empty(shape, np.float32)
     places = np.empty((*shape, 2), np.int32)
     starts = np.arange(0, last - first, block)
     for place, row in enumerate(rows):
-        breathe()
+        check()
         some = _values(weights, other, slice(row * block, (row + 1) * block), slice(first, last))  # (queries, keys)
         sizes = some if other is None else np.abs(some)
         padded = np.full(len(columns) * block, -np.inf, np.float32)
@@ -66,7 +66,7 @@ def pool(
         places[place, :, 0], places[place, :, 1] = queries + row * block, keys + first
         means[place] = _row_of_means(some, starts)
     return PooledMap(attention.name, attention.query_tokens, attention.key_tokens, window,
-                     maxima, means, places, largest, *_beside(attention, places))  # fmt: skip
+                     maxima, means, places, largest, *_pairs_mask_and_chance(attention, places))  # fmt: skip
 
 
 def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice) -> Weights:
@@ -78,7 +78,7 @@ def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice
     return difference
 
 
-def _beside(
+def _pairs_mask_and_chance(
     attention: AttentionMap, places: NDArray[np.int32]
 ) -> tuple[Weights | None, Visible | None, Weights | None]:
     """Give what stands beside a map's values: the weights that two maps have at some places, the mask, and chance."""
@@ -92,7 +92,7 @@ def largest_value(
     weights: Weights,
     block: int,
     pooling: Pooling,
-    breathe: Callable[[], None] = _at_once,
+    check: Callable[[], None] = _go_on,
     other: Weights | None = None,
 ) -> float:
     """Give the largest of a map's finite values, pooled to blocks; zero where there is none.
@@ -101,7 +101,7 @@ def largest_value(
     ----------
     weights : (queries, keys) float32.
     block, pooling : as in `engine.values.attention.MapWindow`; the largest maximum is the same for all blocks.
-    breathe : called between rows of blocks; it may raise to give up.
+    check : called between rows of blocks; it may raise to give up.
     other : of the same shape, where the differences of two maps are meant: then it is the largest size of any.
     """
     is_mean = pooling == "mean" and block > 1
@@ -109,7 +109,7 @@ def largest_value(
     starts = np.arange(0, weights.shape[1], block)
     largest = 0.0
     for first in range(0, len(weights), step):
-        breathe()
+        check()
         some: NDArray[Any] = _values(weights, other, slice(first, first + step), slice(None))
         values = _row_of_means(some, starts) if is_mean else some
         if other is not None:

@@ -35,8 +35,8 @@ class Rotation:
     longest: int | None = None
 
 
-def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
-    """Turn the rows of W_K, or keys, by the distance to a query: ``R_{−Δ} W_K``.
+def rotate_keys(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
+    """Rotate the rows of W_K, or keys, by the distance to a query: ``R_{−Δ} W_K``.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
             f"frequencies change in sentences of more than {rotation.longest} tokens; "
             f"Δ can be {rotation.longest - 1} at the most"
         )
-    turned_rows = rows.double().clone()
+    rotated = rows.double().clone()
     pairs, start = len(rotation.frequencies), rotation.start
     end = start + 2 * pairs
     angles = -float(distance) * rotation.frequencies.double()[:, None]
@@ -66,6 +66,6 @@ def turned(rows: Tensor, rotation: Rotation, distance: int) -> Tensor:
     else:
         first, second = slice(start, start + pairs), slice(start + pairs, end)
     one, other = rows[:, first].double(), rows[:, second].double()
-    turned_rows[:, first] = one * torch.cos(angles) - other * torch.sin(angles)
-    turned_rows[:, second] = other * torch.cos(angles) + one * torch.sin(angles)
-    return turned_rows
+    rotated[:, first] = one * torch.cos(angles) - other * torch.sin(angles)
+    rotated[:, second] = other * torch.cos(angles) + one * torch.sin(angles)
+    return rotated

@@ -1,4 +1,4 @@
-"""Singular values of a layer's heads and circuits, batched; no head's ``d_model × d_model`` product is ever formed.
+"""Singular values of heads, circuits and whole layers, batched; no head's ``d_model × d_model`` product is formed.
 
 A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero singular values are those of a
 ``head_dim × head_dim`` core. Two ways lead to them:
@@ -8,186 +8,191 @@ A head's ``QK = W_Qᵀ W_K`` is a product of two thin factors, so its non-zero s
   error of about ``eps · (σ₁/σ)²``.
 * QR. ``A = Q R`` of each factor and an SVD of ``R_A R_Bᵀ``, errors ``eps · σ₁/σ`` (Golub & Van Loan 2013, §8.6).
 
-Everything is float64. The Gram way is taken, and kept for each matrix whose smallest eigenvalue shows that it has
-digits to spare; the others are done again by QR, and of a product of full rank, where squaring nearly always loses a
-few values, those alone (`engine.mathematics.small_end`). So the ranks are those of a dense float64 SVD: the noise of a
-product, up to which singular values do not count, is above what float64 loses of its factors. Stored numbers are made
-float64 a piece at a time: of a large matrix there is no copy, and what is multiplied next is in the cache.
+Everything is float64. A Gram matrix is used where its smallest eigenvalue shows that it has digits to spare; other
+matrices are done again by QR and SVD. Of a large square matrix, whose Gram matrix nearly always loses a few values,
+those alone are found again by inverse iteration. So the ranks are those of a dense float64 SVD: the noise of a product,
+up to which singular values do not count, is above what float64 loses of its factors. Stored numbers are made float64 a
+piece at a time, so that a large matrix is not copied and what is multiplied next is in the cache.
+
+Factors may be on any device. Results are in main memory.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Collection, Sequence
+
 import torch
 from torch import Tensor
 
-from engine.mathematics.gram import (
-    ACCURATE_EIGENVALUE_RATIO,
-    PIECE,
-    descending_roots,
-    eigenvalues_of,
-    filled,
-    gram_of,
-    is_ill_conditioned,
-    lacks_digits,
-)
-from engine.mathematics.small_end import MOST, smallest_singular_values
-from engine.values.spectra import FloatArray
+from engine.values.heads import MATRICES
+
+ACCURATE_EIGENVALUE_RATIO = 1e-10
+"""A Gram matrix with ``λ_min/λ_max`` above this leaves σ_min with a relative error of at most about 3e-6, since that is
+about ``eps · λ_max/λ_min``; larger singular values have smaller ones, and ranks are decided far from it."""
+
+LEAST_EIGENVALUE = 1e-280
+"""Below it float64 has fewer digits left, or none."""
+
+GRAM_BLOCK = 128
+"""Rows of a large Gram matrix that are multiplied at once, so that what lies above the diagonal is spared."""
+
+PIECE = 2**18
+"""Numbers that are made float64 at once: two mebibytes, about what a core's cache holds."""
+
+SMALL = 512
+"""Up to this size symmetric eigenproblems of a batch are solved on the CPU: a GPU does one after the other, slowly."""
+
+MOST_SMALL_VALUES = 64
+"""Small singular values of a square matrix that are found by inverse iteration; for more an SVD is quicker."""
+
+SPARE = 8
+"""Vectors of the iterated block beside two for each value, which make it converge quickly."""
+
+STEPS = 12
+"""Steps after which a block that has not converged is given up."""
+
+POWER_STEPS = 6
+"""That tell a large matrix's spectral norm to a few hundredths, enough to know rounding by its size."""
+
+CONVERGED = 1e-8
+"""Relative change of each value between two steps below which it is found, beside what rounding changes."""
 
 
-def _lying(matrices: Tensor) -> Tensor:
-    """Turn (batch, rows, cols) so that there are no more rows than columns."""
-    return matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
-
-
-def _again(wide: Tensor, eigenvalues: Tensor) -> Tensor:
-    """Turn eigenvalues of Gram matrices into singular values, and do again what squaring does not resolve.
+def singular_values(factors: Sequence[Tensor]) -> Tensor:
+    """Compute the singular values of matrices given by one factor, or of products ``leftᵀ right`` given by two.
 
     Parameters
     ----------
-    wide : (batch, r, n), what the Gram matrices are of.
-    eigenvalues : (batch, r), ascending.
+    factors : as in `matrix_singular_values` or `product_singular_values`.
     """
-    result = descending_roots(eigenvalues)
-    doubtful = is_ill_conditioned(eigenvalues)
-    if bool(doubtful.any()):
-        rows = wide[doubtful.to(wide.device)].double()
-        if rows.shape[-1] > rows.shape[-2]:
-            values = torch.linalg.svdvals(_triangle(rows.mT))
-        elif len(rows) == 1:  # a layer as a whole
-            values = _mended(rows[0], eigenvalues[doubtful][0])[None]
-        else:
-            values = torch.linalg.svdvals(rows)
-        result[doubtful] = values.to(result.device)
-    return result
+    return matrix_singular_values(*factors) if len(factors) == 1 else product_singular_values(*factors)
 
 
-def matrix_singular_values(matrices: Tensor, solver: str | None = None) -> Tensor:
+def matrix_singular_values(matrices: Tensor, gram: Tensor | None = None) -> Tensor:
     """Compute the singular values of a batch of matrices.
 
     Parameters
     ----------
     matrices : (batch, rows, cols), any real dtype.
-    solver : the device that takes the Gram matrices apart; None is the one they are on.
+    gram : `gram_of` the matrices, if it is there already; then there are no more rows than columns.
 
     Returns
     -------
-    (batch, min(rows, cols)) float64, largest first, on the solver's device.
+    (batch, min(rows, cols)) float64, largest first.
     """
-    wide = _lying(matrices)
-    return _again(wide, eigenvalues_of(_moved(gram_of(wide), solver)))
-
-
-def _moved(gram: Tensor, solver: str | None) -> Tensor:
-    """Bring a small matrix to where it is taken apart."""
-    return gram if solver is None else gram.to(solver)
-
-
-def _triangle(tall: Tensor) -> Tensor:
-    """Reduce (batch, m, n), m ≥ n, to the (batch, n, n) factor R of its QR decomposition, which has the same σ."""
-    upper: Tensor = torch.linalg.qr(tall, mode="r")[1]
-    return upper
-
-
-def circuit_singular_values(own: Tensor, shared: Tensor, solver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the singular values of two factors and of their products ``ownᵀ shared``, from the same Gram matrices.
-
-    Parameters
-    ----------
-    own : (batch, r, m), any real dtype.
-    shared : (batch / group, r, n), any real dtype; each stands beside the ``group`` of own factors that follow.
-    solver : the device that takes the Gram matrices apart; None is the one they are on.
-
-    Returns
-    -------
-    tuple
-        (batch, min(r, m)), (batch / group, min(r, n)) and (batch, min(r, m, n)) float64, largest first, on the
-        solver's device; singular values of the (m, n) products beyond their rank are zero.
-    """
-    if own.shape[-2] >= min(own.shape[-1], shared.shape[-1]):
-        products = _full_products(own, shared, solver, is_squared=False)
-        return matrix_singular_values(own, solver), matrix_singular_values(shared, solver), products
-    own_gram, shared_gram = _moved(gram_of(own), solver), _moved(gram_of(shared), solver)
-    shared_values = eigenvalues_of(shared_gram)
-    return (
-        _again(own, eigenvalues_of(own_gram)),
-        _again(shared, shared_values),
-        _thin_products(own, shared, own_gram, shared_gram, shared_values),
-    )
-
-
-def product_singular_values(left: Tensor, right: Tensor, solver: str | None = None, is_squared: bool = False) -> Tensor:
-    """Compute the singular values of ``leftᵀ right`` for a batch of thin factors.
-
-    Parameters
-    ----------
-    left, right : (batch, r, m) and (batch, r, n), any real dtype; the products are (m, n), of rank at most r.
-    solver : the device that takes the Gram matrices apart; None is the one they are on.
-    is_squared : whether products of full rank are squared, which is quicker where only few of their singular values
-        are too small for that.
-
-    Returns
-    -------
-    (batch, min(r, m, n)) float64, largest first; singular values beyond are zero.
-    """
-    if left.shape[-2] >= min(left.shape[-1], right.shape[-1]):
-        return _full_products(left, right, solver, is_squared)
-    left_gram, right_gram = _moved(gram_of(left), solver), _moved(gram_of(right), solver)
-    return _thin_products(left, right, left_gram, right_gram, eigenvalues_of(right_gram))
-
-
-def _full_products(own: Tensor, shared: Tensor, solver: str | None, is_squared: bool) -> Tensor:
-    """Form products of full rank, and decompose them densely, or by squaring them once more."""
-    group, rows = own.shape[0] // shared.shape[0], max(1, 4 * PIECE // own.shape[-1])
-    products = torch.zeros(own.shape[0], own.shape[-1], shared.shape[-1], dtype=torch.float64, device=own.device)
-    for mine, theirs in zip(own.split(rows, -2), shared.split(rows, -2), strict=True):
-        products += mine.double().mT @ theirs.double().repeat_interleave(group, 0)
-    if is_squared and products.shape[-1] == products.shape[-2]:
-        eigenvalues = eigenvalues_of(_moved(gram_of(products), solver))
-        return torch.stack([_mended(*each) for each in zip(products, eigenvalues, strict=True)])
-    values: Tensor = torch.linalg.svdvals(_moved(products, solver))
+    wide = matrices.mT if matrices.shape[-2] > matrices.shape[-1] else matrices
+    eigenvalues = _eigenvalues(gram_of(wide) if gram is None else gram)
+    values = _roots(eigenvalues)
+    doubtful = _lacks_digits(eigenvalues[..., 0], eigenvalues[..., -1])
+    if bool(doubtful.any()):
+        again = wide if bool(doubtful.all()) else wide[doubtful.to(wide.device)]
+        values[doubtful] = _without_gram(again.double(), eigenvalues[doubtful])
     return values
 
 
-def _mended(product: Tensor, eigenvalues: Tensor) -> Tensor:
-    """Turn ascending eigenvalues (n,) of the square of an (n, n) matrix into singular values, all of them right."""
-    lost = int((~(eigenvalues > ACCURATE_EIGENVALUE_RATIO * eigenvalues[-1])).sum())
-    if lost == 0:
-        return descending_roots(eigenvalues)
-    mended = smallest_singular_values(product, lost) if lost <= MOST else None
-    if mended is None:
-        values: Tensor = torch.linalg.svdvals(product)
-        return values.to(eigenvalues.device)
-    return torch.cat([descending_roots(eigenvalues[lost:]), mended.to(eigenvalues.device)])
+def _without_gram(wide: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Compute singular values of (batch, r, n), r ≤ n, of whose Gram matrices the eigenvalues lack digits."""
+    if wide.shape[-1] > wide.shape[-2]:
+        return _svdvals(_triangle(wide))
+    lost = int((eigenvalues <= ACCURATE_EIGENVALUE_RATIO * eigenvalues[..., -1:]).sum())
+    if len(wide) == 1 and 0 < lost <= MOST_SMALL_VALUES and bool(eigenvalues[0, -1] > LEAST_EIGENVALUE):
+        small = smallest_singular_values(wide[0], lost)
+        if small is not None:
+            return torch.cat([_roots(eigenvalues[:, lost:]), small[None].cpu()], -1)
+    return _svdvals(wide)
 
 
-def _thin_products(own: Tensor, shared: Tensor, own_gram: Tensor, shared_gram: Tensor, shared_values: Tensor) -> Tensor:
-    """Compute the singular values of ``ownᵀ shared`` from the Gram matrices of both, and the eigenvalues of the second.
+def product_singular_values(
+    left: Tensor,
+    right: Tensor,
+    left_gram: Tensor | None = None,
+    right_gram: Tensor | None = None,
+    right_values: Tensor | None = None,
+) -> Tensor:
+    """Compute the singular values of ``leftᵀ right`` for a batch of factors.
 
-    Where the second has no Cholesky factor it is ill-conditioned, and the product is done again by QR.
+    Parameters
+    ----------
+    left : (batch, r, m), any real dtype.
+    right : (batch / group, r, n), any real dtype; each stands beside the ``group`` of left factors that follow.
+    left_gram, right_gram : `gram_of` the factors, if they are there already.
+    right_values : the singular values of the right factors, if they are there already.
+
+    Returns
+    -------
+    (batch, min(r, m, n)) float64, largest first; the products, (m, n), are of rank r at most.
     """
-    group = own.shape[0] // shared.shape[0]
-    factor, failed = torch.linalg.cholesky_ex(shared_gram)
+    group = len(left) // len(right)
+    if not is_thin(left, right):
+        return matrix_singular_values(_products(left, right))
+    left_gram = gram_of(left) if left_gram is None else left_gram
+    right_gram = gram_of(right) if right_gram is None else right_gram
+    right_values = matrix_singular_values(right, right_gram) if right_values is None else right_values
+    factor, failed = torch.linalg.cholesky_ex(right_gram)
     lower = torch.where((failed == 0)[:, None, None], factor, 0.0).repeat_interleave(group, 0)
-    own_gram = filled(own_gram)
-    eigenvalues = eigenvalues_of(lower.mT @ own_gram @ lower)
-    result = descending_roots(eigenvalues)
+    left_gram = left_gram.tril() + left_gram.tril(-1).mT
+    eigenvalues = _eigenvalues(lower.mT @ left_gram @ lower)
+    values = _roots(eigenvalues)
     # Rounding is relative to the factors, whose product may be far smaller than they are.
-    largest = torch.linalg.matrix_norm(own_gram) * shared_values[..., -1].repeat_interleave(group, 0)
-    doubtful = lacks_digits(eigenvalues, largest)
-    doubtful |= is_ill_conditioned(shared_values).repeat_interleave(group, 0)
+    squares = right_values.square().repeat_interleave(group, 0)
+    doubtful = _lacks_digits(eigenvalues[..., 0], torch.linalg.matrix_norm(left_gram).cpu() * squares[..., 0])
+    doubtful |= _lacks_digits(squares[..., -1], squares[..., 0])
     if bool(doubtful.any()):
-        places = doubtful.to(own.device).nonzero()[:, 0]
-        left, right = own[places], shared[places // group]
-        core = _triangle(left.double().mT) @ _triangle(right.double().mT).mT
-        result[doubtful] = torch.linalg.svdvals(core).to(result.device)
-    return result
+        places = doubtful.nonzero()[:, 0].to(left.device)
+        core = _triangle(left[places].double()) @ _triangle(right[places // group].double()).mT
+        values[doubtful] = _svdvals(core)
+    return values
+
+
+def is_thin(left: Tensor, right: Tensor) -> bool:
+    """Say whether factors (…, r, m) and (…, r, n) have fewer rows than their product has rows and columns."""
+    return left.shape[-2] < min(left.shape[-1], right.shape[-1])
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """Form products of full rank, some rows of the factors at a time: (batch, m, n)."""
+    group, rows = len(left) // len(right), max(1, 4 * PIECE // left.shape[-1])
+    products = torch.zeros(len(left), left.shape[-1], right.shape[-1], dtype=torch.float64, device=left.device)
+    for own, shared in zip(left.split(rows, -2), right.split(rows, -2), strict=True):
+        products += own.double().mT @ shared.double().repeat_interleave(group, 0)
+    return products
+
+
+def circuit_singular_values(
+    circuit: str, own: Tensor, shared: Tensor, matrices: Collection[str] = MATRICES
+) -> dict[str, Tensor]:
+    """Compute the singular values of a circuit of some heads, and of its two factors.
+
+    Parameters
+    ----------
+    circuit : ``QK`` or ``OV``.
+    own : (heads, r, m), the queries, or the transposed outputs.
+    shared : (key_value_heads, r, n), the keys or the values.
+    matrices : which are wanted; nothing is computed of the others.
+
+    Returns
+    -------
+    By matrix, (heads, structural rank) float64, largest first; a key/value head's values stand at each of its heads.
+    """
+    one, other = circuit[0], circuit[1]
+    has_product, group = circuit in matrices, len(own) // len(shared)
+    grams = [gram_of(each) if has_product and is_thin(own, shared) else None for each in (own, shared)]
+    found: dict[str, Tensor] = {}
+    if one in matrices:
+        found[one] = matrix_singular_values(own, grams[0])
+    of_shared = matrix_singular_values(shared, grams[1]) if other in matrices else None
+    if of_shared is not None:
+        found[other] = of_shared.repeat_interleave(group, 0)
+    if has_product:
+        found[circuit] = product_singular_values(own, shared, grams[0], grams[1], of_shared)
+    return found
 
 
 def head_singular_values(
-    query: Tensor, key: Tensor, value: Tensor, output: Tensor, solver: str | None = None
+    query: Tensor, key: Tensor, value: Tensor, output: Tensor, matrices: Collection[str] = MATRICES
 ) -> dict[str, Tensor]:
-    """Compute the singular values of every head's four matrices and two circuits.
+    """Compute the singular values of every head's matrices and circuits.
 
     Parameters
     ----------
@@ -195,64 +200,36 @@ def head_singular_values(
     key : (key_value_heads, head_dim, d_source)
     value : (key_value_heads, value_head_dim, d_source)
     output : (heads, d_model, value_head_dim)
-    solver : the device that takes the Gram matrices apart; None is the one they are on.
+    matrices : which are wanted.
 
     Returns
     -------
-    By matrix, (heads, structural rank) float64, largest first; a key/value head's values stand at each of its heads.
+    As `circuit_singular_values`.
     """
-    return circuit_of_heads("QK", query, key, solver) | circuit_of_heads("OV", output.mT, value, solver)
+    found = circuit_singular_values("QK", query, key, matrices)
+    return found | circuit_singular_values("OV", output.mT, value, matrices)
 
 
-def circuit_of_heads(circuit: str, own: Tensor, shared: Tensor, solver: str | None = None) -> dict[str, Tensor]:
-    """Compute one half of `head_singular_values`: a circuit and its two factors.
-
-    Parameters
-    ----------
-    circuit : ``QK`` or ``OV``.
-    own : (heads, r, m), the queries, or the transposed outputs.
-    shared : (key_value_heads, r, n), the keys or the values.
-    solver : the device that takes the Gram matrices apart; None is the one they are on.
-    """
-    group = own.shape[0] // shared.shape[0]
-    own_values, shared_values, products = circuit_singular_values(own, shared, solver)
-    return {circuit[0]: own_values, circuit[1]: shared_values.repeat_interleave(group, 0), circuit: products}
-
-
-def squaring_pays(values: FloatArray) -> bool:
-    """Say whether a product with such singular values (..., r), largest first, is quicker decomposed by squaring it."""
-    lost = values <= np.sqrt(ACCURATE_EIGENVALUE_RATIO) * values[..., :1]
-    return bool(lost.sum(-1).max(initial=0) <= MOST)
-
-
-def layer_matrix(
-    name: str,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
-    solver: str | None = None,
-    is_squared: bool = False,
-) -> Tensor:
-    """Compute the singular values of one matrix of a whole layer; shapes as in `head_singular_values`.
+def layer_factors(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> tuple[Tensor, ...]:
+    """Give what one matrix of a whole layer is made of, for `singular_values`; shapes as in `head_singular_values`.
 
     Q, K, V and O are those of all heads stacked, each key/value head once, as the checkpoint stores them. QK and OV are
     the sums of the heads' products: heads that share a key/value head add up their queries (their outputs) first, so
-    the product is one of factors with ``key_value_heads · head_dim`` rows, and ``is_squared`` as for those.
-
-    Returns
-    -------
-    (structural rank,) float64, largest first.
+    the product is one of factors with ``key_value_heads · head_dim`` rows.
     """
     stored = {"Q": query, "K": key, "V": value, "O": output.mT}
-    if name in stored:
-        return matrix_singular_values(stored[name].flatten(0, 1).unsqueeze(0), solver)[0]
-    shared, own = (key, query) if name == "QK" else (value, output.mT)
-    summed = added_up(own, shared.shape[0])
-    return product_singular_values(summed.flatten(0, 1)[None], shared.flatten(0, 1)[None], solver, is_squared)[0]
+    if matrix in stored:
+        return (stored[matrix].flatten(0, 1)[None],)
+    shared, own = (key, query) if matrix == "QK" else (value, output.mT)
+    return sum_over_groups(own, len(shared)).flatten(0, 1)[None], shared.flatten(0, 1)[None]
 
 
-def added_up(own: Tensor, shared: int) -> Tensor:
+def layer_singular_values(matrix: str, query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> Tensor:
+    """Compute the singular values of one matrix of a whole layer, `layer_factors`: (structural rank,) float64."""
+    return singular_values(layer_factors(matrix, query, key, value, output))[0]
+
+
+def sum_over_groups(own: Tensor, shared: int) -> Tensor:
     """Add up the factors of heads that share a key/value head: (heads, r, m) to (shared, r, m), a head at a time."""
     by_shared = own.unflatten(0, (shared, -1))
     if by_shared.shape[1] == 1:
@@ -262,3 +239,140 @@ def added_up(own: Tensor, shared: int) -> Tensor:
         for part, head in zip(total, by_shared[:, place], strict=True):
             part += head  # which is made float64 by itself
     return total
+
+
+def gram_of(wide: Tensor) -> Tensor:
+    """Multiply (batch, r, n) by its transpose, in float64: (batch, r, r).
+
+    Of a large result only the lower triangle is filled, which is what eigenvalues are computed from.
+    """
+    rows, cols = wide.shape[-2:]
+    if rows < 2 * GRAM_BLOCK:
+        pieces = (piece.double() for piece in wide.split(max(1, PIECE // (rows * cols))))
+        return torch.cat([piece @ piece.mT for piece in pieces])
+    gram = torch.zeros(*wide.shape[:-1], rows, dtype=torch.float64, device=wide.device)
+    for columns in wide.split(max(GRAM_BLOCK, 4 * PIECE // rows), -1):
+        piece = columns.double()
+        for start in range(0, rows, GRAM_BLOCK):
+            end = min(start + GRAM_BLOCK, rows)
+            gram[..., start:end, :end] += piece[..., start:end, :] @ piece[..., :end, :].mT
+    return gram
+
+
+def _eigenvalues(gram: Tensor) -> Tensor:
+    """Compute the eigenvalues of Gram matrices (batch, r, r), ascending; NaN where squaring has overflowed."""
+    gram = gram.cpu() if gram.shape[-1] <= SMALL else gram
+    if bool(gram.sum().isfinite()):
+        values: Tensor = torch.linalg.eigvalsh(gram)
+        return values.cpu()
+    is_finite = gram.isfinite().flatten(1).all(1)
+    values = torch.linalg.eigvalsh(torch.where(is_finite[:, None, None], gram, 0.0))
+    return values.masked_fill(~is_finite[:, None], torch.nan).cpu()
+
+
+def _roots(eigenvalues: Tensor) -> Tensor:
+    """Turn ascending eigenvalues (..., r) of Gram matrices into singular values, largest first."""
+    return eigenvalues.clamp_min(0).sqrt().flip(-1)
+
+
+def _lacks_digits(smallest: Tensor, largest: Tensor) -> Tensor:
+    """Say for each matrix whether its smallest squared singular value is below what squaring the largest resolves.
+
+    Of a matrix of zeros all digits are known.
+    """
+    return ~(smallest > (ACCURATE_EIGENVALUE_RATIO * largest).clamp_min(LEAST_EIGENVALUE)) & (largest != 0)
+
+
+def _triangle(wide: Tensor) -> Tensor:
+    """Reduce (batch, r, n), r ≤ n, to the (batch, r, r) factor R of the QR decomposition of its transpose."""
+    upper: Tensor = torch.linalg.qr(wide.mT, mode="r")[1]
+    return upper
+
+
+def _svdvals(matrices: Tensor) -> Tensor:
+    """Decompose densely; into main memory."""
+    values: Tensor = torch.linalg.svdvals(matrices)
+    return values.cpu()
+
+
+def layer_norms(heads: Tensor) -> tuple[float, float]:
+    """Compute the Frobenius and the spectral norm of heads' factors (heads, r, d) stacked, a head after the other.
+
+    The spectral norm, by a few steps of power iteration, is a little less than it is.
+    """
+    frobenius = math.hypot(*(float(head.double().norm()) for head in heads))
+    vector, largest = torch.randn(heads.shape[-1], generator=torch.Generator().manual_seed(0)), 0.0
+    for _ in range(POWER_STEPS if frobenius else 0):
+        vector /= vector.norm()
+        following = torch.zeros_like(vector)
+        square = 0.0
+        for head in heads:
+            rows = head.float()
+            seen = rows @ vector
+            square += float(seen.norm()) ** 2
+            following += rows.mT @ seen
+        vector, largest = following, math.sqrt(square)
+    return frobenius, largest
+
+
+def smallest_singular_values(square: Tensor, count: int) -> Tensor | None:
+    """Compute a square matrix's smallest singular values, which squaring it has lost.
+
+    They are the largest of the inverse, which a block of vectors turns towards when it is multiplied by ``M⁻¹ M⁻ᵀ``
+    again and again (subspace iteration; Golub & Van Loan 2013, §8.2). The singular values of M on the space that the
+    block then spans are theirs (Rayleigh–Ritz), with errors of ``eps · σ₁``, as those of a dense decomposition have.
+
+    Parameters
+    ----------
+    square : (n, n) float64.
+    count : how many, up to `MOST_SMALL_VALUES`.
+
+    Returns
+    -------
+    (count,) float64, largest first; None where they are not found in this way, as when the matrix is singular.
+    """
+    found = _inverse_iteration(square, count)
+    return None if found is None else found[0]
+
+
+def smallest_singular_spaces(square: Tensor, count: int) -> tuple[Tensor, Tensor] | None:
+    """Compute what belongs to a matrix's smallest singular values: nearly its image's complement, and its kernel.
+
+    They are (n, count) left and (n, count) right, orthonormal. Each is iterated by itself: the one from the other, as
+    ``M v / σ``, would lose what σ has lost. None as of `smallest_singular_values`.
+    """
+    found = _inverse_iteration(square, count)
+    if found is None:
+        return None
+    _, left, right = found
+    return _least(square.mT, torch.linalg.qr(left)[0], count), _least(square, right, count)
+
+
+def _least(square: Tensor, block: Tensor, count: int) -> Tensor:
+    """Take of a block (n, m) of orthonormal columns the directions that a matrix shrinks most: (n, count)."""
+    right: Tensor = torch.linalg.svd(square @ block, full_matrices=False)[2]
+    return block @ right.mT[:, -count:]
+
+
+def _inverse_iteration(square: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Iterate a block towards the smallest singular values; give those, and the blocks on the left and the right."""
+    n = square.shape[-1]
+    factors, pivots, failed = torch.linalg.lu_factor_ex(square)
+    if bool(failed):
+        return None
+    generator = torch.Generator().manual_seed(0)
+    block = torch.randn(n, min(n, 2 * count + SPARE), generator=generator, dtype=torch.float64).to(square.device)
+    noise = torch.finfo(torch.float64).eps * torch.linalg.matrix_norm(square)
+    before = torch.full((count,), torch.inf, dtype=torch.float64, device=square.device)
+    for _ in range(STEPS):
+        back = torch.linalg.lu_solve(factors, pivots, block, adjoint=True)
+        back /= back.norm(dim=0)  # so that nothing overflows where the smallest value is next to nothing
+        solved = torch.linalg.lu_solve(factors, pivots, back)
+        if not bool(solved.isfinite().all()):
+            return None
+        block = torch.linalg.qr(solved)[0]
+        values: Tensor = torch.linalg.svdvals(torch.linalg.qr(square @ block, mode="r")[1])[-count:]
+        if bool(((before - values).abs() <= CONVERGED * values + noise).all()):
+            return values, back, block
+        before = values
+    return None

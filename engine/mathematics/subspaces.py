@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.factored import Product, Thin
-from engine.mathematics.small_end import MOST, smallest_singular_spaces
+from engine.mathematics.spectra import MOST_SMALL_VALUES, smallest_singular_spaces
 
 
 def cosines(first: Tensor, second: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ def image_in_head(factor: Thin, rank: int) -> Tensor:
     return right.mT[..., :rank]
 
 
-def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
+def count_lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     """Count the dimensions of an image that fall into a kernel: ``dim(im B ∩ ker A)``.
 
     It is what ``rank(AB) = rank(B) − dim(im B ∩ ker A)`` counts: the directions of im B that are orthogonal to all that
@@ -87,61 +87,21 @@ def lost(onto: Tensor, read: Tensor, tolerance: float) -> int:
     return int(onto.shape[-1]) - kept
 
 
-def symmetric_rank(matrix: Product, rank: int, cosine: Tensor, noise: float) -> int:
+def symmetric_rank(matrix: Product, rank: int, noise: float) -> int:
     """Count the dimensions of ``S = (M + Mᵀ)/2`` of an operator on the residual stream.
 
-    With ``M = U Σ Vᵀ`` of rank r, S is ``[U V] C [U V]ᵀ`` for a C whose singular values are those of Σ/2, each twice.
-    The smallest one of S is at least ``(1 − c) σ_r / 2``, c the largest cosine between what U and V span, so that its
-    rank is 2r where both have nothing in common. Where that does not settle it, S is decomposed.
+    With ``M = U C Vᵀ`` and ``[U V] = W R``, W orthonormal, S is ``W (R₁ C R₂ᵀ + R₂ Cᵀ R₁ᵀ)/2 Wᵀ``.
 
     Parameters
     ----------
     matrix, rank : one product as of `image_in_kernel`, and its numerical rank.
-    cosine : (k,) or more, those between the images of M and Mᵀ, the largest first.
     noise : singular values of S up to it are rounding noise, as those of M are.
     """
-    d, core, apart = matrix.left.shape[-2], matrix.core[0], 1 - float(cosine.flatten()[0])
-    if matrix.is_whole:
-        symmetric = (core + core.mT) / 2
-        if _is_regular(symmetric, noise):
-            return int(d)
-    elif 2 * rank <= d and core.shape == (rank, rank) and noise * _norm_of_inverse(core) < apart / 2:
-        return 2 * rank
-    else:
+    half = matrix.core[0]
+    if rank and not matrix.is_whole:
         triangle = torch.linalg.qr(torch.cat([matrix.left[0], matrix.right[0]], -1), mode="r")[1]
-        half = triangle[:, : core.shape[0]] @ core @ triangle[:, core.shape[0] :].mT
-        symmetric = (half + half.mT) / 2
-    return int((torch.linalg.eigvalsh(symmetric).abs() > noise).sum())
-
-
-def _norm_of_inverse(square: Tensor) -> float:
-    """Give ``‖M⁻¹‖_F``, which is no less than ``1 / σ_r``; infinite where there is no inverse."""
-    inverse, failed = torch.linalg.inv_ex(square)
-    return float("inf") if bool(failed) else float(inverse.norm())
-
-
-def _is_regular(square: Tensor, noise: float) -> bool:
-    """Say whether a symmetric matrix's smallest singular value is far above its noise.
-
-    Of Gaussian right sides b the solutions x have ``‖x‖²`` of ``‖M⁻¹‖_F² ‖b‖² / n`` on average, and vectors that are
-    multiplied again and again grow by the largest value in the end. Ten times what both tell is hardly ever too little.
-    That it is far above can be told in float32.
-    """
-    n = square.shape[-1]
-    size = float(square.norm())
-    if not size > noise:
-        return False
-    scaled = (square / size).float()
-    generator = torch.Generator().manual_seed(0)
-    block = torch.randn(n, 4, generator=generator).to(square.device)
-    solved, failed = torch.linalg.solve_ex(scaled, block)
-    if bool(failed):
-        return False
-    inverse = float(solved.norm() / block.norm()) * n**0.5
-    for _ in range(8):
-        block = scaled @ (block / block.norm(dim=0))
-    condition: float = float(block.norm(dim=0).amax()) * inverse
-    return noise * inverse * 10 < size and condition * 10 < 1 / float(torch.finfo(scaled.dtype).eps)
+        half = triangle[:, : len(half)] @ half @ triangle[:, len(half) :].mT
+    return int((torch.linalg.eigvalsh((half + half.mT) / 2).abs() > noise).sum()) if rank else 0
 
 
 def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
@@ -156,13 +116,13 @@ def image_in_kernel(matrix: Product, rank: int, tolerance: float) -> int:
     kernel = matrix.left.shape[-2] - rank
     if kernel == 0:
         return 0
-    if matrix.is_whole and kernel <= MOST:
+    if matrix.is_whole and kernel <= MOST_SMALL_VALUES:
         # What lies in the kernel and in the image is orthogonal to the image's complement, which is as small as it.
         spaces = smallest_singular_spaces(matrix.core[0], kernel)
         if spaces is not None:
-            return lost(spaces[1][None], spaces[0][None], tolerance)
+            return count_lost(spaces[1][None], spaces[0][None], tolerance)
     left, right = matrix.left, matrix.right
     if rank < min(matrix.core.shape[-2:]) or matrix.core.shape[-2] != matrix.core.shape[-1]:
         inner_left, _, inner_right = torch.linalg.svd(matrix.core, full_matrices=False)
         left, right = left @ inner_left[..., :rank], right @ inner_right.mT[..., :rank]
-    return lost(left, right, tolerance)
+    return count_lost(left, right, tolerance)

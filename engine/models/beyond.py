@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.mathematics.score_scale import fitted_scale
+from engine.mathematics.scores import fitted_scale
 from engine.models.devices import wide
 from engine.models.tracing import Traced
 

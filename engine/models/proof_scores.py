@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.mathematics.score_scale import fitted_scale
+from engine.mathematics.scores import fitted_scale
 from engine.models.proof_case import (
     KEY_CONVOLUTION,
     KEY_NORMS,

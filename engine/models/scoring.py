@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from engine.mathematics.score_terms import Side
+from engine.mathematics.scores import Side
 from engine.models.devices import wide, widest
 from engine.models.score_watch import Held, Noted, ScoreWatch
 from engine.models.waiting import weight_of

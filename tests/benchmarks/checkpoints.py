@@ -67,9 +67,13 @@ def inside(folder: str, whole: bool) -> None:
     step("import torch", import_torch)
     session, first = opened[0], Head("decoder", 0)
     step("first head's six spectra", lambda: finish(session.head_spectra(Head("decoder", 0, 0))))
+
+    def spectra_of(layer: Head) -> None:
+        finish(session.spectra(layer, False))
+
     for number in range(LAYERS):
         name = Head("decoder", number)
-        step(f"all heads of layer {number}", partial(session.spectra, name, False, lambda: None))
+        step(f"all heads of layer {number}", partial(spectra_of, name))
     layer = session.outline.layer(first)
     step("chance for heads", lambda: chance_of(layer, False))
     if whole:

@@ -54,25 +54,27 @@ def measure(shape: Shape) -> dict[str, float]:
     limit_threads(None)
     import torch
 
-    from engine.service.computing import Computing
+    from engine.analysis.decompositions import Decomposer
+    from engine.mathematics.spectra import layer_factors
     from engine.values.heads import MATRICES
+    from engine.values.progress import finish
     from tests.benchmarks.machine import forget_peak, resident_mib
-    from tests.benchmarks.spectra import draw_layer, nothing
+    from tests.benchmarks.spectra import draw_layer
 
     torch.manual_seed(0)
-    computing = Computing("auto", print)
+    decomposer = Decomposer("auto", print)
     layer = draw_layer(shape.heads, shape.shared, shape.width, shape.d_model)
-    computing.heads(draw_layer(2, 2, 8, 32), nothing)
+    finish(decomposer.heads(draw_layer(2, 2, 8, 32)))
     spent = {"heads": 0.0, "layers": 0.0}
     forget_peak()
     before = resident_mib()
     computed = min(shape.layers, MOST_LAYERS if shape.whole else 4)
     for _ in range(computed):
         start = time.perf_counter()
-        computing.heads(layer, nothing)
+        finish(decomposer.heads(layer))
         middle = time.perf_counter()
         if shape.whole:
-            computing.layer(layer, MATRICES, nothing)
+            finish(decomposer.layer({matrix: layer_factors(matrix, *layer) for matrix in MATRICES}))
         spent["heads"] += middle - start
         spent["layers"] += time.perf_counter() - middle
     scaled = {kind: seconds * shape.layers / computed for kind, seconds in spent.items()}

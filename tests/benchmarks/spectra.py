@@ -29,9 +29,11 @@ import numpy as np  # noqa: E402  # the number of threads is set before the libr
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
+from engine.analysis.decompositions import Decomposer, Factors  # noqa: E402
 from engine.mathematics.measures import energy_rank, numerical_rank  # noqa: E402
-from engine.service.computing import Computing, Factors  # noqa: E402
+from engine.mathematics.spectra import layer_factors  # noqa: E402
 from engine.values.heads import MATRICES  # noqa: E402
+from engine.values.progress import finish  # noqa: E402
 from engine.values.spectra import FloatArray  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
 
@@ -40,10 +42,6 @@ EPSILONS = (0.01, 0.05, 0.1, 0.001)
 
 Way = Callable[[Factors], Any]
 Seconds = tuple[float, float]
-
-
-def nothing() -> None:
-    """Have nothing more urgent to do."""
 
 
 def draw_layer(heads: int, shared: int, width: int, d_model: int) -> Factors:
@@ -135,10 +133,10 @@ def main() -> None:
     sample = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     logging.disable(logging.CRITICAL)
     torch.manual_seed(0)
-    computing = Computing("auto", print)
+    decomposer = Decomposer("auto", print)
     ours: tuple[Way, Way] = (
-        lambda layer: computing.heads(layer, nothing),
-        lambda layer: computing.layer(layer, MATRICES, nothing),
+        lambda layer: finish(decomposer.heads(layer)),
+        lambda layer: finish(decomposer.layer({matrix: layer_factors(matrix, *layer) for matrix in MATRICES})),
     )
     beside = others()
     small = draw_layer(2, 2, 8, 32)

@@ -77,7 +77,6 @@ def is_left_out(layer: LayerOutline) -> bool:
 
 
 def _is_too_much(needed: int) -> bool:
-    """Say whether so many bytes are more than browsing takes unasked."""
     return needed > max(MOST_BROWSED, FREE_SHARE * (free_memory() or 0))
 
 
@@ -150,6 +149,5 @@ def _what(layer: LayerOutline, matrices: Sequence[str]) -> str:
 
 
 def _time(layer: LayerOutline, matrices: Sequence[str]) -> str:
-    """Say how long matrices of a layer as a whole take."""
     minutes = needed_minutes(layer, matrices)
     return f"{'all six ' if len(matrices) == len(MATRICES) else ''}about {counted(minutes, 'minute')} on one core"

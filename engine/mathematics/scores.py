@@ -1,4 +1,4 @@
-"""One pre-softmax score as a sum: singular pairs of QK, biases, positions.
+"""One pre-softmax score as a sum: singular pairs of QK, biases, positions; and the scale of scores.
 
 A head's query is ``q = A x_q + a`` and its key ``k = B x_k + c``, with x what the projections read, and all that a
 model does to queries and keys on the way (a rotation by the position, a gain, a norm whose size is held as it is) in A,
@@ -121,3 +121,26 @@ def score_terms(query: Side, key: Side, scale: float) -> ScoreTerms:
         abs(scale) * float((query.weight.double().mT @ rests[1]).norm()) * sizes[0],
         sizes,
     )
+
+
+def fitted_scale(products: Tensor, logarithms: Tensor, counted: Tensor) -> float:
+    """Find the scale with which products differ along a row as logarithms of probabilities do, by least squares.
+
+    Parameters
+    ----------
+    products, logarithms : (..., queries, keys)
+    counted : of the same shape, which of them tell something; what is the same along a row of these says nothing.
+
+    Examples
+    --------
+    >>> import torch
+    >>> products = torch.tensor([[1.0, 3.0, 5.0, 9.0]])
+    >>> fitted_scale(products, 0.5 * products - 7.0, products < 9)
+    0.5
+    """
+    count = counted.sum(-1, keepdim=True).clamp_min(1)
+    rise, run = (
+        (each - each.where(counted, 0.0).sum(-1, keepdim=True) / count).where(counted, 0.0)
+        for each in (logarithms, products)
+    )
+    return float((rise * run).sum() / run.square().sum().clamp_min(1e-30))

@@ -1,0 +1,132 @@
+"""Pieces side by side: results in order, errors where the results are wanted, and a program that ends in peace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.analysis.parallel import in_rounds, side_by_side
+from engine.values.progress import finish
+from tests.opening import run_apart
+
+PATIENCE = 10.0
+"""Seconds after which a test gives up; nothing here takes as long."""
+
+
+@pytest.fixture(autouse=True)
+def three_threads() -> Iterator[None]:
+    """Let linear algebra have three threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_results_come_in_order_however_long_each_piece_takes() -> None:
+    def piece(number: int) -> int:
+        time.sleep(0.01 * (5 - number))
+        return number * number
+
+    pieces = [partial(piece, number) for number in range(5)]
+    assert side_by_side(pieces) == finish(in_rounds(pieces)) == [0, 1, 4, 9, 16]
+
+
+def test_no_pieces_give_no_results() -> None:
+    assert side_by_side([]) == finish(in_rounds([])) == []
+
+
+@pytest.mark.parametrize(("threads", "pieces", "cores"), [(3, 3, 1), (3, 2, 1), (4, 2, 2), (1, 2, 1), (3, 1, 3)])
+def test_pieces_share_the_threads_of_the_caller(threads: int, pieces: int, cores: int) -> None:
+    torch.set_num_threads(threads)
+    together = threading.Barrier(min(threads, pieces))
+
+    def piece() -> int:
+        together.wait(PATIENCE)
+        return torch.get_num_threads()
+
+    assert side_by_side([piece] * pieces) == [cores] * pieces
+    assert torch.get_num_threads() == threads
+
+
+def test_what_a_piece_raises_is_raised_where_the_results_are_wanted() -> None:
+    def fails() -> int:
+        raise ZeroDivisionError("no answer")
+
+    with pytest.raises(ZeroDivisionError, match="no answer"):
+        side_by_side([lambda: 1, fails, lambda: 3])
+    assert side_by_side([lambda: 4]) == [4]
+    assert torch.get_num_threads() == 3
+
+
+def test_a_unit_has_as_many_pieces_as_there_are_threads_and_work_given_up_begins_no_more() -> None:
+    begun: list[int] = []
+    counts: list[int] = []
+    work = in_rounds([partial(begun.append, number) for number in range(7)], counts.append)
+    assert next(work) is None
+    assert begun == []
+    next(work)
+    assert sorted(begun) == [0, 1, 2]
+    next(work)
+    work.close()
+    assert sorted(begun) == [0, 1, 2, 3, 4, 5]
+    assert counts == [3, 6]
+
+
+def test_no_thread_is_left() -> None:
+    before = set(threading.enumerate())
+    side_by_side([lambda: None] * 9)
+    assert set(threading.enumerate()) == before
+
+
+LEFT_AT_WORK = """
+import threading, torch
+from engine.analysis.parallel import side_by_side
+from engine.service.thread import EngineThread, Urgency
+
+begun = threading.Event()
+
+def piece():
+    begun.set()
+    return torch.linalg.svdvals(torch.randn(1200, 1200))
+
+torch.set_num_threads(2)
+EngineThread().submit(lambda breathe: side_by_side([piece] * 2), Urgency.SWEEP)
+assert begun.wait(60)
+print("the program ends")
+"""
+
+
+def test_a_program_that_ends_while_its_threads_compute_ends_in_peace() -> None:
+    assert run_apart(LEFT_AT_WORK, OMP_NUM_THREADS="1") == "the program ends"
+
+
+WRITING = """
+import sys, threading
+from pathlib import Path
+from engine.service.files import requested_file
+from engine.service.writer import Writer
+
+begun = threading.Event()
+
+def write(breathe):
+    with requested_file(Path(sys.argv[1])) as partial:
+        partial.write_text("rows")
+        begun.set()
+        while True:
+            breathe()
+
+Writer(lambda view: None).begin(write)
+assert begun.wait(60)
+"""
+
+
+def test_nothing_is_left_of_a_file_that_a_program_ends_in_the_middle_of(tmp_path: Path) -> None:
+    run_apart(WRITING, tmp_path / "heads.csv")
+    assert list(tmp_path.glob(".heads*")) == []
+    assert not (tmp_path / "heads.csv").exists()
