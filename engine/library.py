@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.find_source import BASE
+from engine.values.attention import Off
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head, parse_head
-from engine.values.off import Off
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
-from engine.values.view import DEFAULT_FIRST, DEFAULT_TOP, Query
-from engine.values.views import HEAD_PARTS
+from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from engine.values.attention import AttentionMaps
-    from engine.values.model import LayerOutline, ModelOutline
-    from engine.values.tables import Table
+    from engine.values.outline import LayerOutline, ModelOutline
 
 Layer = int | str | None
 """A layer: its number, ``"L5"``, or ``"encoder.L5"`` where a model has several stacks; None for all."""
@@ -289,11 +287,11 @@ class Model:
         query : which part of it; everything unless given.
         """
         table = finish(tables.table(self._fresh(), view, query or Query()))
-        for layer, why in table.left_out.items():
+        for layer, why in table.notes.left_out.items():
             _warn(f"{layer} is left out: {why}")
-        for said in table.lacking:
+        for said in table.notes.lacking:
             _warn(said)
-        return _frame(table)
+        return table.frame
 
     def _fresh(self) -> OpenModel:
         """Give the open model, which has forgotten everything where its weights may have changed."""
@@ -384,14 +382,6 @@ def open_module(module: nn.Module, tokenizer: Any, *, name: str, example: Any, d
     from engine.models.live import ModuleSource
 
     return Model(OpenModel(ModuleSource(module, tokenizer, name, example), EngineOptions(device=device)), is_live=True)
-
-
-def _frame(table: Table) -> DataFrame:
-    """Give a table as a data frame, in which nothing stands for what is undefined."""
-    import polars
-
-    rows = [[None if cell == "" or cell != cell else cell for cell in row] for row in table]
-    return polars.DataFrame(rows, list(table.columns), orient="row", infer_schema_length=None, strict=False)
 
 
 def _warn(said: str) -> None:

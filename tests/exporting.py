@@ -13,6 +13,8 @@ import numpy as np
 from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
+from engine.store.export import text_of
+from engine.values.table import AnyTable
 from tests.terminal import COMMAND
 from tui.command_line import command
 
@@ -41,6 +43,12 @@ def exported(*arguments: str | Path) -> list[dict[str, str]]:
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def as_exported(table: AnyTable) -> list[dict[str, str]]:
+    """Write a table as an export of it, and read it back."""
+    text = "".join(text_of(table.pieces(), "csv"))
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def exported_maps(model: str | Path, text: str, file: Path, *arguments: str) -> dict[str, NDArray[np.float32]]:

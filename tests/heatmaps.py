@@ -8,8 +8,7 @@ import numpy as np
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from engine.values.attention import AttentionMap
-from engine.values.heads import MapName
+from engine.values.attention import AttentionMap, MapName
 from tests.painted import PaintedApp
 from tui.widgets.heatmap import Heatmap
 

@@ -25,10 +25,10 @@ from engine.models.sentence import Reader
 from engine.service.engine import Engine
 from engine.service.queue import Urgency
 from engine.values.errors import EngineError, Superseded
-from engine.values.model import LayerOutline, ModelOutline
+from engine.values.outline import LayerOutline, ModelOutline
 from engine.values.progress import Lane, finish, in_a_unit
-from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.table import Table
+from engine.values.views import Query
 
 ROOT = Path(engine.__file__).parents[1]
 """Where the packages are, installed or not."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from engine.values.filters import Filter
-from engine.values.tables import Cell
+from engine.values.filters import Filter, parse_filter
+from engine.values.table import Cell
 from tests.painted import PaintedApp
 from tui.widgets.table_grid import TableGrid
 
@@ -47,9 +47,9 @@ def painted(app: TableApp) -> str:
 
 
 def of_rows(made: list[tuple[Cell, ...]], kept: list[int]) -> Filter:
-    """Make a filter that leaves some of the rows."""
-    names = {made[place][0] for place in kept}
-    return Filter("some", lambda row: row[0] in names, frozenset())
+    """Make a filter that leaves some of the rows, by their first cell."""
+    words = [f"part = '{made[place][0]}'" for place in kept]
+    return parse_filter(" or ".join(words) or "part = 'none'", ("part",))
 
 
 async def arranged(pilot: Pilot[None]) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from engine.models.sentence import Reader
 from engine.values.attention import AttentionMaps
+from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
-from engine.values.escapes import visible
 from engine.values.heads import Head
 from tests import tiny_models
 from tests.architecture_cases import ARCHITECTURES

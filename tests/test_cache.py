@@ -291,7 +291,7 @@ def test_what_is_no_file_in_the_cache_counts_as_absent_and_nobody_waits_for_it(
 def test_half_written_files_of_programs_that_were_killed_are_deleted_at_the_next_start(tmp_path: Path) -> None:
     SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
     (folder,) = tmp_path.glob("spectra-*/*")
-    writer = "import sys, time\nfrom pathlib import Path\nfrom engine.service.files import replaced_file\n"
+    writer = "import sys, time\nfrom pathlib import Path\nfrom engine.store.files import replaced_file\n"
     writer += "with replaced_file(Path(sys.argv[1])) as partial:\n"
     writer += "    partial.write_text('half')\n    print(partial, flush=True)\n    time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", writer, folder / "x"], stdout=subprocess.PIPE, text=True) as process:

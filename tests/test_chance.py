@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from engine.service.engine import Engine
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
-from engine.values.tables import RANK_COLUMNS
+from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, LargeTable
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
+from tests.exporting import as_exported
 from tests.test_export import dense_matrices, noise_in, reference, rows
 from tui.knowledge import KEPT_EPSILONS, Knowledge
 from tui.numbers import rough
@@ -101,9 +102,9 @@ def test_spectra_come_with_their_chance(tiny_model: TinyModel) -> None:
     names = knowledge.names_beside(Head("decoder", 1, 0))
     for whole_layer in (False, True):
         knowledge.learn(names[-1], whole_layer, engine.spectra(names[-1], whole_layer).result())
-    found = [list(map(str, row)) for row in knowledge.rows_beside_chance(names, 0.01, None)]
+    own = LargeTable("ranks", RANKS_BESIDE_CHANCE_COLUMNS, knowledge.rows_beside_chance(names, 0.01, None))
     exported = [rows(folder, "ranks", "--layer", "1", *head, "--no-cache") for head in ([], ["--head", "all"])]
-    assert found == [list(row.values()) for table in exported for row in table]
+    assert as_exported(own) == [row for table in exported for row in table]
     engine.stop(1.0)
 
 

@@ -22,7 +22,7 @@ from engine.mathematics.circuits import (
     sizes_of,
 )
 from engine.mathematics.factored import product, thin
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from tests.test_circuits import (
     BOTH,
     axis,

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from engine.values.lines import MapLines
+from engine.values.attention import MapLines
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.opening import no_hurry, open_reader

@@ -30,7 +30,7 @@ WAYS = {
     "text": ("T", *"fo"),
     "step of the maps": (*"PCC",),
     "step of the difference": (*"]C",),
-    "heads": ("w", "w", *"/ov.stable_rank > 1", "enter", *"jll", "o", *"jj"),
+    "heads": ("w", "w", *"/ov_stable_rank > 1", "enter", *"jll", "o", *"jj"),
     "ablation": ("9", *"jjjl"),
     "directions": ("6", "end", "o", "G"),
     "predictions": ("8", ",", ",", "j"),
@@ -188,7 +188,7 @@ async def test_views_that_are_not_looked_at_come_back_too_and_arguments_win(tiny
         table = app.views.active
         assert isinstance(table, TablePane)
         left, here = table.left, str(table.head_here)
-        assert left["filter"] == "ov.stable_rank > 1"
+        assert left["filter"] == "ov_stable_rank > 1"
         await type_keys(pilot, *WAYS["map"], "z", "2")
         await settle(pilot)
         await app.action_quit()

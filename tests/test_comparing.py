@@ -12,10 +12,11 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.analysis.spectrum import spectrum_table
-from engine.values.heads import Head, MapName
-from engine.values.tables import SPECTRUM_COLUMNS
+from engine.values.attention import MapName
+from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
+from tests.exporting import as_exported
 from tui.app import Explorer
 from tui.drawing.plots import ASCII_PLOT
 from tui.panes.compare import ComparePane, Side
@@ -124,7 +125,7 @@ async def test_c_draws_the_spectra_of_all_pinned_heads_in_one_plot(
         await press(pilot, "E")
         rows = written(tmp_path, "*-L0H0-L1H1-L1H0-spectrum.csv")
         table = spectrum_table([list(each.values()) for each in spectra])
-        expected = [dict(zip(SPECTRUM_COLUMNS, map(str, row), strict=True)) for row in table]
+        expected = as_exported(table)
         assert rows == expected
 
 
@@ -239,7 +240,7 @@ async def test_the_maps_of_a_long_sentence_come_pooled(
         assert drawn.largest == np.abs(difference).max()
         table = await app.conductor.table_of_several()
         assert table is not None
-        values = [float(row[table.columns.index("difference")]) for row in islice(table, 5000)]
+        values = [float(str(row[table.columns.index("difference")])) for row in islice(table, 5000)]
         np.testing.assert_allclose(values, difference.ravel()[:5000], rtol=0, atol=1e-7)
         await press(pilot, "C", "C")
         assert [each.pooled is not None and not each.pooled.is_signed for each in compare.maps.heatmaps] == [True, True]

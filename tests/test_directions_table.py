@@ -57,7 +57,7 @@ def test_directions_are_the_tokens_at_both_ends_of_dense_singular_vectors(
         for side, vector, tokens in ((names[0], u, embedding), (names[1], v, written)):
             ends = expected_ends(tokens, sign * vector, known, 4)
             for end, (ids, values) in ends.items():
-                of = [r for r in table if (r["index"], r["side"], r["end"]) == (str(index + 1), side, end)]
+                of = [r for r in table if (r["index"], r["side"], r["extreme"]) == (str(index + 1), side, end)]
                 assert [int(row["token_id"]) for row in of] == ids
                 assert [int(row["place"]) for row in of] == [1, 2, 3, 4]
                 np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
@@ -103,7 +103,7 @@ def test_folding_multiplies_by_the_gains_of_the_norms(tiny_model: TinyModel, mod
     unembedding = model.get_output_embeddings().weight.detach().double() * last
     for side, vector, tokens in (("input", u, model.get_input_embeddings().weight), ("output", v, unembedding)):
         for end, (ids, values) in expected_ends(tokens, sign * vector, known, 10).items():
-            of = [row for row in table if (row["side"], row["end"]) == (side, end)]
+            of = [row for row in table if (row["side"], row["extreme"]) == (side, end)]
             assert [int(row["token_id"]) for row in of] == ids
             np.testing.assert_allclose([float(row["projection"]) for row in of], values, rtol=1e-5)
             chance = by_chance(tokens[:known], end, 10)
@@ -128,7 +128,7 @@ def test_no_direction_is_claimed_among_equal_singular_values_or_in_the_null_spac
     assert all("null space" in notes[index] for index in "5678")
     embedding = tensors["model.embed_tokens.weight"]
     known = len(transformers.AutoTokenizer.from_pretrained(file.parent))
-    largest = next(row for row in table if (row["index"], row["side"], row["end"]) == ("4", "query", "largest"))
+    largest = next(row for row in table if (row["index"], row["side"], row["extreme"]) == ("4", "query", "largest"))
     assert int(largest["token_id"]) == int(embedding[:known, 3].argmax())
 
 

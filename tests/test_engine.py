@@ -21,7 +21,7 @@ from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 
 PATIENCE = 60.0

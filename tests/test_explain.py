@@ -21,7 +21,7 @@ from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
-from tests.exporting import exported, refusal
+from tests.exporting import as_exported, exported, refusal
 from tests.opening import open_reader
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
@@ -141,7 +141,7 @@ def test_pairs_are_the_singular_pairs_and_the_tokens_of_the_table_of_directions(
         assert float(row["singular_value"]) == pytest.approx(scale * float(same[0]["singular_value"]), rel=1e-5)
         for side, projection in along.items():
             end = "largest" if projection >= 0 else "smallest"
-            tokens = [each["token"] for each in same if (each["side"], each["end"]) == (side, end)]
+            tokens = [each["token"] for each in same if (each["side"], each["extreme"]) == (side, end)]
             assert taken_apart(row[f"{side}_tokens"]) == tokens
 
 
@@ -289,7 +289,7 @@ async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(
         await pilot.press("E")
         await settle(pilot)
         written = list(csv.DictReader(next(tmp_path.glob("*L1H2-q4-k1-explain.csv")).open(encoding="utf-8")))
-        assert [tuple(row.values()) for row in written] == [tuple(map(str, row)) for row in pane.table_on_screen()]
+        assert written == as_exported(pane.table_on_screen())
         await pilot.press("escape", "a")
         await settle(pilot)
         assert app.focused is app.views.attention.heatmap

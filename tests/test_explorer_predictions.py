@@ -10,11 +10,11 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
+from engine.values.attention import Off
 from engine.values.heads import Head
-from engine.values.off import Off
 from engine.values.options import EngineOptions
-from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.table import Table
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.test_explorer_tables import asked, pane, rows

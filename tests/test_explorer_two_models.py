@@ -13,12 +13,11 @@ from safetensors.torch import load_file, save_file
 
 from engine.mathematics.pooling import pool
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapWindow, PooledMap
+from engine.values.attention import AttentionMap, MapName, MapWindow, PooledMap
 from engine.values.comparison import HOW_TO_COMPARE
-from engine.values.heads import Head, MapName
+from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.view import Query
-from engine.values.views import CHANGES
+from engine.values.views import CHANGES, Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import exported
@@ -62,7 +61,7 @@ async def test_v_lists_what_has_changed_and_enter_goes_there(pair: tuple[Path, P
         rows = [tuple(row) for row in pane.shown]
         assert rows == [tuple(row) for row in engine.table("changes", Query()).result()]
         assert rows[0][:3] == ("decoder", 1, "3")
-        assert [row[:3] for row in rows if float(row[3]) > 0] == [("decoder", 1, "3")]
+        assert [row[:3] for row in rows if float(str(row[3])) > 0] == [("decoder", 1, "3")]
         assert pane.grid.row is not None
         assert pane.grid.row[:2] == (1, "3"), "what changed most is under the cursor"
         assert CHANGES.ranked_by in screen_text(app)

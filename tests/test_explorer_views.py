@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from engine.mathematics.measures import MEASURES
-from engine.values.heads import MATRICES, Head, MapName
+from engine.values.attention import MapName
+from engine.values.heads import MATRICES, Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui
@@ -37,7 +38,7 @@ async def test_the_ranks_are_those_of_the_exported_table_for_every_measure(tiny_
                 cells = line(app.views.ranks, number)
                 assert cells[0] == ("all" if label == "all" else f"H{label}")
                 for cell, matrix in zip(cells[1:], ("Q", "K", "V", "O", "QK", "OV"), strict=True):
-                    assert float(cell) == pytest.approx(float(values[label, matrix]), rel=0.05)
+                    assert float(cell) == pytest.approx(float(str(values[label, matrix])), rel=0.05)
             await pilot.press("m")
         assert MEASURES[0].title in shown(app.views.ranks.title_line)
         await pilot.press("M")
@@ -111,7 +112,7 @@ async def test_a_filter_of_the_ranks_leaves_the_numbers_of_its_rows_and_is_expor
         assert f"{len(left)} of {len(whole)}" in shown(pane.title_line), "the filter stays"
         await pilot.press("j")
         await settle(pilot)
-        assert app.conductor.selected == Head("decoder", 0, int(left[1][2]))
+        assert app.conductor.selected == Head("decoder", 0, int(str(left[1][2])))
         await pilot.press("slash", "escape")
         await settle(pilot)
         assert list(app.conductor.table()[0]) == whole

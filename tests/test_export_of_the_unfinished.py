@@ -50,7 +50,7 @@ async def test_a_table_that_grows_is_written_once_it_is_whole(
         await settle(pilot)
         assert len(app.screen_stack) == 1
         (file,) = folder.iterdir()
-        assert empty_cells(file, "ov.stable_rank") == 0
+        assert empty_cells(file, "ov_stable_rank") == 0
         assert len(file.read_text(encoding="utf-8").splitlines()) == 9
 
 

@@ -20,18 +20,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.service.files import claimed_path, unused_path, write_npz
-from engine.service.formats import write_table
+from engine.store.export import write_table
+from engine.store.files import claimed_path, unused_path, write_npz
 from engine.values.errors import EngineError
-from engine.values.tables import Cell, Table
+from engine.values.table import AnyTable, Cell, LargeTable, Table
 from tests.opening import ROOT
 
-COLUMNS = ("token", "count", "weight")
+COLUMNS = ("token", "index", "weight")
 
 
 def table(*rows: Sequence[Cell]) -> Table:
     """Make a small table."""
-    return Table("attention", COLUMNS, rows)
+    return Table.of_rows("attention", COLUMNS, rows)
 
 
 def read_back(path: Path) -> list[dict[str, str]]:
@@ -42,12 +42,12 @@ def read_back(path: Path) -> list[dict[str, str]]:
 
 def interrupted(error: BaseException) -> Iterator[Sequence[Cell]]:
     """Give rows, and then an error instead of the rest."""
-    for number in range(10_000):
+    for number in range(50_000):
         yield ("token", number, number / 7)
     raise error
 
 
-def write_csv(table: Table, path: Path) -> Path:
+def write_csv(table: AnyTable, path: Path) -> Path:
     """Write a table as CSV and give the path."""
     return write_table(table, path, "csv")
 
@@ -72,7 +72,7 @@ def test_numbers_read_back_exactly(folder: Path) -> None:
     path = write_csv(table(*(("x", 2**62 + 1, number) for number in numbers)), folder / "numbers.csv")
     rows = read_back(path)
     assert [struct.pack("d", float(row["weight"])) for row in rows] == [struct.pack("d", each) for each in numbers]
-    assert {row["count"] for row in rows} == {str(2**62 + 1)}
+    assert {row["index"] for row in rows} == {str(2**62 + 1)}
 
 
 TOKENS = ["a,b", 'say "hi"', "line\nbreak", "日本語 😀", "[bold]", " lead", "", "=1+1", "\x1b[31m"]
@@ -86,20 +86,20 @@ def test_tokens_read_back_exactly(token: str, folder: Path) -> None:
 
 def test_the_first_line_names_the_columns_and_lines_end_alike_everywhere(folder: Path) -> None:
     path = write_csv(table(("a", 1, 0.5), ("b", 2, 0.25)), folder / "table.csv")
-    assert path.read_bytes() == b"token,count,weight\na,1,0.5\nb,2,0.25\n"
+    assert path.read_bytes() == b"token,index,weight\na,1,0.5\nb,2,0.25\n"
 
 
 @pytest.mark.parametrize("error", [ValueError("in the middle"), KeyboardInterrupt(), OSError(28, "No space left")])
 def test_an_error_in_the_middle_leaves_nothing(error: BaseException, folder: Path) -> None:
     with pytest.raises((type(error), EngineError)):
-        write_csv(Table("attention", COLUMNS, interrupted(error)), folder / "table.csv")
+        write_csv(LargeTable("attention", COLUMNS, interrupted(error)), folder / "table.csv")
     assert names(folder) == []
 
 
 def test_an_error_in_the_middle_keeps_the_old_file(folder: Path) -> None:
     path = write_csv(table(("old", 1, 0.5)), folder / "table.csv")
     with pytest.raises(ValueError, match="middle"):
-        write_csv(Table("attention", COLUMNS, interrupted(ValueError("in the middle"))), path)
+        write_csv(LargeTable("attention", COLUMNS, interrupted(ValueError("in the middle"))), path)
     assert read_back(path)[0]["token"] == "old"
     assert names(folder) == ["table.csv"]
 
@@ -116,11 +116,12 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(folder: Path) -> None
 ENDLESS = """
 import itertools, signal, sys
 from pathlib import Path
-from engine.service.formats import write_table
-from engine.values.tables import Table
+from engine.store.export import write_table
+from engine.values.table import Table
+from engine.values.table import LargeTable
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 rows = (("token", number, number / 7) for number in itertools.count())
-write_table(Table("attention", ("token", "count", "weight"), rows), Path(sys.argv[1]), "csv")
+write_table(LargeTable("attention", ("token", "index", "weight"), rows), Path(sys.argv[1]), "csv")
 """
 
 
@@ -233,7 +234,7 @@ def test_a_pipe_is_written_into(folder: Path) -> None:
     reader.start()
     write_csv(table(("a", 1, 0.5)), pipe)
     reader.join(10)
-    assert received == ["token,count,weight\na,1,0.5\n"]
+    assert received == ["token,index,weight\na,1,0.5\n"]
     assert pipe.is_fifo()
 
 

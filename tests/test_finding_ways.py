@@ -9,8 +9,8 @@ from textual.widget import Widget
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import LayerOutline, ModelOutline
 from engine.values.options import EngineOptions
+from engine.values.outline import LayerOutline, ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys
 from tui.app import Explorer

@@ -7,21 +7,21 @@ import gzip
 import json
 import math
 import struct
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 
 from engine.service.engine import Engine
-from engine.service.formats import FORMATS, write_table
 from engine.service.writer import Check
+from engine.store.export import FORMATS, write_table
 from engine.values.errors import EngineError, Superseded
-from engine.values.model import ModelOutline
 from engine.values.options import EngineOptions
-from engine.values.tables import ATTENTION_COLUMNS, Cell, Table
+from engine.values.outline import ModelOutline
+from engine.values.table import ATTENTION_COLUMNS, Cell, LargeTable, Table
 from engine.values.views import NEEDS, VIEWS
 from tests.exporting import refusal, run
 from tests.opening import hold_up
@@ -46,9 +46,9 @@ def same(found: object, cell: Cell) -> bool:
     return type(found) is type(cell) and found == cell
 
 
-def parquet(path: Path) -> Any:
+def parquet(path: Path) -> polars.DataFrame:
     """Read a Parquet file as anybody would."""
-    return pytest.importorskip("pyarrow.parquet").read_table(path)
+    return polars.read_parquet(path)
 
 
 def objects(path: Path) -> list[dict[str, Any]]:
@@ -73,10 +73,10 @@ def table_of(opened: tuple[Engine, ModelOutline], view: str) -> Table:
     request = Request(
         view, None if view in ("predictions", "lens", "contributions", "rollout") else "1",
         None, None, None, TEXT if "text" in NEEDS.get(view, ()) else None, None, None, None,
-        {"norms": True} if view == "weights" else {},
+        {"norms": True} if view == "weights" else {}, columns="all",
     )  # fmt: skip
-    table = Export.begin(*opened, request, lambda progress: None).table()
-    return Table(table.view, table.columns, [tuple(row) for row in table])
+    (table,) = Export.begin(*opened, request, lambda progress: None).pieces()
+    return table
 
 
 @pytest.mark.parametrize("view", ["ranks", "spectrum", "attention", *sorted(VIEWS.keys() - {"changes"})])
@@ -90,33 +90,35 @@ def test_every_table_reads_back_exactly_from_every_format(
     with files["csv"].open(encoding="utf-8", newline="") as stream:
         header, *written = csv.reader(stream)
     assert tuple(header) == table.columns
-    assert written == [[str(cell) for cell in row] for row in rows]
+    assert [len(line) for line in written] == [len(table.columns)] * len(rows)
+    for line, row in zip(written, rows, strict=True):
+        for text, cell in zip(line, row, strict=True):
+            assert same(float(text), cell) if isinstance(cell, float) else text == ("" if cell is None else str(cell))
     packed = parquet(files["parquet"])
-    assert tuple(packed.column_names) == table.columns
-    for found in (objects(files["jsonl"]), packed.to_pylist()):
+    assert tuple(packed.columns) == table.columns
+    for found in (objects(files["jsonl"]), packed.to_dicts()):
         assert len(found) == len(rows)
         for values, row in zip(found, rows, strict=True):
             assert tuple(values) == table.columns
             for (name, value), cell in zip(values.items(), row, strict=True):
-                if cell == "":
-                    assert value is None, name
-                elif name == "layer":
-                    assert str(value) == str(cell)
-                else:
-                    assert same(value, cell), (name, value, cell)
-    types = {name: str(packed.schema.field(name).type) for name in table.columns}
+                assert same(value, cell), (name, value, cell)
+    types = {name: str(kind) for name, kind in packed.schema.items()}
     if view in ("ranks", "spectrum", "attention", "weights"):
         assert types == {
-            name: "int64" if name in WHOLE else "string" if name in TEXT_COLUMNS else "double" for name in table.columns
+            name: "Int64" if name in WHOLE else "String" if name in TEXT_COLUMNS else "Float64"
+            for name in table.columns
         }
 
 
 def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> None:
     pairs = [(text, number) for text in TEXTS for number in NUMBERS]
     rows = [("decoder", "1", "mean", 0, 2**62 + 1, text, "x", number, 0.5) for text, number in pairs]
-    table = Table("attention", ATTENTION_COLUMNS, rows)
-    found = parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_pylist()
-    assert all(same(each["weight"], number) for each, (_, number) in zip(found, pairs, strict=True))
+    table = Table.of_rows("attention", ATTENTION_COLUMNS, rows)
+    found = parquet(write_table(table, tmp_path / "a.parquet", "parquet")).to_dicts()
+    assert all(
+        same(each["weight"], None if math.isnan(number) else number)
+        for each, (_, number) in zip(found, pairs, strict=True)
+    )
     lines = objects(write_table(table, tmp_path / "a.jsonl", "jsonl"))
     finite = [number if math.isfinite(number) else None for _, number in pairs]
     assert [each["weight"] for each in lines] == finite
@@ -128,39 +130,47 @@ def test_tokens_and_numbers_that_are_hard_to_write_read_back(tmp_path: Path) -> 
 
 def test_a_mean_over_layers_makes_a_column_of_text_and_an_empty_table_keeps_its_types(tmp_path: Path) -> None:
     rows = [("decoder", "mean", "0", 0, 0, "a", "a", 1.0, "")]
-    mean = parquet(write_table(Table("attention", ATTENTION_COLUMNS, rows), tmp_path / "a.parquet", "parquet"))
-    assert mean.column("layer").to_pylist() == ["mean"]
-    assert str(mean.schema.field("weight_chance").type) == "double"
-    none = parquet(write_table(Table("attention", ATTENTION_COLUMNS, ()), tmp_path / "b.parquet", "parquet"))
-    assert (none.num_rows, str(none.schema.field("layer").type), str(none.schema.field("weight").type)) == (
-        0, "int64", "double",
-    )  # fmt: skip
+    mean = parquet(write_table(Table.of_rows("attention", ATTENTION_COLUMNS, rows), tmp_path / "a.parquet", "parquet"))
+    assert mean["layer"].to_list() == ["mean"]
+    assert mean.schema["weight_chance"] == polars.Float64
+    none = parquet(write_table(Table.of_rows("attention", ATTENTION_COLUMNS, ()), tmp_path / "b.parquet", "parquet"))
+    assert len(none) == 0
+    assert [str(none.schema[name]) for name in ("layer", "weight")] == ["Int64", "Float64"]
 
 
-def test_rows_stream_into_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.service import parquet as module
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
+def test_a_large_table_is_read_in_pieces_while_it_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.values.table.PIECE", 100)
+    given = 0
 
-    monkeypatch.setattr(module, "ROW_GROUP", 100)
-    monkeypatch.setattr(module, "AT_ONCE", 20)
-    rows: list[Sequence[Cell]] = [("decoder", 0, "0", "Q", number, number / 7, 0.0, 0.0) for number in range(250)]
+    def rows() -> Iterator[Sequence[Cell]]:
+        nonlocal given
+        for given in range(250):
+            yield "decoder", 0, "0", "Q", given, given / 7, None, 0.0
+
     columns = ("stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy")
-    path = write_table(Table("spectrum", columns, iter(rows)), tmp_path / "a.parquet", "parquet")
-    file = pytest.importorskip("pyarrow.parquet").ParquetFile(path)
-    assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [100, 100, 50]
-    assert file.read().column("singular_value").to_pylist() == [row[5] for row in rows]
+    pieces = LargeTable("spectrum", columns, rows()).pieces()
+    next(pieces)
+    assert given == 99
+    path = write_table(LargeTable("spectrum", columns, rows()), tmp_path / name, name.split(".")[1])
+    read = {"a.csv": polars.scan_csv, "a.jsonl": polars.scan_ndjson, "a.parquet": polars.scan_parquet}
+    frame = read[name](path).collect()  # type: ignore[operator]
+    assert frame["singular_value"].to_list() == [number / 7 for number in range(250)]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.jsonl", "a.parquet"])
 def test_what_is_interrupted_leaves_nothing(name: str, tmp_path: Path) -> None:
     def rows() -> Iterator[Sequence[Cell]]:
-        for number in range(5_000):
+        for number in range(50_000):
             yield ("decoder", 0, "0", number, 0, "a", "b", 0.5, 0.25)
         raise Superseded("not wanted any more")
 
     folder = tmp_path / "files"
     folder.mkdir()
     with pytest.raises(Superseded):
-        write_table(Table("attention", ATTENTION_COLUMNS, rows()), folder / name, name.split(".")[1])
+        write_table(LargeTable("attention", ATTENTION_COLUMNS, rows()), folder / name, name.split(".")[1])
     assert list(folder.iterdir()) == []
 
 
@@ -178,9 +188,9 @@ def test_the_ending_or_the_option_names_the_format_and_the_rows_are_the_same(tmp
     assert [{name: str(value) for name, value in each.items()} for each in objects(tmp_path / "e.jsonl")] == plain
     packed = tmp_path / "g.parquet"
     assert run(*options, "--energy", "0.1", "--where", "matrix = QK", "-o", packed).exit_code == 0
-    facts = parquet(packed).schema.metadata
-    assert (facts[b"model"], facts[b"view"]) == (b"demo", b"ranks")
-    assert json.loads(facts[b"options"]) == {"head": "L1H0", "energy": 0.1, "where": "matrix = QK"}
+    facts = polars.read_parquet_metadata(packed)
+    assert (facts["model"], facts["view"]) == ("demo", "ranks")
+    assert json.loads(facts["options"]) == {"head": "L1H0", "energy": 0.1, "where": "matrix = QK"}
 
 
 def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) -> None:
@@ -196,17 +206,13 @@ def test_that_a_filter_leaves_no_row_is_said_beside_the_table(tmp_path: Path) ->
     assert "no row" not in run("demo", "ranks", "--where", "matrix = QK").stderr
 
 
-def test_formats_that_cannot_be_are_refused_before_anything_is_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_formats_that_cannot_be_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     assert "give -o FILE.parquet" in refusal("demo", "ranks", "--format", "parquet", code=2)
     assert "a table; give -o" in refusal("demo", "ranks", "--format", "npz", "-o", file, code=2)
     assert "give -o maps.npz" in refusal("demo", "attention", "--text", "a", "--format", "npz", code=2)
     assert "not as jsonl" in refusal("demo", "matrices", "--format", "jsonl", "-o", file, code=2)
     assert "call the file a.parquet" in refusal("nowhere", "ranks", "-o", tmp_path / "a.parquet.gz")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'attn-tui[parquet]'" in refusal("nowhere", "ranks", "-o", file)
     assert list(tmp_path.glob("*.*")) == []
 
 

@@ -21,7 +21,7 @@ from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Work, finish
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.opening import worked_out
 

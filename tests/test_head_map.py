@@ -10,10 +10,9 @@ import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
-from engine.values.head_order import HeadOrder
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
-from engine.values.model import LayerOutline
+from engine.values.outline import HeadOrder, LayerOutline
 from engine.values.views import VIEWS
 from tests.painted import PaintedApp, good_terminal
 from tui.drawing.head_grid import lay_out_heads
@@ -35,7 +34,7 @@ def random_map(model: tuple[LayerOutline, ...], known: int) -> MeasureMap:
     }
     values = np.random.default_rng(0).normal(size=len(order)) ** 2
     cells = tuple(float(value) if place < known else None for place, value in enumerate(values))
-    return MeasureMap("ov.stable_rank", order, cells)
+    return MeasureMap("ov_stable_rank", order, cells)
 
 
 class MapApp(PaintedApp):
@@ -190,11 +189,11 @@ def test_every_value_is_in_one_bar_of_the_histogram() -> None:
 
 def test_places_count_down_from_the_largest() -> None:
     order = {Head("decoder", 0, number): number for number in range(5)}
-    drawn = MeasureMap("ov.energy_rank", order, (3, 9, 3, None, ""))
+    drawn = MeasureMap("ov_energy_rank", order, (3, 9, 3, None, ""))
     assert [drawn.place(float(cell)) for cell in (9, 3)] == [1, 2]
     assert drawn.numbers == 3
     assert drawn.known == 4
-    assert [row[3] for row in drawn.table()] == [3, 9, 3, "", ""]
+    assert [row[3] for row in drawn.table()] == [3, 9, 3, None, None]
 
 
 def test_the_measures_are_the_numeric_columns_of_the_table() -> None:

@@ -11,21 +11,18 @@ import pytest
 from engine.analysis import pace
 from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import growing
-from engine.values.columns import explain
 from engine.values.errors import EngineError
-from engine.values.filter_tokens import FilterError
-from engine.values.filters import parse_filter
+from engine.values.filters import FilterError, parse_filter
 from engine.values.options import EngineOptions
-from engine.values.tables import RANK_COLUMNS, Cell, Table
-from engine.values.view import Query
-from engine.values.views import HEAD_PARTS, HEADS
+from engine.values.table import RANK_COLUMNS, Cell, Table
+from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out
 from tui.growing import PLACES, Grown
 
 TEXT = "the cat sat on the mat and the cat sat"
-EXAMPLE = "ov.energy_rank < 20 and induction > 0.5"
+EXAMPLE = "ov_energy_rank < 20 and induction > 0.5"
 
 Place = tuple[Cell, ...]
 
@@ -58,7 +55,7 @@ def test_its_numbers_are_those_of_the_three_tables(tiny_model: TinyModel, model_
         row = dict(zip(ranks.columns, values, strict=True))
         for measure in RANK_COLUMNS[6:]:
             for name in (measure, f"{measure}_chance"):
-                assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}.{name}"] == row[name]
+                assert heads[values[0], values[1], values[2]][f"{str(row['matrix']).lower()}_{name}"] == row[name]
                 seen += 1
     assert seen == len(heads) * len(HEAD_PARTS["ranks"])
 
@@ -80,8 +77,8 @@ def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
     states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
     filled = [
         tuple(
-            all(row[column] != "" for row in state.values())
-            for column in ("q.energy_rank", "induction", "qk_symmetry")
+            all(row[column] is not None for row in state.values())
+            for column in ("q_energy_rank", "induction", "qk_symmetry")
         )
         for state in states
     ]  # fmt: skip
@@ -99,7 +96,10 @@ def test_parts_that_are_not_asked_for_are_not_worked_out(
     monkeypatch.setattr(OpenModel, "reader", loaded)
     table = worked_out(opened(tiny_model("llama")), "heads", Query(parts=("ranks", "circuits")))
     rows = by_head(table).values()
-    assert all(row["induction"] == "" and row["qk_symmetry"] != "" and row["ov.stable_rank"] != "" for row in rows)
+    assert all(
+        row["induction"] is None and row["qk_symmetry"] is not None and row["ov_stable_rank"] is not None
+        for row in rows
+    )
 
 
 def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyModel) -> None:
@@ -108,7 +108,7 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
         (folder / name).unlink()
     model = opened(folder)
     rows = by_head(worked_out(model, "heads")).values()
-    assert all(row["ov.energy_rank"] != "" and row["qk_symmetry"] != "" for row in rows)
+    assert all(row["ov_energy_rank"] is not None and row["qk_symmetry"] is not None for row in rows)
     with pytest.raises(EngineError, match="tokenizer"):
         worked_out(model, "heads", Query(text=TEXT))
 
@@ -116,21 +116,21 @@ def test_what_cannot_be_had_leaves_its_cells_empty_and_says_why(tiny_copy: TinyM
 def test_every_column_is_explained() -> None:
     for column in HEADS.columns:
         assert explain(column, "heads") or column in ("stack", "layer", "head"), column
-    assert explain("ov.energy_rank", "heads").startswith("energy rank of OV: smallest k")
+    assert explain("ov_energy_rank", "heads").startswith("energy rank of OV: smallest k")
 
 
 @pytest.mark.parametrize("text", [EXAMPLE, EXAMPLE.replace("ov", "OV"), f"not (not ({EXAMPLE}))"])
-def test_a_filter_reads_names_with_dots(text: str) -> None:
-    rows: list[tuple[Cell, ...]] = [(12, 0.9), (31, 0.9), (12, 0.1), (12, ""), ("", 0.9)]
-    columns = ("ov.energy_rank", "induction")
+def test_a_filter_reads_names_in_capitals(text: str) -> None:
+    rows: list[tuple[Cell, ...]] = [(12, 0.9), (31, 0.9), (12, 0.1), (12, None), (None, 0.9)]
+    columns = ("ov_energy_rank", "induction")
     assert list(parse_filter(text, columns).kept(rows)) == [0]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("ov.energyrank < 20", "no column 'ov.energyrank' at 1; did you mean ov.energy_rank?"),
-        ("ov.energy_rank < 20 and inducton > 0.5", "no column 'inducton' at 25; did you mean induction?"),
+        ("ov.energyrank < 20", "no column 'ov.energyrank' at 1; did you mean ov_energy_rank?"),
+        ("ov_energy_rank < 20 and inducton > 0.5", "no column 'inducton' at 25; did you mean induction?"),
     ],
 )
 def test_a_name_that_is_none_is_named_with_what_it_may_have_meant(text: str, message: str) -> None:
@@ -140,10 +140,11 @@ def test_a_name_that_is_none_is_named_with_what_it_may_have_meant(text: str, mes
 
 
 def test_the_command_line_filters_it() -> None:
-    whole = exported("demo", "heads")
-    kept = exported("demo", "heads", "--where", "OV.energy_rank < 40 and induction > 0.5")
-    wanted = [row for row in whole if int(row["ov.energy_rank"]) < 40 and float(row["induction"]) > 0.5]
-    assert kept == wanted
+    whole = exported("demo", "heads", "--columns", "all")
+    assert tuple(exported("demo", "heads")[0]) == HEADS.opens_with
+    kept = exported("demo", "heads", "--where", "OV_energy_rank < 40 and induction > 0.5")
+    wanted = [row for row in whole if int(row["ov_energy_rank"]) < 40 and float(row["induction"]) > 0.5]
+    assert kept == [{name: row[name] for name in HEADS.opens_with} for row in wanted]
     assert 0 < len(kept) < len(whole) == 32
 
 
@@ -161,8 +162,8 @@ def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(mon
 
 
 def test_a_note_says_of_a_measure_why_a_head_lacks_it_and_nothing_of_heads_that_have_it() -> None:
-    whole, lacking = (["there"] * len(HEADS.columns) for _ in range(2))
-    whole[-1], lacking[-1], lacking[PLACES["induction"]] = "of something else", "it has no map", ""
+    whole, lacking = (list[Cell](["there"] * len(HEADS.columns)) for _ in range(2))
+    whole[-1], lacking[-1], lacking[PLACES["induction"]] = "of something else", "it has no map", None
     grown = Grown(Query(), (whole, lacking))
     assert [grown.note("induction", only) for only in (None, 0, 1)] == ["it has no map", "", "it has no map"]
     assert grown.note("entropy") == ""

@@ -7,9 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from engine.mathematics.pooling import pool
-from engine.values.attention import AttentionMap, MapWindow
-from engine.values.heads import MapName
-from engine.values.visible import Visible
+from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.heatmaps import CURSOR_STYLE, HeatmapApp, attention, rgb, show
 from tests.painted import NASTY, good_terminal
 from tui.drawing.levels import Ink
@@ -158,7 +156,7 @@ async def test_the_readout_names_query_key_and_weight() -> None:
         assert heatmap.readout() == 'query 1 "x" → key 1 ""  1.00e-07'
         assert Heatmap(ascii=True).readout() == ""
         weights = np.array([[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25] * 4], dtype=np.float32)
-        visible = Visible(np.zeros(4, np.int64), np.arange(4))
+        visible = VisibleKeys(np.zeros(4, np.int64), np.arange(4))
         causal = AttentionMap(MapName("decoder", 0, 0), tuple("abcd"), tuple("abcd"), weights, None, visible)
         app = await show(pilot, causal)
         said = []

@@ -38,8 +38,8 @@ def session(folder: Path, is_browsing: bool = False) -> OpenModel:
 @pytest.fixture
 def every_layer_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tiny layers be treated as large ones are, one head at a time."""
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
-    monkeypatch.setattr("engine.values.model.BATCH", 1)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
 
 
 def assert_same(found: SpectraGroup, expected: SpectraGroup) -> None:
@@ -61,8 +61,8 @@ def test_a_layer_in_steps_gives_what_it_gives_at_once(
     folder = tiny_model(model_type)
     plain, stepping = session(folder), session(folder)
     expected = [finish(plain.spectra(layer.name, whole_layer)) for layer in plain.outline.layers]
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
-    monkeypatch.setattr("engine.values.model.BATCH", 1)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
     for group in expected:
         assert_same(finish(stepping.spectra(group.layer, whole_layer)), group)
 
@@ -221,7 +221,7 @@ def test_matrices_of_whole_layers_that_take_more_than_browsing_may_are_left_to_a
 def test_a_layer_of_which_nothing_fits_is_refused_in_one_line(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     opened = session(tiny_model("llama"))
     monkeypatch.setattr(whole_layers, "MOST_BROWSED", 0)
     monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)

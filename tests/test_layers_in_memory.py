@@ -66,7 +66,7 @@ def opened_in_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Open
     options = EngineOptions(device="cpu", use_cache=False)
     plain, stepping = (OpenModel.open(str(folder), options, lambda progress: None) for _ in range(2))
     finish(plain.spectra(Head("decoder", 0), True))
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     return plain, stepping
 
 

@@ -15,8 +15,7 @@ from safetensors.torch import load_file, save_file
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.view import Query
-from engine.values.views import PATTERNS
+from engine.values.views import PATTERNS, Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import attn_tui, exported, refusal
@@ -131,7 +130,7 @@ def test_the_table_of_the_model_says_which_layers_it_lacks(view: str, sound: Pat
         table = engine.table(view, Query()).result()
     finally:
         engine.stop()
-    assert table.left_out.keys() == {Head("decoder", 1)}
+    assert table.notes.left_out.keys() == {Head("decoder", 1)}
     if view == "composition":
         assert {(row[1], row[4]) for row in table} == {(2, 0)}
     else:

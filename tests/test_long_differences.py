@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.values.attention import MapWindow, PooledMap, Pooling
-from engine.values.heads import Head, MapName
-from engine.values.minuend import Minuend
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.attention import NOTHING_OFF, MapName, MapWindow, Minuend, Off, PooledMap, Pooling
+from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown

@@ -17,8 +17,8 @@ from engine.models import heap, pieces
 from engine.models.live import ModuleSource
 from engine.models.maps import MapReader
 from engine.models.pieces import PIECE, activating_in_pieces
+from engine.values.attention import Off
 from engine.values.heads import Head
-from engine.values.off import Off
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, run_apart
 

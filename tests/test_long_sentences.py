@@ -13,10 +13,10 @@ import pytest
 from engine.mathematics.pooling import pool
 from engine.models import room
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, AttentionMap, MapWindow, PooledMap
+from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapWindow, PooledMap
 from engine.values.errors import Superseded
-from engine.values.heads import MapName
 from engine.values.options import EngineOptions
+from engine.values.table import LargeTable
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.opening import no_hurry, open_reader
@@ -25,8 +25,8 @@ from tui import jobs
 from tui.app import Explorer
 from tui.drawing.levels import levels_of
 from tui.export_view import estimated_bytes
+from tui.jobs import _write_counted
 from tui.panes.heads import HeadsPane
-from tui.writing import Counted
 
 TEXT = " ".join(["the cat sat on the mat, and Mary gave a drink to John."] * 50)
 CONTEXT = 520
@@ -206,22 +206,23 @@ def test_windows_of_a_map_are_pooled_and_do_not_change_when_the_next_layer_comes
     engine.stop()
 
 
-def test_rows_are_counted_and_writing_can_be_given_up() -> None:
+def test_rows_are_counted_and_writing_can_be_given_up(tmp_path: Path) -> None:
     seen: list[int] = []
-    rows = Counted([("a",)] * 10_000, no_hurry, seen.append)
-    assert len(list(rows)) == rows.count == 10_000
-    assert seen == [0, 4096, 8192]
+    table = LargeTable("weights", ("name",), (("a",) for _ in range(40_000)))
+    assert _write_counted(table.pieces(), tmp_path / "a.csv", "csv", {}, no_hurry, seen.append) == 40_000
+    assert seen == [0, 16_384, 32_768]
 
     def hurry() -> None:
         raise Superseded("the engine has been stopped")
 
     with pytest.raises(Superseded):
-        next(iter(Counted([("a",)], hurry, seen.append)))
+        _write_counted(table.pieces(), tmp_path / "b.csv", "csv", {}, hurry, seen.append)
+    assert [file.name for file in tmp_path.glob("*.*")] == ["a.csv"]
 
 
 def test_the_size_of_a_file_is_known_before_it_is_written(tmp_path: Path) -> None:
     from engine.analysis.attention import attention_table
-    from engine.service.formats import write_table
+    from engine.store.export import write_table
     from tests.heatmaps import attention
 
     for queries, keys in ((3, 5), (300, 200)):

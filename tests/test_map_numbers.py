@@ -12,9 +12,7 @@ from rich.color import Color
 from rich.style import Style
 
 from engine.mathematics.pooling import pool
-from engine.values.attention import AttentionMap, MapWindow
-from engine.values.heads import MapName
-from engine.values.visible import Visible
+from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from tests.explorer import explorer, screen_text, settle, type_keys
 from tests.heatmaps import HeatmapApp, attention, rgb, show
 from tests.painted import NASTY, good_terminal
@@ -58,7 +56,7 @@ def test_a_difference_keeps_its_sign(sign: int) -> None:
 
 async def test_the_cells_hold_their_weights_and_what_the_mask_hides_is_blank() -> None:
     async with HeatmapApp().run_test(size=(80, 20)) as pilot:
-        shown = replace(attention(6), visible=Visible(np.zeros(6, np.int64), np.arange(6)))
+        shown = replace(attention(6), visible=VisibleKeys(np.zeros(6, np.int64), np.arange(6)))
         app = await show(pilot, shown)
         await pilot.press("number_sign", "down", "down", "right")
         await pilot.pause()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.architectures.rules import NEIGHBOUR_MARKS, SETTING_MARKS, TYPE_MARKS
-from engine.values.marks import MARKS
+from engine.values.outline import MARKS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text
 from tests.opening import open_folder

@@ -28,7 +28,7 @@ NEED_BOTH = ("angle", "overlap", "symmetric_identity_floor")
 @pytest.fixture
 def queries_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let queries and outputs of a small layer with shared keys be what browsing leaves out."""
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
     monkeypatch.setattr(whole_layers, "MOST_BROWSED", whole_layers.MATRIX_COPIES * 8 * 64 * 63)
     monkeypatch.setattr(whole_layers, "FREE_SHARE", 0)
 

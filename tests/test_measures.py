@@ -17,7 +17,7 @@ from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import MEASURES, StoredSize, product_noise
 from engine.values.heads import Head
 from engine.values.spectra import Spectrum
-from engine.values.tables import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
+from engine.values.table import RANK_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
 
 Sigma = NDArray[np.float64]
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
-from engine.values.view import Query
-from engine.values.views import PREDICTIONS
+from engine.values.views import PREDICTIONS, Query
 from tests.handmade import VOCABULARY, WIDTH, FusedCausal, RawParameters, Speaker
 
 

@@ -126,7 +126,7 @@ async def test_enter_in_a_table_that_has_no_rows_in_the_end_does_nothing(tiny_mo
 
 @pytest.mark.parametrize(
     ("words", "sort", "cursor"),
-    [("ov.stable_rank > 0", ("label", True), 2), ("ov.stable_rank > 1e9", None, 0)],
+    [("ov_stable_rank > 0", ("qk_stable_rank", True), 2), ("ov_stable_rank > 1e9", None, 0)],
 )
 async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, words: str, sort: tuple[str, bool] | None, cursor: int
@@ -150,7 +150,7 @@ async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
         assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor), "nothing is done later"
 
 
-CONDITION = "/layer = 1 and head > 1 and ov.stable_rank > 0"
+CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"
 """A filter that leaves no row of the head that is selected."""
 
 
@@ -297,7 +297,7 @@ async def test_the_row_waits_for_its_rows_while_keys_go_elsewhere(
     model = str(tiny_model("llama"))
     start = Start(model, is_restoring=True)
     async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, "w", "w", *"/ov.stable_rank > 1", "enter", *"jjjjjjll")
+        await type_keys(pilot, "w", "w", *"/ov_stable_rank > 1", "enter", *"jjjjjjll")
         await settle(pilot)
         table = app.views.active
         assert isinstance(table, TablePane)

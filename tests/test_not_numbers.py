@@ -11,7 +11,7 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 
 TEXT = "the cat sat"

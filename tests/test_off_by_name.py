@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.service.engine import Engine
+from engine.values.attention import Off
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.named_heads import heads_named
-from engine.values.off import Off
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline, heads_named
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.exporting import exported

@@ -14,9 +14,9 @@ from huggingface_hub import constants
 from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
 from engine.service.recent import recent_file, recent_models, remember
-from engine.values.found import Origin
-from engine.values.model import ModelOutline
+from engine.values.found_models import Origin
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel
 from tests.explorer import screen_text, settle, type_keys, until

@@ -10,8 +10,8 @@ import pytest
 from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.tables import Cell
-from engine.values.view import Query
+from engine.values.table import Cell
+from engine.values.views import HEADS, RANK_MEASURES, Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import exported
@@ -29,7 +29,9 @@ def column(model: Path, measure: str, query: Query | None = None) -> dict[Head, 
     session = OpenModel.open(str(model), EngineOptions(use_cache=False), lambda progress: None)
     table = worked_out(session, "heads", query)
     place = table.columns.index(measure)
-    return {Head(str(row[0]), int(row[1]), int(row[2])): row[place] for row in table}
+    return {
+        Head(str(row[0]), int(str(row[1])), int(str(row[2]))): "" if row[place] is None else row[place] for row in table
+    }
 
 
 def on_map(app: Explorer) -> dict[Head, Cell | None]:
@@ -49,10 +51,10 @@ async def test_it_is_the_opening_view_with_the_focus_in_the_tree(tiny_model: Tin
         assert app.views.active.view == "overview"
         assert app.focused is app.tree_widget
         assert app.conductor.selected == Head("decoder", 0, 0)
-        expected = column(model, "ov.energy_rank")
+        expected = column(model, "ov_energy_rank")
         assert on_map(app) == expected
         first = expected[Head("decoder", 0, 0)]
-        larger = sum(int(cell) > int(first) for cell in expected.values())
+        larger = sum(int(str(cell)) > int(str(first)) for cell in expected.values())
         assert readout(app).startswith(f"L0H0 = {first}  chance ")
         assert f"place {larger + 1}/{len(expected)}" in readout(app)
         await pilot.press("j", "right_curly_bracket")
@@ -116,7 +118,7 @@ async def test_the_numbers_of_each_group_are_those_of_the_table(tiny_model: Tiny
         await pilot.press("w", "m", "m", "M")
         for group in GROUPS.values():
             await settle(pilot)
-            measure = group[1] if "." in group[0] else group[0]
+            measure = group[1] if group[0] in RANK_MEASURES else group[0]
             assert f"overview {measure}" in shown(app.views.overview.title_line)
             assert list(on_map(app).values()) == [row[measure] for row in rows], measure
             assert " chance " in readout(app), measure
@@ -131,21 +133,21 @@ async def test_groups_and_names_lead_to_measures(tiny_model: TinyModel) -> None:
     async with explorer(tiny_model("llama")) as (app, pilot):
         title = app.views.overview.title_line
         await pilot.press("w", "m", "full_stop")
-        assert "overview qk.numerical_rank" in shown(title)
+        assert "overview qk_numerical_rank" in shown(title)
         await pilot.press("comma", "comma")
         await settle(pilot)
         assert f"overview {GROUPS['circuits'][0]}" in shown(title)
         await pilot.press("slash", *"stable")
-        assert shown(app.views.overview.explanation_line).startswith("ov.stable_rank  qk.stable_rank")
+        assert shown(app.views.overview.explanation_line).startswith("ov_stable_rank  qk_stable_rank")
         await pilot.press("enter")
-        assert "overview ov.stable_rank" in shown(title)
-        await pilot.press("slash", *"V.cond", "tab", "enter")
-        assert "overview v.condition_number  log scale" in shown(title)
+        assert "overview ov_stable_rank" in shown(title)
+        await pilot.press("slash", *"V_cond", "tab", "enter")
+        assert "overview v_condition_number  log scale" in shown(title)
         assert app.focused is app.views.overview.map
         await pilot.press("slash", *"nothing such", "enter")
         assert "no measure is called 'nothing such'" in shown(app.views.overview.explanation_line)
         await pilot.press("escape")
-        assert "v.condition_number" in shown(title)
+        assert "v_condition_number" in shown(title)
         assert shown(app.views.overview.explanation_line).startswith("condition number of V")
 
 
@@ -157,7 +159,7 @@ async def test_another_epsilon_is_measured_and_s_changes_the_scale_where_a_logar
         await pilot.press("w", *["+"] * 4)
         await settle(pilot)
         assert "ε 0.2" in shown(app.views.overview.title_line)
-        assert on_map(app) == column(model, "ov.energy_rank", Query(epsilon=0.2))
+        assert on_map(app) == column(model, "ov_energy_rank", Query(epsilon=0.2))
         await pilot.press("s")
         assert "log scale" in shown(app.views.overview.title_line)
         await pilot.press("s")
@@ -174,7 +176,7 @@ async def test_w_again_shows_the_table_and_its_filter_reads_names_with_dots(tiny
         table = app.views.active
         assert isinstance(table, TablePane)
         assert table.view == "heads"
-        await pilot.press("slash", *"ov.energy_rank < 40 and induction > 0.5", "enter")
+        await pilot.press("slash", *"ov_energy_rank < 40 and induction > 0.5", "enter")
         await settle(pilot)
         assert [tuple(row[:4]) for row in table.table_on_screen()] == [("decoder", 1, "0", "induction")]
         await pilot.press("enter")
@@ -210,11 +212,11 @@ async def test_e_writes_the_measure_of_all_heads(
         await pilot.press("w", "m", "E")
         await settle(pilot)
     (file,) = tmp_path.glob("*.csv")
-    assert file.name == f"{model.name}-ov.numerical_rank-overview.csv"
+    assert file.name == f"{model.name}-ov_numerical_rank-overview.csv"
     with file.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))
-    expected = column(model, "ov.numerical_rank")
-    assert rows[0] == ["stack", "layer", "head", "ov.numerical_rank"]
+    expected = column(model, "ov_numerical_rank")
+    assert rows[0] == ["stack", "layer", "head", "ov_numerical_rank"]
     assert rows[1:] == [[head.stack, str(head.layer), head.label, str(cell)] for head, cell in expected.items()]
 
 
@@ -271,7 +273,18 @@ async def test_the_table_of_all_heads_begins_with_the_epsilon_of_the_start_and_s
         pane = app.views.active
         assert isinstance(pane, TablePane)
         assert "ε 0.4" in shown(pane.title_line)
-        place = pane.table_on_screen().columns.index("q.energy_rank")
-        found = {(int(row[1]), int(row[2])): row[place] for row in pane.table_on_screen()}
-        expected = exported(folder, "heads", "--energy", "0.4")
-        assert found == {(int(row["layer"]), int(row["head"])): int(row["q.energy_rank"]) for row in expected}
+        assert pane.table_on_screen().columns == HEADS.opens_with
+        await pilot.press("r")
+        await settle(pilot)
+        place = pane.table_on_screen().columns.index("q_energy_rank")
+        assert pane.table_on_screen().columns == HEADS.columns
+        found = {(int(str(row[1])), int(str(row[2]))): row[place] for row in pane.table_on_screen()}
+        expected = exported(folder, "heads", "--energy", "0.4", "--columns", "all")
+        assert found == {(int(row["layer"]), int(row["head"])): int(row["q_energy_rank"]) for row in expected}
+        await pilot.press("r", "slash", *"q_energy_rank > 0", "enter")
+        await settle(pilot)
+        assert pane.grid.column == "q_energy_rank", "what a filter compares is shown, hidden before or not"
+        assert {*pane.table_on_screen().columns} == {*HEADS.opens_with, "q_energy_rank"}
+        await pilot.press("escape", "slash", *"v_stable_rank", "enter")
+        await settle(pilot)
+        assert (pane.grid.column, pane.table_on_screen().columns) == ("v_stable_rank", HEADS.columns)

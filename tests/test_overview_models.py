@@ -116,7 +116,7 @@ async def test_on_the_smallest_terminal_the_measure_the_value_and_its_place_are_
     async with explorer(tiny_model("t5"), size=(40, 12)) as (app, pilot):
         value = on_map(app)[Head("encoder", 0, 0)]
         screen = screen_text(app)
-        assert " ov.energy_rank " in screen
+        assert " ov_energy_rank " in screen
         assert re.search(rf" {value} +chance [\d.]+ {{1,2}}\d+/\d+ ", screen), "chance and the place stand beside it"
         for key in "13567":
             await pilot.press(key)

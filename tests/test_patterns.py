@@ -23,7 +23,7 @@ from engine.mathematics.patterns import (
     uniform_to_none,
     visible_keys,
 )
-from engine.values.visible import Visible
+from engine.values.attention import VisibleKeys
 from tests import tiny_models
 from tests.exporting import exported
 from tests.tiny_configurations import tiny_configuration
@@ -105,7 +105,7 @@ def test_a_head_that_looks_at_one_kind_of_token_alone_has_that_score_and_that_la
 
 def test_entropy_distance_and_what_a_sink_takes_by_hand() -> None:
     maps = np.array([[[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25, 0.25, 0.5, 0], [0, 0, 0, 1]]], dtype=np.float32)
-    visible = Visible(np.zeros(4, dtype=np.int64), np.arange(4))
+    visible = VisibleKeys(np.zeros(4, dtype=np.int64), np.arange(4))
     assert visible.count.tolist() == [1, 2, 3, 4]
     wide = spread(maps, visible)
     assert wide.entropy == pytest.approx([(math.log(2) + 1.5 * math.log(2) + 0) / 3])
@@ -147,6 +147,6 @@ def test_rollout_by_hand() -> None:
 
 
 def test_what_a_query_sees_counts_only_where_it_has_a_choice() -> None:
-    visible = Visible(np.array([0, 0, 2]), np.array([0, 1, 1]))
+    visible = VisibleKeys(np.array([0, 0, 2]), np.array([0, 1, 1]))
     assert visible.count.tolist() == [1, 2, 0]
     assert visible.holds(np.array([0, 0, 2])).tolist() == [False, True, False]

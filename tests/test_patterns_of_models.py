@@ -18,8 +18,8 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.table import Table
+from engine.values.views import Query
 from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.opening import open_reader

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from engine.mathematics.pooling import largest_value, pool
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Pooling, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, MapWindow, Pooling, Sentence
 from engine.values.errors import Superseded
-from engine.values.heads import MapName
 from tests.heatmaps import attention
 from tui.drawing.axes import fitting_block
 from tui.drawing.readout import of_block

@@ -14,10 +14,10 @@ import transformers
 from torch import Tensor, nn
 
 from engine.service.engine import Engine
+from engine.values.attention import Off
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.off import Off
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal
 from tests.handmade import OddNames, Speaker

@@ -11,13 +11,12 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.values.kinds import Kind, kind_of
 from engine.values.options import EngineOptions
-from engine.values.tables import Table
+from engine.values.table import Kind, kind_of
 from engine.values.views import PREDICTIONS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
-from tests.exporting import exported, refusal
+from tests.exporting import as_exported, exported, refusal
 from tests.test_hands_find_their_way import press
 from tui.panes.table import TablePane
 
@@ -97,7 +96,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         pane = app.views.active
         assert isinstance(pane, TablePane)
         assert pane.shown is not None
-        rows = [dict(zip(pane.shown.columns, map(str, row), strict=True)) for row in pane.shown]
+        rows = as_exported(pane.shown)
         assert rows == exported(model, "predictions", "--text", TEXT, "--top", "20", "--vs", other)
         assert pane.grid.columns[:5] == ("rank", "token", "probability", "probability_other", "difference")
         pane.grid.go_to_column("difference")
@@ -107,7 +106,7 @@ async def test_the_explorer_shows_and_writes_both_side_by_side(pair: tuple[Path,
         await until(pilot, lambda: pane.counts == (1, len(rows)))
         assert f"--vs {other}" in app.conductor.exporting.command()
         table, without = pane.shown, len(PREDICTIONS.columns)
-        alone = Table("predictions", table.columns[:without], tuple(row[:without] for row in table))
+        alone = table.with_frame(table.frame[:, :without])
         for shows, count in ((alone, len(rows)), (table, len(rows))):  # as where another sentence is of other tokens
             pane.show("", shows, None)
             await pilot.pause()
@@ -155,6 +154,6 @@ async def test_where_the_other_model_reads_other_tokens_the_first_ones_predictio
         assert isinstance(pane, TablePane)
         assert pane.shown is not None
         assert pane.shown.columns == PREDICTIONS.columns
-        rows = [dict(zip(pane.shown.columns, map(str, row), strict=True)) for row in pane.shown]
+        rows = as_exported(pane.shown)
         assert rows == exported(model, "predictions", "--text", TEXT, "--top", "20")
         assert "without the other model: " in shown(pane.title_line)

@@ -15,8 +15,8 @@ from textual.widgets import Input, Tree
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE
-from engine.values.model import ModelOutline
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.invariants import disagreements
@@ -226,7 +226,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         await wait(first, opening)
 
     monkeypatch.setattr(FirstLook, "wait", later)
-    before = Remembered(view="ranks", text="the one of before", overview="qk.stable_rank", measure="stable_rank")
+    before = Remembered(view="ranks", text="the one of before", overview="qk_stable_rank", measure="stable_rank")
     monkeypatch.setattr("tui.restoring.recall", lambda key: before)
     app = Explorer(Engine(EngineOptions()), Start(str(tiny_model("gpt2")), is_restoring=True, log_scale=True))
     async with app.run_test() as pilot:
@@ -242,7 +242,7 @@ async def test_what_is_chosen_while_the_model_opens_stays(
         assert app.views.spectra.scale == "linear"
         assert app.conductor.overview.measure == measure_after(DEFAULT_MEASURE, 1)
         assert app.conductor.weights is not None
-        assert app.conductor.overview.measure.endswith(f".{app.conductor.weights.measure.name}"), "in the tree too"
+        assert app.conductor.overview.measure.endswith(f"_{app.conductor.weights.measure.name}"), "in the tree too"
         assert app.sentence_input.value.endswith("half"), "what is being typed stays"
         press(app, "escape")
         await until(pilot, lambda: app.sentence_input.value == "the dog")

@@ -9,7 +9,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from engine.values.heads import Head
-from engine.values.tables import RANK_COLUMNS
+from engine.values.table import RANK_COLUMNS
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tui.drawing.readout import of_measure
@@ -137,7 +137,7 @@ async def test_the_measure_beside_the_heads_is_named_over_the_tree_in_every_view
             assert title.startswith(named[1])
             assert named[1] == title or named[2]
             place = RANK_COLUMNS.index(column)
-            numbers = [float(row[place]) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
+            numbers = [float(str(row[place])) for matrix in ("QK", "OV") for row in rows if row[3] == matrix]
             (said,) = [line.partition("H1 ")[2].split() for line in lines if "H1 " in line]
             assert len(said) == 2 or size[0] == 40
             digits = 0.05 if size[0] == 40 else 0.0005

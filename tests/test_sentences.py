@@ -18,8 +18,8 @@ from engine.service import history as store_module
 from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
 from engine.values.errors import EngineError
-from engine.values.model import ModelOutline
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, until
 from tests.opening import no_hurry, open_reader

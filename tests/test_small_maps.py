@@ -11,8 +11,8 @@ import pytest
 from rich.color import Color
 from rich.style import Style
 
-from engine.values.attention import MapWindow
-from engine.values.heads import Head, MapName
+from engine.values.attention import MapName, MapWindow
+from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled, until
 from tests.opening import hold_up

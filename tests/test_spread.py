@@ -25,12 +25,12 @@ from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.sentence import Reader
 from engine.models.tokenizer import Tokenizer
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES
-from engine.values.off import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
-from engine.values.tables import Cell
-from engine.values.view import Query
+from engine.values.table import Cell
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, one_line, open_reader, worked_out
 from tests.two_devices import computing, lay_out

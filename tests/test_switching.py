@@ -20,10 +20,10 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE
-from engine.values.model import ModelOutline
 from engine.values.options import EngineOptions
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tui.app import Explorer

@@ -9,7 +9,7 @@ import re
 import pytest
 from textual import events
 
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tests.painted import good_terminal
 from tests.table_grids import COLUMNS, TableApp, arranged, of_rows, painted, rows, show
 from tui.numbers import within
@@ -209,7 +209,7 @@ def test_names_go_on_two_lines_and_rows_names_give_way_where_more_is_seen_so() -
 
 @pytest.mark.parametrize("room", range(13, 60))
 def test_every_number_has_its_cells_beside_what_stays_at_the_left_whatever_its_name_is(room: int) -> None:
-    names = ("stack", "layer", "head", "q.participation_ratio", "from_layer", "a_name_without_end_x", "token")
+    names = ("stack", "layer", "head", "q_participation_ratio", "from_layer", "a_name_without_end_x", "token")
     rows: list[tuple[Cell, ...]] = [("decoder", 1, "all", 0.1234, 11, 0.4321, " considerable")]
     made = fitted(Columns.of(names, list(zip(*rows, strict=True)), 3, str), room)
     free = room - (made.edge if made.frozen else 0)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from engine.values.filters import parse_filter
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tests.painted import good_terminal
 from tests.table_grids import TableApp, arranged, of_rows, ordered, painted, rows, show
 from tui.widgets import table_arrangement
@@ -69,8 +69,8 @@ async def test_a_column_sorts_down_then_up_then_as_the_rows_came_and_the_first_r
         app = await show(pilot, made)
         await pilot.press("l", "l", "j", "j")
         for expected, sign in (
-            (sorted(made, key=lambda row: -float(row[3])), "third▾"),
-            (sorted(made, key=lambda row: float(row[3])), "third▴"),
+            (sorted(made, key=lambda row: -float(str(row[3]))), "third▾"),
+            (sorted(made, key=lambda row: float(str(row[3]))), "third▴"),
             (made, "third"),
         ):
             await pilot.press("o")
@@ -111,7 +111,7 @@ async def test_only_the_rows_that_are_kept_are_shown_and_sorted_and_the_cursor_s
         app.grid.narrow(of_rows(made, kept))
         await arranged(pilot)
         assert app.grid.row == row
-        assert ordered(app) == sorted((made[place] for place in kept), key=lambda row: -float(row[3]))
+        assert ordered(app) == sorted((made[place] for place in kept), key=lambda row: -float(str(row[3])))
         assert painted(app).count("word") == len(kept)
         app.assert_nothing_is_stale()
         app.grid.narrow(of_rows(made, []))
@@ -173,18 +173,18 @@ async def test_a_message_stands_in_place_of_rows_and_no_key_fails_then() -> None
 
 @pytest.mark.usefixtures("arranging")
 async def test_what_a_filter_compares_comes_first_with_its_chance_and_goes_back_to_its_place() -> None:
-    names = ("row", *(f"m{n}{end}" for n in range(30) for end in ("", "_chance")))
+    names = ("part", *(f"m{n}{end}" for n in range(30) for end in ("", "_chance")))
     made: list[tuple[Cell, ...]] = [(f"H{row}", *(100.0 * row + n for n in range(60))) for row in range(20)]
     async with TableApp().run_test(size=(60, 9)) as pilot:
         app = await show(pilot, [])
         app.grid.show(names, made, 1)
         await arranged(pilot)
         assert app.grid.columns == names
-        app.grid.narrow(parse_filter("m9 > 300 and m20_chance < 1500 and row != H4", names))
+        app.grid.narrow(parse_filter("m9 > 300 and m20_chance < 1500 and part != H4", names))
         await arranged(pilot)
-        assert app.grid.columns[:6] == ("row", "m9", "m9_chance", "m20", "m20_chance", "m0")
+        assert app.grid.columns[:6] == ("part", "m9", "m9_chance", "m20", "m20_chance", "m0")
         assert sorted(app.grid.columns) == sorted(names), "none is lost"
-        assert app.picture.line(0).split()[:5] == ["row", "m9", "chance", "m20", "chance"]
+        assert app.picture.line(0).split()[:5] == ["part", "m9", "chance", "m20", "chance"]
         assert app.picture.line(1).split()[:5] == ["H3", "318.0", "319.0", "340.0", "341.0"]
         assert [row[0] for row in ordered(app)] == ["H3", *(f"H{row}" for row in range(5, 15))]
         assert app.grid.column == "m9", "the cursor is where it is said what decides"

@@ -18,8 +18,8 @@ from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, Work
-from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.table import Table
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,8 +14,8 @@ import numpy as np
 import pytest
 from textual.events import Key
 
-from engine.service.files import claimed_path
-from engine.values.tables import Table
+from engine.store.files import claimed_path
+from engine.values.table import Table
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
 from tests.exporting import run
@@ -166,8 +167,8 @@ async def test_esc_gives_up_a_file_while_the_explorer_goes_on(
 ) -> None:
     write = jobs._write_counted
 
-    def endlessly(table: Table, *rest: Any) -> int:
-        return write(Table(table.view, table.columns, itertools.cycle(list(table))), *rest)
+    def endlessly(pieces: Iterable[Table], *rest: Any) -> int:
+        return write(itertools.cycle(list(pieces)), *rest)
 
     monkeypatch.setattr(jobs, "_write_counted", endlessly)
     async with explorer(tiny_model("gpt2"), head="L0H0") as (app, pilot):

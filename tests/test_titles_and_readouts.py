@@ -12,10 +12,8 @@ from rich.text import Text
 
 from engine.mathematics.pooling import pool
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapWindow
-from engine.values.heads import MapName
+from engine.values.attention import AttentionMap, MapName, MapWindow, VisibleKeys
 from engine.values.options import EngineOptions
-from engine.values.visible import Visible
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, until
 from tests.test_adapters import low_rank, write_adapter
@@ -42,7 +40,7 @@ WHOLE = {
 @pytest.mark.parametrize("width", range(22, 80))
 def test_chance_is_called_so_wherever_it_stands_and_no_number_is_cut(width: int) -> None:
     weights, tokens = np.array([[1, 0], [0.125, 0.875]], np.float32), ("<|start|>", " something")
-    visible = Visible(np.zeros(2, np.int64), np.arange(2))
+    visible = VisibleKeys(np.zeros(2, np.int64), np.arange(2))
     causal = AttentionMap(MapName("decoder", 0, 0), tokens, tokens, weights, None, visible)
     block = pool(causal, MapWindow(1, range(2), range(2))).at(1, 0)
     curve = Curve("QK", np.array([2.0, 1.125]), np.array([1.5, 1.25]), "")
@@ -75,11 +73,11 @@ def test_numbers_of_one_column_have_as_many_digits_and_stand_in_one_form() -> No
 
 
 def test_a_filter_that_would_be_cut_within_a_number_is_cut_before_it() -> None:
-    title = ViewTitle(Text.assemble(("heads ", "bold")), (), "47 of 144", "ov.stable_rank > 17 and ov_copying < 0.2")
-    whole = "heads 47 of 144  ov.stable_rank > 17 and ov_copying < 0.2"
+    title = ViewTitle(Text.assemble(("heads ", "bold")), (), "47 of 144", "ov_stable_rank > 17 and ov_copying < 0.2")
+    whole = "heads 47 of 144  ov_stable_rank > 17 and ov_copying < 0.2"
     assert title.within(len(whole)).plain == whole
-    assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov.stable_rank > 17 and ov_copying < …"
-    assert title.within(36).plain == "heads 47 of 144  ov.stable_rank > …"
+    assert title.within(len(whole) - 1).plain == "heads 47 of 144  ov_stable_rank > 17 and ov_copying < …"
+    assert title.within(36).plain == "heads 47 of 144  ov_stable_rank > …"
 
 
 @pytest.mark.parametrize(
@@ -237,10 +235,10 @@ async def test_the_measure_of_the_map_and_of_the_tree_is_one(tiny_model: TinyMod
         weights, overview = app.conductor.weights, app.conductor.overview
         assert weights is not None
         for keys, of_map, of_tree in (
-            ("wmm", "ov.effective_rank", "effective_rank"),
-            (".", "qk.effective_rank", "effective_rank"),
-            ("2m", "qk.stable_rank", "stable_rank"),
-            ("wM", "qk.effective_rank", "effective_rank"),
+            ("wmm", "ov_effective_rank", "effective_rank"),
+            (".", "qk_effective_rank", "effective_rank"),
+            ("2m", "qk_stable_rank", "stable_rank"),
+            ("wM", "qk_effective_rank", "effective_rank"),
             (",,", "qk_symmetry", "effective_rank"),
             ("2m", "qk_symmetry", "stable_rank"),
         ):

@@ -15,7 +15,7 @@ from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run
 from tests.opening import outline

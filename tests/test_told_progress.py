@@ -16,10 +16,9 @@ from engine.analysis.open_model import OpenModel
 from engine.checkpoints.folder import FolderSource
 from engine.models.telling import Telling
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
 from engine.values.errors import EngineError
 from engine.values.memory import MemoryReport, SentenceNeed
-from engine.values.off import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, Work
 from tests.conftest import TinyModel

@@ -15,8 +15,8 @@ from engine.analysis.open_model import OpenModel
 from engine.models.loading import words_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.tables import Table
-from engine.values.view import Query
+from engine.values.table import Table
+from engine.values.views import Query
 from tests import tiny_models
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal

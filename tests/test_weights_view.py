@@ -21,9 +21,8 @@ from engine.checkpoints import tensor_reader
 from engine.checkpoints.folder import FolderSource
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
-from engine.values.tables import Table
-from engine.values.view import Query
-from engine.values.views import WEIGHTS
+from engine.values.table import Table
+from engine.values.views import WEIGHTS, Query
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, titled
 from tests.opening import open_folder, worked_out
@@ -38,11 +37,6 @@ NORMS = Query(norms=True)
 def named(table: Table) -> dict[str, dict[str, Any]]:
     """Name the rows by their parameters, and the cells by their columns."""
     return {str(row[0]): dict(zip(table.columns, row, strict=True)) for row in table}
-
-
-def rows_by_name(frame: Any) -> dict[str, dict[str, Any]]:
-    """Name the rows of a data frame by their parameters."""
-    return {row["name"]: row for row in frame.iter_rows(named=True)}
 
 
 def opened(folder: Path) -> OpenModel:
@@ -65,7 +59,7 @@ def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
     for name, row in found.items():
         assert row["norm"] == pytest.approx(own[name].detach().double().norm().item(), rel=1e-12)
         assert row["bytes"] == (0 if row["tied_to"] else own[name].nbytes)
-        assert row["note"] == ""
+        assert row["note"] is None
     assert sum(row["bytes"] for row in found.values()) == sum(tensor.nbytes for tensor in stored.values())
 
 
@@ -93,7 +87,7 @@ def test_what_is_stored_twice_is_said_and_so_is_what_has_no_norm(tiny_copy: Tiny
         assert rows[head]["bytes"] == embedding.nbytes
         assert rows[head]["norm"] == pytest.approx(unembedding.double().norm().item(), rel=1e-12)
         steps = rows["transformer.h.0.attn.steps"]
-        assert (steps["norm"], steps["note"]) == ("", "int64 numbers, which are no weights")
+        assert (steps["norm"], steps["note"]) == (None, "int64 numbers, which are no weights")
     assert notes == {
         "same": "stored a second time",
         "other": "stored by itself, and other than transformer.wte.weight",
@@ -129,7 +123,7 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
     states = (each for each in growing(ours, "weights", NORMS) if isinstance(each, tuple))
     first, _ = next(states)
     assert {name: row["norm"] for name, row in named(first).items()} == dict.fromkeys(
-        load_file(folder / "model.safetensors"), ""
+        load_file(folder / "model.safetensors")
     )
     for _ in range(5):
         next(states)
@@ -143,10 +137,10 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
 def test_a_live_module_has_the_table_of_its_numbers_as_they_are_now(tiny_model: TinyModel) -> None:
     model = transformers.GPT2LMHeadModel.from_pretrained(tiny_model("gpt2", with_head=True))
     opened = engine.open_module(model)
-    before = rows_by_name(opened.table("weights", NORMS))
+    before = {row["name"]: row for row in opened.table("weights", NORMS).to_dicts()}
     with torch.no_grad():
         model.transformer.ln_f.weight.mul_(2)
-    after = rows_by_name(opened.table("weights", NORMS))
+    after = {row["name"]: row for row in opened.table("weights", NORMS).to_dicts()}
     name = "transformer.ln_f.weight"
     assert after[name]["norm"] == pytest.approx(2 * before[name]["norm"], rel=1e-12)
     assert after["lm_head.weight"]["tied_to"] == "transformer.wte.weight"
@@ -202,7 +196,9 @@ async def test_the_weights_on_screen_are_those_of_the_export_and_are_filtered_as
         await pilot.press("0")
         await settle(pilot)
         table = exported(folder, "weights", "", tmp_path / "all.csv", norms=True)
-        assert [list(map(str, row)) for row in pane(app).table_on_screen()] == [list(row.values()) for row in table]
+        assert [["" if cell is None else str(cell) for cell in row] for row in pane(app).table_on_screen()] == [
+            list(row.values()) for row in table
+        ]
         assert tuple(table[0]) == WEIGHTS.columns
         await pilot.press("slash", *"c_att", "j")
         await pilot.pause()
@@ -255,7 +251,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         table = pane(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            pane(app).show("L1", Table(table.view, table.columns, tuple(table)), None, is_growing=bool(so_far))
+            pane(app).show("L1H2", table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
             assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row fits{so_far}; /" in screen_text(app)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
 from engine.values.options import EngineOptions
-from engine.values.view import DEFAULT_TOP, Scope
-from engine.values.views import NEEDS, VIEWS
+from engine.values.outline import ModelOutline
+from engine.values.views import DEFAULT_TOP, NEEDS, VIEWS, Scope
 from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane
 from tui.request import APPLICABLE, Request

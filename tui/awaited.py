@@ -10,7 +10,7 @@ from tui.facts import short_name
 from tui.status_line import how_far
 
 if TYPE_CHECKING:
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
 
 

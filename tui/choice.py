@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from engine.service.formats import FORMATS, format_of
+from engine.store.export import FORMATS, format_of
 
 
 class What(Enum):
@@ -46,7 +46,7 @@ class Choice:
     Attributes
     ----------
     what : the thing.
-    format : one of `engine.service.formats.FORMATS`, or ``npz`` for the whole model's attention.
+    format : one of `engine.store.export.FORMATS`, or ``npz`` for the whole model's attention.
     """
 
     what: What = What.VIEW

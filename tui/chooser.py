@@ -16,7 +16,7 @@ from textual.widgets import Input, OptionList, Static
 
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
-from engine.values.found import FoundModel, Place
+from engine.values.found_models import FoundModel, Place
 from engine.values.progress import Progress
 from tui.beside import begin
 from tui.chooser_keys import KEYS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.values.attention import Off
 from engine.values.heads import Head
-from engine.values.off import Off
-from engine.values.view import Query
+from engine.values.views import Query
 from tui.table_choice import TableChoice
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.values.attention import MapLines, is_of_one_text
 from engine.values.errors import EngineError
-from engine.values.lines import MapLines, is_of_one_text
 from tui.beside import begin
 from tui.patience import patiently
 

@@ -87,7 +87,7 @@ TABLE_OPTIONS: dict[str, Callable[[Command], Command]] = {
         help="The key's token (explain).  [default: of the largest weight]",
     ),
     "fold_norm": click.option(
-        "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (directions)."
+        "--fold-norm", is_flag=True, default=None, help="Fold the gains of the norms in (circuits, directions)."
     ),
     "token": click.option(
         "--token",

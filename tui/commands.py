@@ -81,14 +81,9 @@ then too; so is one without a map of the sentence. One that is named, by --layer
     "--energy", type=float, callback=check_epsilon, help="ε of the energy rank (ranks, heads).  [default: 0.01]"
 )
 @table_options
-@click.option("--where", metavar="FILTER", help="Only rows for which this is true: 'energy_rank < 20 and head != all'.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The file to write; without it, standard output.",
-)
+@click.option("--where", metavar="FILTER", help="Only rows of which this is true: 'energy_rank < 20 and head != all'.")
+@click.option("--columns", metavar="NAMES", help="Columns, commas between; all: chance too.  [default: the view's own]")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to, else standard output.")
 @click.option(
     "--format",
     type=AnyCase(("csv", "jsonl", "parquet", "npz")),

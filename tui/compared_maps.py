@@ -12,13 +12,11 @@ from rich.text import Text
 
 from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapWindow, PooledMap, Sentence
+from engine.values.attention import AttentionMap, MapName, MapWindow, Minuend, Off, PooledMap, Sentence
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.heads import Head, MapName
-from engine.values.minuend import Minuend
-from engine.values.off import Off
-from engine.values.plural import counted
-from engine.values.tables import Table
+from engine.values.heads import Head
+from engine.values.table import AnyTable
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.panes.compare import ComparePane
@@ -208,7 +206,7 @@ class ComparedMaps:
 
         return LargeMap(name, sentence.tokens, sentence.tokens, ask, is_signed=minuend is not None)
 
-    def table(self, heads: Sequence[Head]) -> Table:
+    def table(self, heads: Sequence[Head]) -> AnyTable:
         """List every weight of the heads' maps; of a long sentence's the blocks that are drawn.
 
         Raises
@@ -224,7 +222,7 @@ class ComparedMaps:
             raise EngineError(NOTHING)
         return block_table(drawn)
 
-    async def difference_table(self, pair: Pair | None) -> Table:
+    async def difference_table(self, pair: Pair | None) -> AnyTable:
         """List the weights of two heads' maps and their differences, every one of them however long the sentence is.
 
         Raises

@@ -11,11 +11,11 @@ import numpy as np
 from engine.analysis.spectrum import spectrum_table
 from engine.mathematics.chance import chance_curve
 from engine.service.engine import Engine
+from engine.values.display_text import counted
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import DELTA, MATRICES, Head
-from engine.values.plural import counted
 from engine.values.spectra import FloatArray, SpectraGroup, Spectrum
-from engine.values.tables import Table
+from engine.values.table import AnyTable
 from tui.beside import Run
 from tui.drawing.curves import Curve, Line
 from tui.facts import at_distance
@@ -127,7 +127,7 @@ class ComparedSpectra:
                 self._weights.knowledge.learn_turned(layer, False, distance, answer)
             self._draw()
 
-    async def table(self, heads: Sequence[Head]) -> Table:
+    async def table(self, heads: Sequence[Head]) -> AnyTable:
         """List every singular value of the heads that are drawn, each head beside its own chance.
 
         Raises

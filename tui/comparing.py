@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
-from engine.values.tables import Table
+from engine.values.outline import ModelOutline
+from engine.values.table import AnyTable
 from tui.beside import Run
 from tui.compared_maps import ComparedMaps
 from tui.compared_spectra import ComparedSpectra
@@ -213,7 +213,7 @@ class Comparing:
         distance = self._weights.distance
         return "spectrum", heads if distance is None else f"{heads}-distance{distance}"
 
-    async def table(self) -> Table | None:
+    async def table(self) -> AnyTable | None:
         """Give the table that the active view draws; None where it is not of several heads.
 
         Raises

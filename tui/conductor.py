@@ -9,13 +9,13 @@ from weakref import WeakSet
 
 from textual.worker import Worker
 
+from engine.values.attention import Off
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import Off
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from engine.values.tables import Table
+from engine.values.table import AnyTable
 from engine.values.views import VIEWS, ring_of, view_after
 from tui.beside import Work, begin
 from tui.coloured import Coloured
@@ -224,7 +224,7 @@ class Conductor(ModelParts):
         if self._model is not None:
             self.go_to(layer_after(self._model.outline, self.selected, step))
 
-    def table(self, attention: AttentionMap | None = None) -> tuple[Table, str]:
+    def table(self, attention: AttentionMap | None = None) -> tuple[AnyTable, str]:
         """Give the table that the active view draws, and what it is of; see `tui.shown_table.shown_table`.
 
         Raises

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
-from engine.values.plural import counted
-from engine.values.tables import Cell, Table
+from engine.values.table import AnyTable, Cell
 from tui.copied_compared import numbers_of, rows_of
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
@@ -114,7 +114,7 @@ def cell_of(pane: Pane, conductor: Conductor) -> Copied:
         return _filled(number, f"{conductor.weights.measure.title} of {head}, {matrix}")
     if isinstance(pane, TextPane) and pane.shown is not None:
         table, lines = pane.table_on_screen(), pane.shown
-        row = dict(zip(table.columns, tuple(table)[pane.line], strict=True))
+        row = dict(zip(table.columns, table.rows[pane.line], strict=True))
         text = written([(row["token"], lines.row[lines.key].item())], "the token")
         return Copied(text, f"token {row['position']}, and the weight of query {lines.query}, key {lines.key}")
     if isinstance(pane, HeadsPane):
@@ -136,12 +136,12 @@ def _filled(cell: Cell, name: str) -> Copied:
     ------
     EngineError : where that is nothing, which would leave in the clipboard what was there before.
     """
-    if cell == "":
+    if cell in (None, ""):
         raise EngineError(f"{name} is empty; nothing was copied")
     return Copied(str(cell), name)
 
 
-def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
+def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
     """Give the row under a view's cursor, without the columns' names.
 
     Parameters
@@ -158,9 +158,9 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
         if pane.grid.place is None:
             raise _without_rows(pane)
         line = pane.grid.order.index(pane.grid.place)
-        return Copied(written([tuple(pane.table_on_screen())[line]], "the row"), f"line {line + 1} of {pane.view}")
+        return Copied(written([pane.table_on_screen().rows[line]], "the row"), f"line {line + 1} of {pane.view}")
     if isinstance(pane, TextPane):
-        return Copied(written([tuple(pane.table_on_screen())[pane.line]], "the row"), "the token's line of the table")
+        return Copied(written([pane.table_on_screen().rows[pane.line]], "the row"), "the token's line of the table")
     if isinstance(pane, HeadsPane):
         raise EngineError(
             f"small maps have no rows to copy; {key_of(pane.app, 'app.copy_cell')} copies the largest weight under the "
@@ -177,20 +177,20 @@ def row_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
         table, _ = conductor.table()
         matrix, index = pane.graph.matrix, pane.graph.index
         places = [table.columns.index(name) for name in ("matrix", "index")]
-        rows = [row for row in table if [row[place] for place in places] == [matrix, index]]
+        rows = [row for row in table.rows if [row[place] for place in places] == [matrix, index]]
         return Copied(written(rows, "the row"), f"the line of σ {index} of {matrix}")
     if isinstance(pane, OverviewPane) and pane.map.head is not None:
         head = pane.map.head
         own = (head.stack, head.layer, head.label)
-        row = [row for row in pane.table_on_screen() if tuple(row[:3]) == own]
+        row = [row for row in pane.table_on_screen().rows if row[:3] == own]
         return Copied(written(row, "the row"), f"the line of {head}")
     if isinstance(pane, RanksPane) and pane.head_here is not None and conductor.weights is not None:
         name, measure = pane.head_here, conductor.weights.measure
         table, _ = conductor.table()
         at, value = table.columns.index("matrix"), table.columns.index(measure.name)
         own = (name.stack, name.layer, name.label)
-        numbers = {row[at]: row[value] for row in table if tuple(row[:3]) == own}
-        cells: list[Cell] = [str(name), *(numbers.get(matrix, "") for matrix in MATRICES)]
+        numbers = {row[at]: row[value] for row in table.rows if tuple(row[:3]) == own}
+        cells: list[Cell] = [str(name), *(numbers.get(matrix) for matrix in MATRICES)]
         return Copied(written([cells], "the row"), f"{measure.title} of {name}, {' '.join(MATRICES)}")
     raise EngineError(NOTHING)
 
@@ -219,7 +219,7 @@ def _without_rows(pane: TablePane) -> EngineError:
     return EngineError(NOTHING if pane.shown is None else f"the {pane.view} table has no rows; nothing was copied")
 
 
-def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: Table | None) -> Copied:
+def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, several: AnyTable | None) -> Copied:
     """Give the table that a view draws, the same that ``e`` writes, below the names of its columns.
 
     Parameters
@@ -234,5 +234,5 @@ def all_of(pane: Pane, conductor: Conductor, attention: AttentionMap | None, sev
     if isinstance(pane, TablePane) and not pane.grid.order:
         raise _without_rows(pane)
     table = several or conductor.table(attention)[0]
-    text = written(chain([table.columns], table), f"the {pane.view} table")
+    text = written(chain([table.columns], table.rows), f"the {pane.view} table")
     return Copied(text, f"the {pane.view} table, tab separated")

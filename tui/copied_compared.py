@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from engine.values.errors import EngineError
-from engine.values.tables import Cell, Table
+from engine.values.table import AnyTable, Cell
 from tui.key_names import key_of
 from tui.panes.compare import Side
 
@@ -30,7 +30,7 @@ def numbers_of(pane: ComparePane) -> tuple[list[Cell], str]:
     return [repr(number) for _, number in found], f"{_place(pane)}: {', '.join(name for name, _ in found)}"
 
 
-def rows_of(pane: ComparePane, table: Table) -> tuple[list[Sequence[Cell]], str]:
+def rows_of(pane: ComparePane, table: AnyTable) -> tuple[list[Sequence[Cell]], str]:
     """Give the lines of the view's table that are of the place under the cursor, and in words what they are.
 
     Parameters
@@ -48,7 +48,7 @@ def rows_of(pane: ComparePane, table: Table) -> tuple[list[Sequence[Cell]], str]
     else:
         wanted = dict(zip(("query", "key"), pane.maps.leading.cursor, strict=True))
     places = [table.columns.index(name) for name in wanted]
-    rows = [row for row in table if [row[place] for place in places] == list(wanted.values())]
+    rows = [row for row in table.rows if [row[place] for place in places] == list(wanted.values())]
     if not rows:
         raise EngineError(
             f"no line of the table is of this place alone; {key_of(pane.app, 'app.copy_cell')} copies what is under "

@@ -16,7 +16,7 @@ from tui.parts import Parts
 
 if TYPE_CHECKING:
     from engine.values.attention import AttentionMap
-    from engine.values.tables import Table
+    from engine.values.table import AnyTable
     from tui.copied import Copied
 
 SHOWN = 48
@@ -99,7 +99,7 @@ class CopyActions(Parts):
         several = await self._compared()
         return row_of(self.views.active, self.conductor, await self._map(), several)
 
-    async def _compared(self) -> Table | None:
+    async def _compared(self) -> AnyTable | None:
         """Wait for the table of pinned heads, where the active view is of them."""
         from tui.copied_compared import refuse_long_difference
         from tui.panes.compare import ComparePane

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from engine.values.found import GONE, FoundModel, Place
+from engine.values.found_models import GONE, FoundModel, Place
 from tui.found_list import NOT_HERE
 from tui.meant import HUB_ID
 

@@ -10,18 +10,14 @@ from numpy.typing import NDArray
 
 from engine.analysis.tables import columns_of
 from engine.service.engine import Engine
+from engine.values.attention import Off
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError
-from engine.values.filters import Row
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.named_heads import heads_named
-from engine.values.off import Off
+from engine.values.outline import ModelOutline, heads_named
 from engine.values.progress import Progress
-from engine.values.table import RowGroup
-from engine.values.tables import Table
-from engine.values.view import Query
-from engine.values.views import VIEWS
+from engine.values.table import LargeTable, Row, RowGroup, Table
+from engine.values.views import HEADS, VIEWS, Query, parts_of
 from tui.request import Request
 from tui.selection import Selection, select
 
@@ -82,11 +78,17 @@ class Export:
                 yield part
             del part  # before there is the next one
 
-    def table(self) -> Table:
-        """Give the rows that are asked for of the view's table."""
-        name, kept = self._request.view, self._request.kept()
-        table = Table(name, columns_of(name, self._query), self._rows())
-        return table if kept is None else Table(name, table.columns, self._kept_rows(kept.rows(table), kept.text))
+    def pieces(self) -> Iterator[Table]:
+        """Yield the rows and columns that are asked for of the view's table, some at a time; no row is a notice."""
+        kept, columns, has_any = self._request.kept(), self._request.chosen(), False
+        name = self._request.view
+        for piece in LargeTable(name, columns_of(name, self._query), self._rows()).pieces():
+            frame = piece.frame if kept is None else kept.rows_of(piece.frame)
+            has_any = has_any or not frame.is_empty()
+            yield piece.with_frame(frame.select(columns))
+            del piece, frame
+        if kept is not None and not has_any:
+            self.notices.append(f"no row fits {kept.text}")
 
     def _rows(self) -> Iterator[Row]:
         """Yield rows as they are worked out."""
@@ -103,15 +105,6 @@ class Export:
         if group.progress is not None:
             self._report(group.progress)
 
-    def _kept_rows(self, rows: Iterator[Row], text: str) -> Iterator[Row]:
-        """Yield the rows that a filter leaves; where there is none, that is a notice."""
-        has_any = False
-        for row in rows:
-            has_any = True
-            yield row
-        if not has_any:
-            self.notices.append(f"no row fits {text}")
-
 
 def _query_of(request: Request, selection: Selection, outline: ModelOutline) -> Query:
     """Say what a request asks of the engine."""
@@ -120,6 +113,9 @@ def _query_of(request: Request, selection: Selection, outline: ModelOutline) -> 
     off = _off(asked.pop("off", ()), bool(asked.pop("by_mean", False)), outline)
     names = tuple(layer.name for layer in selection.layers)
     is_one = selection.is_one_layer and len(names) == 1
+    if view is HEADS:
+        kept = request.kept()
+        asked["parts"] = parts_of({*request.chosen(), *(kept.read if kept is not None else ())})
     return Query(
         layer=names[0] if is_one else None,
         layers=() if is_one or len(names) == len(outline.layers) else names,

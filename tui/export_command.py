@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import click
 
 from engine.service.engine import Engine
-from engine.service.files import write_npz
-from engine.service.formats import FORMATS, TEXT_WRITERS, check_format, format_of, write_table
+from engine.store.export import FORMATS, check_format, format_of, text_of, write_table
+from engine.store.files import write_npz
 from engine.values.errors import EngineError
-from engine.values.left_out import reasons
 from engine.values.options import EngineOptions
-from engine.values.tables import Table
+from engine.values.table import Table, reasons
 from tui.export import Export
 from tui.headless import open_headless
 from tui.provenance import facts_of
@@ -39,13 +39,14 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
         engine.listen(status.say)  # before what takes long begins
         engine.watch(status.show)
         if request.output is None:
-            _write_to_standard_output(export.table(), request.written_as)
+            _write_to_standard_output(export.pieces(), request.written_as)
         elif request.written_as == "npz":
             write_npz(export.arrays(), request.output)
         else:
-            given = request.given() | ({"where": request.where} if request.where else {})
+            asked = {"where": request.where, "columns": request.columns}
+            given = request.given() | {name: value for name, value in asked.items() if value}
             facts = facts_of(outline, options.revision, request.view, given)
-            write_table(export.table(), request.output, request.written_as, facts)
+            write_table(export.pieces(), request.output, request.written_as, facts)
     for notice in (*export.notices, *export.lacking, *reasons(export.left_out)):
         click.echo(f"attn-tui: {notice}", err=True)
     if request.output is not None:
@@ -54,7 +55,7 @@ def run_export(model: str, request: Request, options: EngineOptions) -> None:
         click.echo(f"attn-tui: wrote {request.output}{said}", err=True)
 
 
-def _write_to_standard_output(table: Table, format: str) -> None:
+def _write_to_standard_output(pieces: Iterator[Table], format: str) -> None:
     """Write a table where it can be read on.
 
     Raises
@@ -62,7 +63,7 @@ def _write_to_standard_output(table: Table, format: str) -> None:
     EngineError : when there is no room for it.
     """
     try:
-        TEXT_WRITERS[format](table, sys.stdout)
+        sys.stdout.writelines(text_of(pieces, format))
         sys.stdout.flush()
     except BrokenPipeError:
         raise

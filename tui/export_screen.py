@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from engine.service.formats import FORMATS, format_of
+from engine.store.export import FORMATS, format_of
 from engine.values.errors import EngineError
 from tui.choice import Choice, What, choice_of, formats_for
 from tui.export_fields import FileName, Whats

@@ -11,8 +11,8 @@ from engine.analysis.spectrum import spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.tables import RANKS_BESIDE_CHANCE_COLUMNS, Table
+from engine.values.outline import ModelOutline
+from engine.values.table import RANKS_BESIDE_CHANCE_COLUMNS, AnyTable, LargeTable
 from tui.knowledge import Knowledge
 from tui.other_spectra import OtherSpectra
 
@@ -31,7 +31,7 @@ def table_on_screen(
     attention: AttentionMap | None,
     distance: int | None = None,
     other: OtherSpectra | None = None,
-) -> tuple[Table, str]:
+) -> tuple[AnyTable, str]:
     """Give the active view's table, and what it is of, for the file's name.
 
     The table of the attention view has every weight of the map, however many of them a cell on screen holds.
@@ -51,7 +51,7 @@ def table_on_screen(
         rows = knowledge.rows_beside_chance(knowledge.names_beside(selected), epsilon, distance)
         if not rows:
             raise nothing
-        return Table("ranks", RANKS_BESIDE_CHANCE_COLUMNS, rows), subject_of(
+        return LargeTable("ranks", RANKS_BESIDE_CHANCE_COLUMNS, rows), subject_of(
             selected and selected.whole_layer, distance
         )
     if selected is None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.service.files import claimed_path, unused_path
-from engine.service.formats import FORMATS, check_format
+from engine.store.export import FORMATS, check_format
+from engine.store.files import claimed_path, unused_path
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.choice import Choice, What, formats_for
@@ -18,7 +18,7 @@ from tui.remembered import Exported
 from tui.writing import Writing
 
 if TYPE_CHECKING:
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
     from tui.app import Explorer
     from tui.asking import Asking
     from tui.conductor import Conductor
@@ -171,7 +171,7 @@ class Exporting:
             return file_stem(outline, None, subject, name)
         if self.view != "attention":
             table, subject = self._conductor.table()
-            return file_stem(outline, stack, subject, table.view)
+            return file_stem(outline, stack, subject, table.name)
         shown = self._app.views.attention.shown_name
         if shown is None:
             raise EngineError("the attention view shows nothing yet; nothing was written")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from engine.values.marks import MARKS
+from engine.values.display_text import counted, plural
 from engine.values.memory import ACROSS_DEVICES, MemoryReport, size
-from engine.values.plural import counted, plural
+from engine.values.outline import MARKS
 
 if TYPE_CHECKING:
     from engine.values.comparison import Comparison
-    from engine.values.model import LayerOutline, ModelOutline
+    from engine.values.outline import LayerOutline, ModelOutline
 
 
 def short_name(outline: ModelOutline) -> str:

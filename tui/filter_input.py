@@ -9,8 +9,8 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from engine.values.columns import CHANCE
-from engine.values.kinds import Kind, kind_of
+from engine.values.table import CHANCE, TEXTS, Kind, kind_of
+from engine.values.views import RANK_MEASURES
 from tui.drawing.text import quoted
 from tui.field import Field
 from tui.messages import Told
@@ -38,12 +38,13 @@ def comparable(before: str, columns: Sequence[str]) -> tuple[str, ...]:
     """
     match = _COMPARED.search(before)
     name = match[1].lower() if match else ""
-    is_of_texts = name in columns and kind_of(name) in (Kind.TEXT, Kind.TOKEN)
+    is_of_texts = name in columns and kind_of(name) in TEXTS
     if match is None or (match[2] in ("=", "==", "!=") and (is_of_texts or name not in columns)):
         return tuple(columns)
 
     def distance(column: str) -> tuple[bool, bool, bool]:
-        is_same_measure = column.rpartition(".")[2] == name.rpartition(".")[2]
+        of, compared = (RANK_MEASURES.get(each.removesuffix(CHANCE), ("", each))[1] for each in (column, name))
+        is_same_measure = of == compared
         return column != f"{name}{CHANCE}", not is_same_measure, kind_of(column) is not kind_of(name)
 
     numbers = (column for column in columns if kind_of(column) in (Kind.WHOLE, Kind.NUMBER) and column != name)

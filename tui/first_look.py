@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, parse_head
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.spectra import SpectraGroup
 from tui.beside import Run

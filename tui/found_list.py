@@ -13,7 +13,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.widgets.option_list import Option
 
-from engine.values.found import FoundModel, Origin, Place
+from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.memory import size
 from tui.drawing.text import harmless, path_within
 from tui.frame import sends_ascii_only

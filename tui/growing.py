@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.progress import Progress
-from engine.values.tables import Cell, Table
-from engine.values.view import Query
-from engine.values.views import HEADS
+from engine.values.table import Cell, Table
+from engine.values.views import HEADS, Query
 
 PLACES = {name: place for place, name in enumerate(HEADS.columns)}
 """Where a column stands in the table of all heads."""
@@ -42,13 +41,13 @@ class Grown:
     def cells(self, column: str, heads: int) -> tuple[Cell | None, ...]:
         """Give a column of so many heads; a cell that is empty may still come until all has."""
         place, missing = PLACES[column], "" if self.is_complete else None
-        found = [missing if row[place] == "" else row[place] for row in self.rows]
+        found = [missing if row[place] is None else row[place] for row in self.rows]
         return tuple(found) or (missing,) * heads
 
     def note(self, column: str, only: int | None = None) -> str:
         """Give the first note of a head, or that of the one in this place, that has nothing in a column."""
         rows = self.rows if only is None else self.rows[only : only + 1]
-        return next((str(row[-1]) for row in rows if row[-1] and row[PLACES[column]] == ""), "")
+        return next((str(row[-1]) for row in rows if row[-1] and row[PLACES[column]] is None), "")
 
 
 async def grown(

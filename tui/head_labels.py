@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from engine.values.filters import SHORT_LABELS
 from engine.values.heads import Head
-from engine.values.named_rows import SHORT_LABELS
 
 
 @dataclass(frozen=True)

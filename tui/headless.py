@@ -10,7 +10,7 @@ from tui.status_line import StatusLine
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
 
 

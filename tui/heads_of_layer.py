@@ -8,13 +8,12 @@ from functools import partial
 
 from engine.analysis.attention import attention_table, block_table
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, MapWindow, PooledMap
+from engine.values.attention import AT_ONCE, MapName, MapWindow, Off, PooledMap
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.heads import Head, MapName
-from engine.values.model import ModelOutline
-from engine.values.off import Off
-from engine.values.plural import counted
-from engine.values.tables import Table
+from engine.values.heads import Head
+from engine.values.outline import ModelOutline
+from engine.values.table import AnyTable
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.tiles import Tiles
@@ -142,7 +141,7 @@ class HeadsOfLayer:
         name, window = MapName(layer.stack, layer.layer, number), MapWindow(tiles.block, EVERY, EVERY)
         return await patiently(self._engine.pooled(text, name, window, "heads", off), waiting)
 
-    async def table(self) -> Table:
+    async def table(self) -> AnyTable:
         """Give every weight of the maps that are drawn; of a long sentence's the blocks that are drawn.
 
         Raises

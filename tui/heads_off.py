@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.heads import Head
-from engine.values.off import NOTHING_OFF, Off
 from tui.tree import HeadTree
 
 

@@ -17,7 +17,7 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from engine.values.marks import MARKS
+from engine.values.outline import MARKS
 from tui.declared import in_declared_order
 from tui.field import OF_EDITING, Field
 from tui.key_groups import GROUPS
@@ -164,7 +164,7 @@ class HelpScreen(ListScreen):
     Parameters
     ----------
     sections : the keys.
-    marks : of the selected head, in words of `engine.values.marks.MARKS`.
+    marks : of the selected head, in words of `engine.values.outline.MARKS`.
     misconfigured : what of the configuration is not used, which comes before all else.
     """
 

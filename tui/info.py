@@ -11,8 +11,8 @@ from pathlib import Path
 from engine.models.directories import cache_directory
 from engine.service.history import history_file
 from engine.service.options import log_file, state_directory
+from engine.values.display_text import plural
 from engine.values.memory import size
-from engine.values.plural import plural
 from tui.config_file import problems_of
 from tui.configured import ConfiguredCommand, Effective, effective
 from tui.settings import Config

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from engine.service.files import requested_file, write_npz
-from engine.service.formats import write_table
 from engine.service.writer import Check
-from engine.values.left_out import LeftOut, without
+from engine.store.export import write_table
+from engine.store.files import requested_file, write_npz
+from engine.values.display_text import plural
 from engine.values.memory import size
-from engine.values.model import ModelOutline
-from engine.values.plural import plural
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from engine.values.tables import Table
+from engine.values.table import LeftOut, Table, without
 from tui.choice import Choice, What
 from tui.export import Export
 from tui.export_view import LONG, estimated_bytes
 from tui.pictures import Picture, picture_in_glyphs, picture_of, picture_of_screen
 from tui.provenance import facts_of
-from tui.writing import Counted, Report, Writing
+from tui.writing import Report, Writing
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -86,11 +85,11 @@ class Jobs:
         def told(report: Report) -> Callable[[int], None]:
             return lambda rows: report(Progress(self._writing.said, rows, total, "rows")) if total > LONG else None
 
-        shaped = self._asking.on_screen(table.view)
-        facts = facts_of(self._outline, self._app.engine.options.revision, table.view, shaped)
+        shaped = self._asking.on_screen(table.name)
+        facts = facts_of(self._outline, self._app.engine.options.revision, table.name, shaped)
 
         def work(breathe: Check, report: Report) -> int:
-            return _write_counted(table, path, format, facts, breathe, told(report))
+            return _write_counted(table.pieces(), path, format, facts, breathe, told(report))
 
         return _said(await self._writing.write(path, work), "row")
 
@@ -100,7 +99,7 @@ class Jobs:
 
         def work(breathe: Check, report: Report) -> str:
             export = self._export(request, breathe, report)
-            count = _write_counted(export.table(), path, format, facts, breathe, lambda rows: None)
+            count = _write_counted(export.pieces(), path, format, facts, breathe, lambda rows: None)
             return " ".join((_said(count, "row", export.left_out), *export.lacking))
 
         return await self._writing.write(path, work)
@@ -164,9 +163,24 @@ def _draw(picture: Picture, what: What, title: str, colours: str | None, *, is_d
 
 
 def _write_counted(
-    table: Table, path: Path, format: str, facts: Mapping[str, str], breathe: Check, told: Callable[[int], None]
+    table: Iterable[Table],
+    path: Path,
+    format: str,
+    facts: Mapping[str, str],
+    breathe: Check,
+    told: Callable[[int], None],
 ) -> int:
     """Write a table and count its rows."""
-    counted = Counted(table, breathe, told)
-    write_table(Table(table.view, table.columns, counted), path, format, facts)
-    return counted.count
+    count = 0
+
+    def pieces() -> Iterator[Table]:
+        nonlocal count
+        for piece in table:
+            breathe()
+            told(count)
+            count += piece.frame.height
+            yield piece
+            del piece
+
+    write_table(pieces(), path, format, facts)
+    return count

@@ -9,9 +9,9 @@ from engine.mathematics.chance import chance_measures
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 from engine.values.spectra import SpectraGroup, Spectrum
-from engine.values.tables import Cell
+from engine.values.table import Cell
 
 KEPT = 64
 """Layers' spectra at distances that are remembered."""
@@ -143,7 +143,7 @@ class Knowledge:
             for each in group.spectra.values()
             if "QK" in each
         ]
-        of_circuit = {row[:4]: row for row in rank_rows(turned, epsilon)}
+        of_circuit: dict[tuple[Cell, ...], tuple[Cell, ...]] = {row[:4]: row for row in rank_rows(turned, epsilon)}
         return [of_circuit.get(row[:4], row) for row in plain if row[3] != "QK" or row[:4] in of_circuit]
 
     def rows(self, names: Sequence[Head], epsilon: float) -> list[tuple[Cell, ...]]:

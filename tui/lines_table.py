@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from engine.values.attention import Spelling
-from engine.values.lines import MapLines
-from engine.values.tables import TEXT_COLUMNS, Cell, Table
+from engine.values.attention import MapLines, Spelling
+from engine.values.table import TEXT_COLUMNS, Cell, Table
 
 Spellings = tuple[Spelling, ...]
 
@@ -26,6 +25,6 @@ def lines_table(lines: MapLines, spellings: tuple[Spellings, Spellings]) -> Tabl
         for at, ((token, spelling, weight), (_, _, as_key)) in enumerate(zip(queries, keys, strict=True)):
             rows.append((*place, at, token, spelling.kind, as_key, weight))
     else:
-        rows += [(*place, at, token, each.kind, weight, "") for at, (token, each, weight) in enumerate(keys)]
-        rows += [(*place, at, token, each.kind, "", weight) for at, (token, each, weight) in enumerate(queries)]
-    return Table("text", TEXT_COLUMNS, tuple(rows))
+        rows += [(*place, at, token, each.kind, weight, None) for at, (token, each, weight) in enumerate(keys)]
+        rows += [(*place, at, token, each.kind, None, weight) for at, (token, each, weight) in enumerate(queries)]
+    return Table.of_rows("text", TEXT_COLUMNS, rows)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 
+from engine.values.filters import SHORT_LABELS
 from engine.values.heads import Head
-from engine.values.model import LayerOutline, ModelOutline
-from engine.values.named_rows import SHORT_LABELS
+from engine.values.outline import LayerOutline, ModelOutline
 
 _NAME = re.compile(r"(?:(?P<stack>[a-z-]+)[.:])?l?(?P<layer>\d+)(?:[h.](?P<head>\d+)?)?")
 _HEAD = re.compile(r"h(\d+)")
 _TWO_NUMBERS = re.compile(r"(\d+)[\s,]+(\d+)")
-_COMPARISON = re.compile(r"[<>=]|\bcontains\b")
+_COMPARISON = re.compile(r"[<>=]|\b(contains|between|like|is (not )?null)\b|\bin\s*\(", re.IGNORECASE)
 
 Lines = tuple[tuple[LayerOutline, Head], ...]
 """Every layer and head with the outline of its layer; made once, for a large model has thousands."""
@@ -26,7 +26,7 @@ def is_condition(text: str) -> bool:
 
     Examples
     --------
-    >>> is_condition("ov.energy_rank < 20"), is_condition("induction"), is_condition("q!")
+    >>> is_condition("ov_energy_rank < 20"), is_condition("induction"), is_condition("q!")
     (True, False, False)
     """
     return _COMPARISON.search(text) is not None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from enum import IntEnum
 
-from engine.values.found import Place
+from engine.values.found_models import Place
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 """What can be the id of a model on the Hub."""

@@ -19,7 +19,7 @@ class MeasureInput(NameInput):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "clear", "Leave", id="overview.leave")]
 
     def __init__(self) -> None:
-        super().__init__("measure", "a measure's name: ov.energy_rank, induction")
+        super().__init__("measure", "a measure's name: ov_energy_rank, induction")
         self.columns = MEASURES
         self.display = False
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from engine.values.columns import CHANCE
+from engine.values.table import CHANCE
 from engine.values.views import HEAD_PARTS, RANK_MEASURES
 
 _MATRICES = ("ov", "qk", "q", "k", "v", "o")
 
 GROUPS: dict[str, tuple[str, ...]] = {
     **{
-        matrix: tuple(name for name in RANK_MEASURES if name.startswith(f"{matrix}.")) for matrix in _MATRICES
+        matrix: tuple(name for name, (of, _) in RANK_MEASURES.items() if of.lower() == matrix) for matrix in _MATRICES
     },
     "patterns": tuple(name for name in HEAD_PARTS["patterns"] if not name.endswith(CHANCE)),
     "circuits": tuple(name for name in HEAD_PARTS["circuits"] if not name.endswith(CHANCE)),
@@ -24,8 +24,8 @@ def measure_after(measure: str, step: int) -> str:
 
     Examples
     --------
-    >>> measure_after("ov.energy_rank", 1), measure_after("ov.energy_rank", -1)
-    ('ov.numerical_rank', 'ov_overlap')
+    >>> measure_after("ov_energy_rank", 1), measure_after("ov_energy_rank", -1)
+    ('ov_numerical_rank', 'ov_overlap')
     """
     return MEASURES[(MEASURES.index(measure) + step) % len(MEASURES)]
 
@@ -35,11 +35,11 @@ def group_after(measure: str, step: int) -> str:
 
     Examples
     --------
-    >>> group_after("ov.stable_rank", 1), group_after("o.stable_rank", 1), group_after("entropy", -1)
-    ('qk.stable_rank', 'entropy', 'o.energy_rank')
+    >>> group_after("ov_stable_rank", 1), group_after("o_stable_rank", 1), group_after("entropy", -1)
+    ('qk_stable_rank', 'entropy', 'o_energy_rank')
     """
     names = list(GROUPS)
     here = next(name for name, group in GROUPS.items() if measure in group)
     there = names[(names.index(here) + step) % len(names)]
-    same = f"{there}.{measure.partition('.')[2]}"
+    same = f"{there}_{RANK_MEASURES[measure][1]}" if measure in RANK_MEASURES else ""
     return same if same in GROUPS[there] else GROUPS[there][0]

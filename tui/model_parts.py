@@ -8,7 +8,7 @@ from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.spectra import SpectraGroup
-from engine.values.tables import Table
+from engine.values.table import AnyTable
 
 if TYPE_CHECKING:
     from tui.app import Explorer
@@ -106,7 +106,7 @@ class ModelParts:
         """Name the table of the active view and what it is of, where several heads are beside each other in it."""
         return None if self._model is None else self._model.comparing.named
 
-    async def table_of_several(self) -> Table | None:
+    async def table_of_several(self) -> AnyTable | None:
         """Give the table of the active view, where several heads are beside each other in it.
 
         Raises

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.named_heads import EVERY, heads_named
-from engine.values.plural import counted
+from engine.values.outline import EVERY, heads_named
 from tui.filter_input import candidates
 from tui.key_names import key_of
 from tui.panes.filtered import FilteredPane

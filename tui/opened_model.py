@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.service.engine import Engine
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tui.start import Start
 
 if TYPE_CHECKING:
     from engine.service.engine import Engine
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
     from tui.opened_model import Opened
     from tui.views import Views
 

@@ -13,17 +13,14 @@ from engine.analysis.ranks import rank_cells
 from engine.mathematics.measures import MEASURES as OF_SPECTRA
 from engine.mathematics.measures import Measure
 from engine.service.engine import Engine
-from engine.values.columns import CHANCE
+from engine.values.display_text import plural
 from engine.values.errors import EngineError
-from engine.values.head_order import HeadOrder
 from engine.values.heads import Head
 from engine.values.measure_map import DEFAULT_MEASURE, SIGNED, MeasureMap, part_of
-from engine.values.model import ModelOutline
-from engine.values.plural import plural
+from engine.values.outline import HeadOrder, ModelOutline
 from engine.values.progress import Progress
-from engine.values.tables import Cell, Table
-from engine.values.view import Query
-from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES
+from engine.values.table import CHANCE, Cell, Table
+from engine.values.views import HEADS, OVERVIEW, RANK_MEASURES, Query
 from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
@@ -102,7 +99,7 @@ class Overview:
     def open(self, outline: ModelOutline, weights: Weights) -> None:
         """Show the heads of a model that has just been opened."""
         self._weights = weights
-        weights.choose_measure(self.measure.partition(".")[2])
+        weights.choose_measure(_of_spectra(self.measure).name)
         weights.noticed, weights.turned_to = self.learn, self.turn_to
         self._layers = tuple(layer.name for layer in outline.layers)
         self._places = HeadOrder(outline.layers)
@@ -196,12 +193,12 @@ class Overview:
         known = self._grown[part]
         if known.query == query:
             trouble = str(state) if isinstance(state, EngineError) else known.trouble
-            rows = known.rows if isinstance(state, EngineError) else tuple(state)
+            rows = known.rows if isinstance(state, EngineError) else state.rows
             self._grown[part] = Grown(query, rows, trouble)
 
     def begin_with(self, measure: str, in_tree: str) -> None:
         """Show a measure here and one in the tree, where each is known, unless a person has chosen already."""
-        has_chosen_both = self._is_chosen and "." in self.measure
+        has_chosen_both = self._is_chosen and self.measure in RANK_MEASURES
         if self._weights is not None and not has_chosen_both:
             self._weights.choose_measure(in_tree)
         if measure in MEASURES and not self._is_chosen:
@@ -211,16 +208,18 @@ class Overview:
         """Show a measure that a person has chosen; where it is one of spectra, beside the heads in the tree too."""
         self._is_chosen = True
         self.measure = measure
-        if self._weights is not None and "." in measure:
+        if self._weights is not None and measure in RANK_MEASURES:
             self._weights.show_measure(_of_spectra(measure))
         self._draw()
         self.resume()
 
     def turn_to(self, name: str) -> None:
         """Show the measure of spectra that the tree and the ranks have turned to, of the same matrix."""
-        matrix, dot, _ = self.measure.partition(".")
-        if dot and self.measure != f"{matrix}.{name}":
-            self.measure = f"{matrix}.{name}"
+        if self.measure not in RANK_MEASURES:
+            return
+        matrix, before = RANK_MEASURES[self.measure]
+        if name != before:
+            self.measure = f"{matrix.lower()}_{name}"
             self._draw()
             self.resume()
 
@@ -262,7 +261,7 @@ class Overview:
         cells: tuple[Cell | None, ...]
         part, trouble = part_of(self.measure), ""
         if part == "ranks":
-            place = RANK_MEASURES.index(self.measure)
+            place = list(RANK_MEASURES).index(self.measure)
             cells = tuple([None if row is None else row[place] for row in self._ranks])
         else:
             known = self._grown.get(part, Grown(Query()))
@@ -284,7 +283,7 @@ class Overview:
         if self._weights is None:
             return Said(str(head))
         stack = f"{head.stack} " if len({each.stack for each in self._layers}) > 1 else ""
-        if "." in self.measure:
+        if self.measure in RANK_MEASURES:
             trouble = self._weights.knowledge.trouble(head.whole_layer)
         else:
             trouble = self._grown.get(part_of(self.measure), Grown(Query())).note(self.measure, self._places[head])
@@ -292,16 +291,16 @@ class Overview:
 
     def _chance(self, head: Head, weights: Weights) -> float | None:
         """Give what chance makes of the measure for a head, where that is known."""
-        matrix, dot, _ = self.measure.partition(".")
-        if not dot:
+        if self.measure not in RANK_MEASURES:
             known, column = self._grown.get(part_of(self.measure)), f"{self.measure}{CHANCE}"
             if known is None or not known.rows or column not in PLACES:
                 return None
             cell = known.rows[self._places[head]][PLACES[column]]
-            return None if isinstance(cell, str) else float(cell)
-        return weights.knowledge.chance(head, _of_spectra(self.measure), weights.epsilon).get(matrix.upper())
+            return float(cell) if isinstance(cell, int | float) else None
+        matrix, _ = RANK_MEASURES[self.measure]
+        return weights.knowledge.chance(head, _of_spectra(self.measure), weights.epsilon).get(matrix)
 
 
 def _of_spectra(measure: str) -> Measure:
     """Find the measure of singular values that one of a matrix is."""
-    return next(each for each in OF_SPECTRA if each.name == measure.partition(".")[2])
+    return next(each for each in OF_SPECTRA if each.name == RANK_MEASURES[measure][1])

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.model import ModelOutline
-from engine.values.named_heads import checked
+from engine.values.outline import ModelOutline, checked
 from tui.walk import layer_after
 
 

@@ -11,10 +11,10 @@ import click
 
 from engine.analysis.check import proof_table
 from engine.service.engine import Engine
-from engine.service.formats import format_of, write_table
+from engine.store.export import format_of, write_table
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
-from engine.values.plural import counted
 from engine.values.progress import Progress
 from engine.values.proof import Finding, LayerProof
 from tui.headless import open_headless

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from engine.mathematics.patterns import LABELS
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.doable import NamedCommands
@@ -173,7 +174,6 @@ class Search:
         if not self._ways.is_labelled:
             return "no match; heads have labels once a sentence is read"
         word = text.strip().lower()
-        from engine.mathematics.patterns import LABELS  # which imports NumPy, and the first frame waits for no import
 
         return f"no head is called {word}" if word in LABELS.values() else "no match"
 

@@ -9,13 +9,20 @@ from contextlib import suppress
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, Sentence
+from engine.values.attention import (
+    NOTHING_OFF,
+    AttentionMap,
+    AttentionMaps,
+    MapLines,
+    MapName,
+    MapWindow,
+    Minuend,
+    Off,
+    Sentence,
+)
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, Head, MapName, no_attention
-from engine.values.lines import MapLines
-from engine.values.minuend import Minuend
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.heads import DELTA, Head, no_attention
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.awaited import Awaited
 from tui.beside import Run

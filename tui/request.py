@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,10 +11,15 @@ from typing import Any
 
 import click
 
-from engine.service.formats import format_of
-from engine.values.filter_tokens import FilterError
-from engine.values.filters import Filter, parse_filter
-from engine.values.tables import ATTENTION_COLUMNS, RANKS_BESIDE_CHANCE_COLUMNS, SPECTRUM_COLUMNS
+from engine.store.export import format_of
+from engine.values.filters import Filter, FilterError, parse_filter
+from engine.values.table import (
+    ATTENTION_COLUMNS,
+    DIFFERENCE_COLUMNS,
+    RANKS_BESIDE_CHANCE_COLUMNS,
+    SPECTRA_OF_TWO_COLUMNS,
+    SPECTRUM_COLUMNS,
+)
 from engine.values.views import ABLATION, NEEDS, VIEWS, WEIGHTS
 
 APPLICABLE = {
@@ -31,6 +38,9 @@ TABLES = {
     **{view.name: view.columns for view in VIEWS.values()},
 }
 """The columns of each table."""
+
+OF_TWO = {"spectrum": SPECTRA_OF_TWO_COLUMNS, "attention": DIFFERENCE_COLUMNS}
+"""The columns of those that hold two models' numbers where a second model is named."""
 
 NEEDED = {"text": "the sentence to read", "vs": "the model to compare with"}
 """What such an option is."""
@@ -55,6 +65,8 @@ class Request:
     """Whether a second model is named."""
     format: str | None = None
     """How it is to be written, if not as the file's ending says."""
+    columns: str | None = None
+    """Names with commas between them, or ``all``; None for those that the view opens with."""
 
     def to_standard_output(self) -> Request:
         """Read ``-o -`` and ``-o /dev/stdout`` as standard output; the file that this may be is not to be replaced."""
@@ -100,6 +112,10 @@ class Request:
             raise click.UsageError("-o needs the name of a file")
         if self.where is not None and (is_npz or self.view not in TABLES):
             raise click.UsageError("--where takes rows of tables, and arrays have none; give -o FILE.csv")
+        if self.columns is not None and (is_npz or self.view not in TABLES):
+            raise click.UsageError("--columns takes columns of tables, and arrays have none; give -o FILE.csv")
+        if self.view in TABLES:
+            self.chosen()
         kept = self.kept()
         if kept is not None and self.view == WEIGHTS.name and "norms" not in given and kept.columns & {"norm", "note"}:
             raise click.UsageError("tensors are read only with --norms; add it to filter by what that finds")
@@ -109,8 +125,27 @@ class Request:
     @property
     def _columns(self) -> tuple[str, ...]:
         """The columns of the table that is asked for."""
-        is_of_two = self.vs and self.view in VIEWS
-        return VIEWS[self.view].columns_of(of_two=True) if is_of_two else TABLES[self.view]
+        if self.view in VIEWS:
+            return VIEWS[self.view].columns_of(of_two=self.vs)
+        return OF_TWO.get(self.view, TABLES[self.view]) if self.vs else TABLES[self.view]
+
+    def chosen(self) -> tuple[str, ...]:
+        """Name the columns that are asked for.
+
+        Raises
+        ------
+        click.UsageError : where the table has no such column.
+        """
+        if self.columns is None:
+            return (VIEWS[self.view].opens_with if self.view in VIEWS else ()) or self._columns
+        if self.columns.strip() == "all":
+            return self._columns
+        named = tuple(dict.fromkeys(filter(None, re.split(r"[\s,]+", self.columns))))
+        if unknown := [name for name in named if name not in self._columns]:
+            alike = difflib.get_close_matches(unknown[0], self._columns, 1)
+            hint = f"; did you mean {alike[0]}?" if alike else ""
+            raise click.UsageError(f"--columns: {self.view} has no column '{unknown[0]}'{hint}")
+        return named or self._columns
 
     def kept(self) -> Filter | None:
         """Read which rows are asked for; None for all.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 from engine.values.views import VIEWS
 from tui.left import Keeps, Left, begin_with, beginning
 from tui.panes.compare import ComparePane

@@ -9,8 +9,7 @@ from textual.actions import ActionParseResult, parse
 from textual.dom import DOMNode
 
 from engine.values.heads import Head
-from engine.values.view import Scope
-from engine.values.views import VIEWS
+from engine.values.views import VIEWS, Scope
 from tui.key_names import key_of
 from tui.messages import PutOff
 from tui.parts import Parts

@@ -9,7 +9,7 @@ import click
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
-from engine.values.model import LayerOutline, ModelOutline
+from engine.values.outline import LayerOutline, ModelOutline
 
 if TYPE_CHECKING:
     from tui.request import Request

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.views import CONTRIBUTIONS
 from tui.asking import Asking

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
-from engine.values.tables import Table
-from engine.values.view import Scope
-from engine.values.views import VIEWS
+from engine.values.table import AnyTable
+from engine.values.views import VIEWS, Scope
 from tui.export_view import subject_of, table_on_screen
 from tui.panes.cell import CellPane
 from tui.panes.ranks import RanksPane
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def shown_table(
     views: Views, weights: Weights, overview: Overview, selected: Head | None, attention: AttentionMap | None
-) -> tuple[Table, str]:
+) -> tuple[AnyTable, str]:
     """Give the table that the active view draws, and what it is of.
 
     Parameters

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
-from engine.values.view import Query, Scope, View
+from engine.values.outline import ModelOutline
+from engine.values.views import Query, Scope, View
 from tui.facts import short_name
 from tui.panes.attention import AttentionPane
 

@@ -9,11 +9,9 @@ from dataclasses import replace
 from engine.service.engine import Engine
 from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
-from engine.values.left_out import none_left
-from engine.values.model import ModelOutline
-from engine.values.tables import Cell, Table
-from engine.values.view import Query
-from engine.values.views import VIEWS
+from engine.values.outline import ModelOutline
+from engine.values.table import Cell, Table, none_left
+from engine.values.views import VIEWS, Query
 from tui.patience import patiently
 
 SWEEP = "sweep of heads"
@@ -53,9 +51,10 @@ async def swept(
             yield answer
             return
         else:
-            rows += answer
-            lacking |= dict.fromkeys(answer.lacking)
+            rows += answer.rows
+            lacking |= dict.fromkeys(answer.notes.lacking)
         if len(left_out) == len(layers):
             yield none_left(left_out)
         else:
-            yield Table(name, VIEWS[name].columns, tuple(VIEWS[name].ranked(rows)), dict(left_out), tuple(lacking))
+            view = VIEWS[name]
+            yield Table.of_rows(name, view.columns, view.ranked(rows), dict(left_out), tuple(lacking))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 
 from engine.service.engine import Engine
+from engine.values.display_text import counted
 from engine.values.errors import EngineError, NotFolded, Superseded
-from engine.values.model import ModelOutline
-from engine.values.plural import counted
+from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
-from engine.values.tables import Table
-from engine.values.view import Query, View
-from engine.values.views import PREDICTIONS, VIEWS, ring_of
+from engine.values.table import Notes, Table
+from engine.values.views import PREDICTIONS, VIEWS, Query, View, ring_of
 from tui.beside import Run
 from tui.chosen_tables import ChosenTables
 from tui.drawing.view_titles import COMPUTING
@@ -32,6 +32,9 @@ from tui.views import Views
 
 KEPT = 64
 """Tables that are remembered, so that a head looked at before is there at once."""
+
+LARGE = 10_000
+"""Rows of a table from which on they are taken out of its frame beside the event loop."""
 
 Key = tuple[str, Query]
 
@@ -92,18 +95,18 @@ class Tables(ChosenTables):
         """Show what is predicted at a token before or after, of so many; say so where there is none."""
         here = self.asked.position
         if here is None:
-            here = next((int(row[0]) for row in self._predicted()), tokens - 1)
+            here = self._predicted_at(tokens - 1)
         if not 0 <= here + step < tokens:
             return f"this is the {'last' if step > 0 else 'first'} of {counted(tokens, 'token')}"
         self._chosen = replace(self._chosen, asked=replace(self.asked, position=here + step, token=None))
         self.draw()
         return ""
 
-    def _predicted(self) -> Table:
-        """Give the predictions that are known of what is asked, whose rows say at which token."""
+    def _predicted_at(self, last: int) -> int:
+        """Say at which token is predicted: what the rows say, or the last one."""
         query = self._query(PREDICTIONS, None)
         found = self._known.get((PREDICTIONS.name, query)) if query is not None else None
-        return found if isinstance(found, Table) else Table(PREDICTIONS.name, PREDICTIONS.columns, ())
+        return next((int(str(row[0])) for row in found.rows), last) if isinstance(found, Table) else last
 
     def _query(self, view: View, cell: tuple[int, int] | None) -> Query | None:
         """Say what to ask for, of both models where there are two and the table has room for them."""
@@ -117,7 +120,9 @@ class Tables(ChosenTables):
         if query.of_two and isinstance(answer, EngineError):
             alone = await patiently(self._engine.table(name, replace(query, of_two=False), TABLE), waiting)
             if isinstance(alone, Table):
-                return replace(alone, lacking=(f"without the other model: {answer}",))
+                return replace(alone, notes=Notes(lacking=(f"without the other model: {answer}",)))
+        if isinstance(answer, Table) and answer.frame.height > LARGE:
+            await asyncio.to_thread(getattr, answer, "rows")  # here it would keep keys waiting
         return answer
 
     def resume(self) -> None:

@@ -6,7 +6,7 @@ import io
 import sys
 from typing import TextIO
 
-from engine.values.escapes import visible_lines
+from engine.values.display_text import visible_lines
 
 
 class TerminalStream(io.TextIOBase):

@@ -19,7 +19,7 @@ from tui.widgets.scrollbars import ToldBars
 
 if TYPE_CHECKING:
     from engine.values.heads import Head
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
 
 
 class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import App
 
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.view import Scope, View
+from engine.values.outline import ModelOutline
+from engine.values.views import Scope, View
 from tui.key_names import key_of
 from tui.panes.attention import AttentionPane
 

@@ -11,8 +11,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from engine.values.heads import Head
-from engine.values.view import Scope
-from engine.values.views import OVERVIEW, VIEWS, ring_of
+from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
 from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
 from tui.messages import Action, ViewActivated

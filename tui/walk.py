@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 
 
 def head_after(outline: ModelOutline, here: Head | None, step: int) -> Head | None:

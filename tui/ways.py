@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.view import Scope
-from engine.values.views import OVERVIEW, VIEWS
+from engine.values.outline import ModelOutline
+from engine.values.views import OVERVIEW, VIEWS, Scope
 from tui.key_names import key_of
 from tui.matches import Lines, find, lines_of
 from tui.panes.table import TablePane

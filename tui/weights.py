@@ -11,9 +11,9 @@ from engine.service.engine import Engine
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.memory import MemoryReport
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 from engine.values.spectra import SpectraGroup
-from engine.values.tables import RANK_COLUMNS
+from engine.values.table import RANK_COLUMNS
 from tui.beside import Run
 from tui.facts import at_distance, model_facts
 from tui.head_labels import HeadLabels

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.service.writer import Check
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
-from engine.values.tables import Cell
 from tui.key_names import key_of
 from tui.messages import Advanced
 
@@ -94,32 +93,3 @@ class Writing:
             self._written = None
             if has_told:
                 self._app.post_message(Advanced(Progress("", 1, 1, "")))
-
-
-class Counted:
-    """Rows that are counted, and between which somebody may look up, while they are written.
-
-    Parameters
-    ----------
-    rows : once.
-    breathe : called every few thousand rows; it may raise to give up.
-    report : called then with the number of rows so far.
-    """
-
-    EVERY = 4096
-
-    def __init__(
-        self, rows: Iterable[Sequence[Cell]], breathe: Callable[[], None], report: Callable[[int], None]
-    ) -> None:
-        self.count = 0
-        self._rows = rows
-        self._breathe = breathe
-        self._report = report
-
-    def __iter__(self) -> Iterator[Sequence[Cell]]:
-        for row in self._rows:
-            if self.count % self.EVERY == 0:
-                self._breathe()
-                self._report(self.count)
-            self.count += 1
-            yield row

@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
-from engine.values.attention import AttentionMap, AttentionMaps, PooledMap
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, Off, PooledMap
 from engine.values.errors import NoMap
-from engine.values.heads import Head, MapName
-from engine.values.off import Off
+from engine.values.heads import Head
 from engine.values.progress import Lane, Progress, Work
-from engine.values.table import Groups, RowGroup
-from engine.values.tables import (
+from engine.values.table import (
     ATTENTION_COLUMNS,
     BLOCK_COLUMNS,
     DIFFERENCE_COLUMNS,
     DIFFERENCE_OF_HEADS_COLUMNS,
     ROLLOUT_COLUMNS,
-    Table,
+    Groups,
+    LargeTable,
+    RowGroup,
 )
-from engine.values.view import Query
+from engine.values.views import Query
 
 Row = tuple[str | int | float, ...]
 
@@ -147,7 +147,7 @@ def attention_rows(attention: AttentionMap, some: range | None = None) -> Iterat
                 yield (*place, query, key, token, key_token, weight, chance, other, other - weight)
 
 
-def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> Table:
+def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> LargeTable:
     """List every weight of the maps; of two models' maps with the other one's and the difference."""
 
     def every() -> Iterator[Row]:
@@ -155,25 +155,25 @@ def attention_table(maps: Iterable[AttentionMap], of_two: bool = False) -> Table
             yield from attention_rows(one)
             del one  # before the next is made
 
-    return Table("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, every())
+    return LargeTable("attention", DIFFERENCE_COLUMNS if of_two else ATTENTION_COLUMNS, every())
 
 
-def difference_of_heads_table(attention: AttentionMap, other: MapName) -> Table:
+def difference_of_heads_table(attention: AttentionMap, other: MapName) -> LargeTable:
     """List every weight of a head's map beside another head's of the same model, and by how much that is larger."""
     place = (other.stack, other.layer_label, other.head_label)
-    return Table("difference", DIFFERENCE_OF_HEADS_COLUMNS, ((*row, *place) for row in attention_rows(attention)))
+    return LargeTable("difference", DIFFERENCE_OF_HEADS_COLUMNS, ((*row, *place) for row in attention_rows(attention)))
 
 
-def map_table(attention: AttentionMap) -> Table:
+def map_table(attention: AttentionMap) -> LargeTable:
     """List every weight of a map as rows of ``attention``, beside another model's or of ``rollout`` where it is so."""
     if attention.name.is_rollout:
-        return Table("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
+        return LargeTable("rollout", ROLLOUT_COLUMNS, ((row[0], *row[3:]) for row in attention_rows(attention)))
     return attention_table([attention], attention.other is not None)
 
 
-def block_table(maps: Iterable[PooledMap]) -> Table:
+def block_table(maps: Iterable[PooledMap]) -> LargeTable:
     """List the blocks of pooled maps, by their first and last query and key, with their largest weight and the mean."""
-    return Table("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
+    return LargeTable("attention", BLOCK_COLUMNS, (row for pooled in maps for row in _block_rows(pooled)))
 
 
 def _block_rows(pooled: PooledMap) -> Iterator[Row]:

@@ -31,12 +31,11 @@ from engine.mathematics.measures import MEASURES, numerical_rank
 from engine.mathematics.spectra import sum_over_groups
 from engine.values.errors import NotFinite
 from engine.values.heads import MATRICES
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Work
 from engine.values.spectra import SpectraGroup, Spectrum
 from engine.values.table import Groups, RowGroup
-from engine.values.view import Query
-from engine.values.views import CHANGES, CIRCUIT_MEASURES
+from engine.values.views import CHANGES, CIRCUIT_MEASURES, Query
 
 HEADS_AT_ONCE = 4
 """Heads in a piece of the work."""

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from engine.analysis.open_model import OpenModel
 from engine.values.progress import Lane
 from engine.values.proof import LayerProof
-from engine.values.table import Groups, RowGroup
-from engine.values.tables import PROOF_COLUMNS, Table
-from engine.values.view import Query
+from engine.values.table import PROOF_COLUMNS, Groups, RowGroup, Table
+from engine.values.views import Query
 
 
 def rows(model: OpenModel, query: Query) -> Groups:
@@ -28,4 +27,4 @@ def proof_rows(proofs: Iterable[LayerProof]) -> Iterator[tuple[str | int | float
 
 def proof_table(proofs: Iterable[LayerProof]) -> Table:
     """List what a check has found."""
-    return Table("check", PROOF_COLUMNS, proof_rows(proofs))
+    return Table.of_rows("check", PROOF_COLUMNS, proof_rows(proofs))

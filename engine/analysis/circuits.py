@@ -41,12 +41,11 @@ from engine.mathematics.rotary import rotate_keys
 from engine.mathematics.spectra import circuit_singular_values, head_singular_values, layer_singular_values
 from engine.models.rotations import rotation_of
 from engine.values.heads import MATRICES
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
 from engine.values.spectra import EPSILONS, FloatArray, SpectraGroup, Spectrum
 from engine.values.table import Groups, RowGroup
-from engine.values.view import Query
-from engine.values.views import CIRCUITS
+from engine.values.views import CIRCUITS, Query
 
 Ranks = Mapping[str, NDArray[np.int64]]
 

@@ -15,10 +15,10 @@ from engine.mathematics.circuits import Factors
 from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 KEPT_BYTES = 2**29
 """What is kept of what layers write, so that going through a model reads each layer once."""

@@ -6,7 +6,7 @@ from engine.analysis.layers import NOTHING
 from engine.analysis.open_model import OpenModel
 from engine.analysis.predictions import asked_of, token_of
 from engine.values.table import Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 BEFORE_CAP = "of the logit before the model caps it"
 

@@ -19,11 +19,11 @@ from engine.mathematics.circuits import factor_heads
 from engine.mathematics.directions import chance_projections, groups, with_signs
 from engine.mathematics.measures import product_noise
 from engine.values.errors import NotFinite
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
 from engine.values.spectra import FloatArray
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 NUMBERS_AT_ONCE = 2**24
 """Projections that are held at once, tokens by directions."""

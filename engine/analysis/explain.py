@@ -20,11 +20,11 @@ from engine.mathematics.measures import numerical_rank
 from engine.mathematics.scores import ScoreTerms, Side, score_terms
 from engine.models.proof import TOLERANCES
 from engine.values.errors import EngineError
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Work
 from engine.values.spectra import FloatArray
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 if TYPE_CHECKING:
     from engine.models.scoring import Scoring

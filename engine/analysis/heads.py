@@ -13,11 +13,10 @@ from engine.analysis.spectra import with_torch
 from engine.mathematics.measures import DEFAULT_EPSILON
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Progress, Work
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
-from engine.values.views import HEAD_PARTS
+from engine.values.views import HEAD_PARTS, Query
 
 OF_CHANGES = "of a change of weights there are ranks alone"
 """Why its heads have nothing else."""
@@ -108,7 +107,7 @@ def _rows_of(groups: Groups) -> Work[list[tuple[Cell, ...]]]:
     rows: list[tuple[Cell, ...]] = []
     for unit in groups:
         if isinstance(unit, RowGroup):
-            rows += unit.rows
+            rows += map(tuple, unit.rows)
         else:
             yield unit
     return rows

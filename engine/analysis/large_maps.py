@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.mathematics.pooling import largest_value, pool
-from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Pooling
+from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapWindow, Off, PooledMap, Pooling
 from engine.values.errors import EngineError
-from engine.values.heads import Head, MapName
-from engine.values.lines import MapLines
-from engine.values.off import Off
+from engine.values.heads import Head
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader

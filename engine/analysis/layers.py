@@ -9,12 +9,10 @@ from typing import TypeVar
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, LayerLeftOut
 from engine.values.heads import Head
-from engine.values.left_out import none_left
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Progress
-from engine.values.table import Cell, RowGroup
-from engine.values.view import Query
-from engine.values.views import VIEWS
+from engine.values.table import Cell, RowGroup, none_left
+from engine.values.views import VIEWS, Query
 
 Unit = TypeVar("Unit")
 

@@ -7,7 +7,7 @@ from engine.analysis.open_model import OpenModel
 from engine.analysis.predictions import asked_of, likely
 from engine.mathematics.measures import orthogonal_norm
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 EMBEDDING = "embedding"
 """What the place before the first block is called."""

@@ -11,9 +11,9 @@ from engine.analysis.attention import Arrays
 from engine.analysis.layers import over_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.heads import Head
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane
-from engine.values.view import Query
+from engine.values.views import Query
 
 
 def arrays(model: OpenModel, query: Query) -> Arrays:

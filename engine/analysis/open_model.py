@@ -17,13 +17,11 @@ from engine.checkpoints.memory import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import place
 from engine.models.telling import LOADING, Telling, WeightCount
-from engine.values.attention import AttentionMap, AttentionMaps, Sentence
+from engine.values.attention import NOTHING_OFF, AttentionMap, AttentionMaps, MapName, Minuend, Off, Sentence
 from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
 from engine.values.errors import EngineError, NotFinite, Superseded
-from engine.values.heads import DELTA, MATRICES, Head, MapName, no_attention
+from engine.values.heads import DELTA, MATRICES, Head, no_attention
 from engine.values.memory import MemoryReport
-from engine.values.minuend import Minuend
-from engine.values.off import NOTHING_OFF, Off
 from engine.values.progress import Lane, Progress, Work, finish
 from engine.values.proof import LayerProof
 from engine.values.spectra import SpectraGroup, Spectrum
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from engine.models.maps import MapReader, Tokens
     from engine.models.scoring import Scoring
     from engine.models.tokenizer import Words
-    from engine.values.model import LayerOutline, ModelOutline
     from engine.values.options import EngineOptions
+    from engine.values.outline import LayerOutline, ModelOutline
 
 Value = TypeVar("Value")
 

@@ -28,11 +28,10 @@ from engine.models.telling import READING
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work, restartable
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
-from engine.values.views import PATTERNS
+from engine.values.views import PATTERNS, Query
 
 if TYPE_CHECKING:
     from engine.models.maps import MapReader

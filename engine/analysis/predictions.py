@@ -9,11 +9,11 @@ from torch import Tensor
 
 from engine.analysis.layers import NOTHING
 from engine.analysis.open_model import OpenModel
+from engine.values.display_text import visible
 from engine.values.errors import EngineError
-from engine.values.escapes import visible
 from engine.values.progress import Lane, Work
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 if TYPE_CHECKING:
     from engine.models.predictor import Asked, Predictor

@@ -14,11 +14,11 @@ from engine.mathematics.chance import chance_measures
 from engine.mathematics.measures import DEFAULT_EPSILON, MEASURES
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.progress import Work
 from engine.values.spectra import Spectrum
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 
 def rows(model: OpenModel, query: Query) -> Groups:
@@ -60,7 +60,7 @@ def spectra_of(
 
 
 def rank_rows(spectra: Sequence[Spectrum], epsilon: float = DEFAULT_EPSILON) -> list[tuple[str | int | float, ...]]:
-    """Measure spectra: a row of `engine.values.tables.RANK_COLUMNS` each, in their order.
+    """Measure spectra: a row of `engine.values.table.RANK_COLUMNS` each, in their order.
 
     Spectra of the same matrix and length, such as those of a layer's heads, are measured in one call.
     """

@@ -12,7 +12,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import DELTA
 from engine.values.progress import Lane, Work
 from engine.values.table import Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 
 def rows(model: OpenModel, query: Query) -> Groups:

@@ -26,8 +26,8 @@ from engine.models.directories import cache_directory
 from engine.store.cache import SpectraCache
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
-from engine.values.model import LayerOutline
 from engine.values.options import EngineOptions
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
 from engine.values.spectra import EPSILONS, NORMS, FloatArray, SpectraGroup, Spectrum
 

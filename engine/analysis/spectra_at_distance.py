@@ -16,7 +16,7 @@ from engine.architectures.heads import LayerWeights
 from engine.mathematics.factored import thin
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.mathematics.spectra import layer_factors
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.spectra import FloatArray
 
 

@@ -12,11 +12,10 @@ from engine.analysis.ranks import spectra_of, spectra_wanted
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import energies
 from engine.values.errors import EngineError, NotFinite
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.spectra import Spectrum
-from engine.values.table import Groups, RowGroup
-from engine.values.tables import SPECTRA_OF_TWO_COLUMNS, SPECTRUM_COLUMNS, Table
-from engine.values.view import Query
+from engine.values.table import SPECTRA_OF_TWO_COLUMNS, SPECTRUM_COLUMNS, Groups, LargeTable, RowGroup
+from engine.values.views import Query
 
 Row = tuple[str | int | float, ...]
 
@@ -73,11 +72,11 @@ def rows_of_two(own: Sequence[Spectrum], other: Sequence[Spectrum]) -> Iterator[
     return ((*row, sigma) for row, sigma in zip(spectrum_rows(own), theirs, strict=True))
 
 
-def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> Table:
+def spectrum_table(batches: Iterable[Sequence[Spectrum]]) -> LargeTable:
     """List spectra that are known, a batch at a time, as the rows are read."""
-    return Table("spectrum", SPECTRUM_COLUMNS, (row for batch in batches for row in spectrum_rows(batch)))
+    return LargeTable("spectrum", SPECTRUM_COLUMNS, (row for batch in batches for row in spectrum_rows(batch)))
 
 
-def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> Table:
+def spectra_of_two_table(pairs: Iterable[tuple[Sequence[Spectrum], Sequence[Spectrum]]]) -> LargeTable:
     """List the same with another model's singular values beside them, a pair of batches at a time."""
-    return Table("spectrum", SPECTRA_OF_TWO_COLUMNS, (row for pair in pairs for row in rows_of_two(*pair)))
+    return LargeTable("spectrum", SPECTRA_OF_TWO_COLUMNS, (row for pair in pairs for row in rows_of_two(*pair)))

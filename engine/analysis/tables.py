@@ -16,18 +16,19 @@ from engine.analysis.spectra import with_torch
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import Lane, Progress, Work
-from engine.values.table import Cell, Groups, RowGroup
-from engine.values.tables import (
+from engine.values.table import (
     ATTENTION_COLUMNS,
     DIFFERENCE_COLUMNS,
     PROOF_COLUMNS,
     RANKS_BESIDE_CHANCE_COLUMNS,
     SPECTRA_OF_TWO_COLUMNS,
     SPECTRUM_COLUMNS,
+    Cell,
+    Groups,
+    RowGroup,
     Table,
 )
-from engine.values.view import Query
-from engine.values.views import VIEWS
+from engine.values.views import VIEWS, Query
 
 if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
@@ -156,12 +157,12 @@ class _Grown:
     def add(self, group: RowGroup) -> None:
         """Take in what a group says."""
         if self._places:
-            new = {tuple(row[each] for each in self._places): row for row in group.rows}
+            new = {tuple(row[each] for each in self._places): tuple(row) for row in group.rows}
             if new.keys() >= self._by_place.keys():
                 self._by_place.clear()
             self._by_place.update(new)
         else:
-            self._rows += group.rows
+            self._rows += map(tuple, group.rows)
         self._left_out |= group.left_out
         self._lacking |= dict.fromkeys(group.lacking)
 
@@ -173,4 +174,4 @@ class _Grown:
     def table(self) -> Table:
         """Give what is known as a table."""
         columns = columns_of(self._name, self._query)
-        return Table(self._name, columns, tuple(self.rows), dict(self._left_out), tuple(self._lacking))
+        return Table.of_rows(self._name, columns, self.rows, dict(self._left_out), tuple(self._lacking))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from engine.analysis.layers import NOTHING
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
-from engine.values.model import Parameter
+from engine.values.outline import Parameter
 from engine.values.progress import Lane, Progress
 from engine.values.table import Cell, Groups, RowGroup
-from engine.values.view import Query
+from engine.values.views import Query
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.checkpoints.memory import free_memory
+from engine.values.display_text import counted
 from engine.values.heads import MATRICES
 from engine.values.memory import size
-from engine.values.model import LayerOutline
-from engine.values.plural import counted
+from engine.values.outline import LayerOutline
 
 MATRIX_COPIES = 3
 """How many float64 matrices of the same size there are at once while the singular values of one are computed."""

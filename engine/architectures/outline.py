@@ -24,11 +24,10 @@ from engine.architectures.rules import (
 from engine.architectures.shapes import biases_of, count_heads, named_tensor, shapes_of
 from engine.architectures.tensors import TensorEntry
 from engine.architectures.vocabulary import has_known_norms
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
-from engine.values.marks import MARKS
-from engine.values.model import LayerOutline, ModelOutline
-from engine.values.plural import counted
+from engine.values.outline import MARKS, LayerOutline, ModelOutline
 
 
 def marks_of(
@@ -41,7 +40,7 @@ def marks_of(
     is_gated: bool,
     biased: Iterable[str],
 ) -> tuple[str, ...]:
-    """Name what changes the circuits of a layer's heads, in the words of `engine.values.marks.MARKS`.
+    """Name what changes the circuits of a layer's heads, in the words of `engine.values.outline.MARKS`.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ from typing import Any
 from engine.architectures.projections import sibling, tensor_of
 from engine.architectures.rules import CONVOLUTION_GROUPS, Layout, Rule
 from engine.architectures.tensors import TensorEntry
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.plural import counted
 
 
 def shapes_of(

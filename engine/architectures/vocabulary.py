@@ -13,7 +13,7 @@ from typing import Any
 from engine.architectures.projections import sibling
 from engine.architectures.tensors import TensorEntry, Tensors
 from engine.values.errors import NotFinite, NotFolded
-from engine.values.model import LayerOutline, ModelOutline
+from engine.values.outline import LayerOutline, ModelOutline
 
 EMBEDDINGS = (
     "wte", "embed_tokens", "word_embeddings", "embed_in", "tokens_embed", "tok_embeddings", "embeddings", "shared",

@@ -23,11 +23,11 @@ from engine.checkpoints.names import ADAPTER_CONFIG
 from engine.checkpoints.parameters import stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.checkpoints.weight_files import adapter_file
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import DELTA, Head
 from engine.values.memory import SentenceNeed
-from engine.values.model import Parameter
-from engine.values.plural import counted
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ from engine.checkpoints.config_file import settings_of
 from engine.checkpoints.names import ADAPTER_CONFIG, CACHED
 from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
 from engine.values.errors import EngineError
-from engine.values.found import FoundModel, Origin
+from engine.values.found_models import FoundModel, Origin
 
 
 def cached_models(revision: str | None = None) -> Iterator[FoundModel]:

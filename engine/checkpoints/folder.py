@@ -18,7 +18,7 @@ from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, stamps
 from engine.values.errors import EngineError
 from engine.values.memory import SentenceNeed
-from engine.values.model import Parameter
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

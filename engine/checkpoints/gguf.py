@@ -11,7 +11,7 @@ from engine.architectures.outline import Anatomy, read_anatomy
 from engine.architectures.tensors import Tensors
 from engine.checkpoints.tensor_reader import stamps
 from engine.values.errors import EngineError
-from engine.values.model import Parameter
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -30,7 +30,7 @@ from engine.checkpoints.parameters import stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
-from engine.values.model import LayerOutline, Parameter
+from engine.values.outline import LayerOutline, Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

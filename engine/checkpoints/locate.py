@@ -88,5 +88,6 @@ def locate(
         )
     if _is_path(name):
         raise EngineError(f"there is no folder {folder}; check the path, or try: attn-tui {DEMO}")
+
     directory = find_in_cache(name, revision) or from_hub(name, revision, report)
     return _checked(name, directory, directory.name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.architectures.tensors import TensorEntry
 from engine.values.memory import SENTENCE_TOKENS, SentenceNeed
-from engine.values.model import ModelOutline
+from engine.values.outline import ModelOutline
 
 MEMORY_INFO = Path("/proc/meminfo")
 CONTAINER = Path("/sys/fs/cgroup")

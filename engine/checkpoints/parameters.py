@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.tensors import TensorEntry
 from engine.checkpoints.size_bounds import bounded
-from engine.values.model import Parameter
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.architectures.outline import Anatomy
 from engine.architectures.tensors import Tensors
 from engine.values.memory import SentenceNeed
-from engine.values.model import Parameter
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor

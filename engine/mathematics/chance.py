@@ -22,7 +22,7 @@ import numpy as np
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import MATRICES
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from engine.values.spectra import FloatArray, Spectrum
 
 DRAWS = 64

@@ -33,7 +33,7 @@ from engine.mathematics.subspaces import (
     symmetric_rank,
 )
 from engine.values.heads import MATRICES
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.columns import OF_SPECTRA
 from engine.values.spectra import FloatArray
+from engine.values.views import OF_SPECTRA
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.visible import Places, Visible
+from engine.values.attention import Places, VisibleKeys
 
 Weights = NDArray[np.float32]
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ def _go_on() -> None:
     """Let the work go on."""
 
 
-def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> Visible:
+def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> VisibleKeys:
     """Find which keys the mask of a layer lets each query see, from the weights themselves: masked ones are zero.
 
     A weight that is seen may be too small for its dtype. So no single zero counts: the mask is one that looks both ways
@@ -64,7 +64,7 @@ def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> Visibl
     if keys > queries:
         own = visible_keys(weights[:, :, :queries], check)
         if bool((own.last <= np.arange(queries)).all()):
-            return Visible(own.first, own.last, range(queries, keys))
+            return VisibleKeys(own.first, own.last, range(queries, keys))
     places = np.arange(queries)
     back, ahead = np.full(queries, -queries), np.full(queries, -keys)
     for some in _blocks(weights.shape, BLOCK // 8):  # few enough to be near the processor for every head
@@ -79,7 +79,7 @@ def visible_keys(weights: Weights, check: Callable[[], None] = _go_on) -> Visibl
         last = places
     else:
         last = np.minimum(places + _reach(ahead, keys - 1 - places), keys - 1)
-    return Visible(np.maximum(places - _reach(back, places), 0), last)
+    return VisibleKeys(np.maximum(places - _reach(back, places), 0), last)
 
 
 def _reach(used: Places, room: Places) -> int:
@@ -124,7 +124,7 @@ def repeated_keys(ids: NDArray[np.int64], distance: int) -> Mapping[str, Places]
     }
 
 
-def attention_to(weights: Weights, keys: Places, visible: Visible) -> Floats:
+def attention_to(weights: Weights, keys: Places, visible: VisibleKeys) -> Floats:
     """Average what the queries give to one key each: ``mean_i A[i, keys_i]`` over the queries that see it, (heads,).
 
     Not a number where no query sees its key.
@@ -142,19 +142,19 @@ def attention_to(weights: Weights, keys: Places, visible: Visible) -> Floats:
     return mean
 
 
-def uniform_to(keys: Places, visible: Visible) -> float:
+def uniform_to(keys: Places, visible: VisibleKeys) -> float:
     """Give what `attention_to` is of uniform attention: the mean of one over the number of keys that are seen."""
     counted = visible.holds(keys)
     return float((1 / visible.count[counted]).mean()) if counted.any() else float("nan")
 
 
-def uniform_to_none(visible: Visible) -> float:
+def uniform_to_none(visible: VisibleKeys) -> float:
     """Give what goes to a sink of uniform attention over it and the keys that are seen: the mean of ``1/(n + 1)``."""
     counted = visible.has_choice
     return float((1 / (visible.count[counted] + 1)).mean()) if counted.any() else float("nan")
 
 
-def uniform_attention(visible: Visible, keys: int) -> Floats:
+def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
     """Give a map that gives every key that a query sees the same weight: (queries, keys).
 
     Examples
@@ -184,7 +184,7 @@ class Spread:
     to_none: Floats
 
 
-def spread(weights: Weights, visible: Visible, check: Callable[[], None] = _go_on) -> Spread:
+def spread(weights: Weights, visible: VisibleKeys, check: Callable[[], None] = _go_on) -> Spread:
     """Measure how far heads spread their attention, over the queries that see more than one key.
 
     Not a number where there is no such query; a row without any weight has no distribution and is left out.
@@ -211,7 +211,7 @@ def spread(weights: Weights, visible: Visible, check: Callable[[], None] = _go_o
     return Spread(*(_mean(values[:, counted]) for values in (entropy, distance, to_none)))
 
 
-def uniform_spread(visible: Visible) -> tuple[float, float]:
+def uniform_spread(visible: VisibleKeys) -> tuple[float, float]:
     """Give entropy and mean distance of uniform attention over the keys that are seen."""
     counted = np.flatnonzero(visible.has_choice)
     if not len(counted):

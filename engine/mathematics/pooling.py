@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling
-from engine.values.visible import Visible
+from engine.values.attention import AttentionMap, MapWindow, PooledMap, Pooling, VisibleKeys
 
 _QUERIES_AT_ONCE = 256
 """Of a map that is searched for its largest weight."""
@@ -80,7 +79,7 @@ def _values(weights: Weights, other: Weights | None, queries: slice, keys: slice
 
 def _pairs_mask_and_chance(
     attention: AttentionMap, places: NDArray[np.int32]
-) -> tuple[Weights | None, Visible | None, Weights | None]:
+) -> tuple[Weights | None, VisibleKeys | None, Weights | None]:
     """Give what stands beside a map's values: the weights that two maps have at some places, the mask, and chance."""
     at = places[..., 0], places[..., 1]
     other, chance = attention.other, attention.chance

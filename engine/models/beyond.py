@@ -14,7 +14,7 @@ ROUNDING = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
 
 def marks_beyond(traced: Traced) -> tuple[str, ...]:
-    """Name what takes part besides the four matrices, in the words of `engine.values.marks.MARKS`."""
+    """Name what takes part besides the four matrices, in the words of `engine.values.outline.MARKS`."""
     slack = ROUNDING.get(traced.output.read.dtype, 1e-3)
     weights = wide(traced.weights)
     sums = weights.sum(-1, keepdim=True)

@@ -28,7 +28,7 @@ from engine.models.runs import TAKING_APART
 from engine.models.stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 
 ROWS_AT_ONCE = 512
 """Heads that are tried at a time, at most."""

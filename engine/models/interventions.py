@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from engine.architectures.outline import AttentionModule
 from engine.models.loaded_modules import output_projection
+from engine.values.attention import Off
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.off import Off
 
 Change = Callable[[Head, Tensor], Tensor]
 """Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""

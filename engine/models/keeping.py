@@ -10,9 +10,8 @@ from engine.models.kept import KeptReading, KeptReadings
 from engine.models.kept_calls import KeptCalls
 from engine.models.maps import MapReader
 from engine.models.tokenizer import Words
-from engine.values.attention import Sentence
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.attention import NOTHING_OFF, Off, Sentence
+from engine.values.outline import ModelOutline
 
 
 class KeepingReader(MapReader):

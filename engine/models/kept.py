@@ -6,8 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from engine.models.kept_calls import KeptCalls
-from engine.values.attention import Sentence
-from engine.values.off import Off
+from engine.values.attention import Off, Sentence
 
 MOST_BYTES = 256 * 2**20
 """Of all that is kept of sentences in memory and on disk, beside the one that was read last."""

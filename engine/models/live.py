@@ -28,7 +28,7 @@ from engine.models.module_reader import ModuleReader
 from engine.models.tokenizer import Words, words_from
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import LayerOutline, Parameter
+from engine.values.outline import LayerOutline, Parameter
 
 IN_MEMORY = "a module in memory"
 """Where such a model is, in place of a folder."""

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from engine.mathematics.patterns import visible_keys
 from engine.models.gathering import Gathering, nothing_told
 from engine.models.telling import Tell, Telling, nobody
-from engine.values.attention import AttentionMaps, Sentence
+from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.outline import ModelOutline
 
 if TYPE_CHECKING:
     from engine.models.kept import KeptReadings

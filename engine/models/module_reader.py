@@ -24,11 +24,10 @@ from engine.models.telling import READING, Telling
 from engine.models.tokenizer import Words
 from engine.models.tracing import trace
 from engine.models.witness import Observation
-from engine.values.attention import Sentence
+from engine.values.attention import NOTHING_OFF, Off, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import ModelOutline
-from engine.values.off import NOTHING_OFF, Off
+from engine.values.outline import ModelOutline
 
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""

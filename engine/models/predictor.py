@@ -17,11 +17,10 @@ from engine.models.runs import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, UNTO
 from engine.models.sentence import Reader
 from engine.models.stream import Stream, blocks_around
 from engine.models.telling import Tell
-from engine.values.attention import Sentence
+from engine.values.attention import Off, Sentence
+from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
-from engine.values.escapes import visible
 from engine.values.heads import Head
-from engine.values.off import Off
 
 Breathe = Callable[[], None]
 

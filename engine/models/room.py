@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from engine.checkpoints.memory import free_memory
 from engine.models.zeros import heads_lie_together
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.model import LayerOutline
-from engine.values.plural import counted
+from engine.values.outline import LayerOutline
 
 WEIGHT_BYTES = 4
 """Of one weight of a map: they are float32."""

@@ -18,7 +18,7 @@ from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.transformers_library import silence
 from engine.mathematics.rotary import Rotation
 from engine.values.errors import EngineError
-from engine.values.model import LayerOutline, ModelOutline
+from engine.values.outline import LayerOutline, ModelOutline
 
 UNTURNED = Rotation(torch.empty(0), False)
 """That of a layer whose scores do not depend on positions."""

@@ -43,10 +43,9 @@ from engine.models.tokenizer import TokenNumbers
 from engine.models.unusual_maps import longest_in_full, probabilities, reason_without_map
 from engine.models.waiting import at_hand
 from engine.models.witness import Observation, observe, two_rows
-from engine.values.attention import Sentence
+from engine.values.attention import NOTHING_OFF, Off, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import Head
-from engine.values.off import NOTHING_OFF, Off
 
 COPIES = 4
 """Of a layer's maps, that its eager way holds at a time: scores, with the mask, their softmax, and what is kept."""

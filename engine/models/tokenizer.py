@@ -14,8 +14,8 @@ from engine.checkpoints.names import CACHED, cached_id
 from engine.checkpoints.size_bounds import text_growth
 from engine.checkpoints.transformers_library import first_line, silence, tokenizer_options
 from engine.values.attention import Sentence, TokenKind
+from engine.values.display_text import visible
 from engine.values.errors import EngineError
-from engine.values.escapes import visible
 
 Frame = tuple[tuple[int, ...], tuple[int, ...]]
 """The ids of special tokens before, and after, a sentence."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.returned import dense_band, returned_probabilities
-from engine.values.plural import counted
+from engine.values.display_text import counted
 
 REASONS: Mapping[str, str] = {
     "BigBirdBlockSparseAttention": "it attends in sparse blocks, some of them random",

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.service.queue import Queue, Urgency
 from engine.service.writer import Writer
+from engine.values.attention import NOTHING_OFF, Off
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES
-from engine.values.off import NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, in_a_unit
 from engine.values.views import VIEWS
@@ -24,19 +24,25 @@ if TYPE_CHECKING:
     from engine.analysis.open_model import OpenModel
     from engine.checkpoints.source import Source
     from engine.service.choices import Choices
-    from engine.values.attention import AttentionMap, AttentionMaps, MapWindow, PooledMap, Sentence
+    from engine.values.attention import (
+        AttentionMap,
+        AttentionMaps,
+        MapLines,
+        MapName,
+        MapWindow,
+        Minuend,
+        PooledMap,
+        Sentence,
+    )
     from engine.values.comparison import Comparison
-    from engine.values.heads import Head, MapName
-    from engine.values.lines import MapLines
+    from engine.values.heads import Head
     from engine.values.memory import MemoryReport
-    from engine.values.minuend import Minuend
-    from engine.values.model import ModelOutline
+    from engine.values.outline import ModelOutline
     from engine.values.progress import Progress
     from engine.values.proof import LayerProof
     from engine.values.spectra import SpectraGroup, Spectrum
-    from engine.values.table import Groups, RowGroup
-    from engine.values.tables import Table
-    from engine.values.view import Query
+    from engine.values.table import Groups, RowGroup, Table
+    from engine.values.views import Query
 
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")

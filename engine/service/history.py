@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.service.files import replaced_file
 from engine.service.options import state_directory
+from engine.store.files import replaced_file
 
 MOST_SENTENCES = 500
 """That are kept."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TextIO
 
 from engine.service.options import log_file
-from engine.values.escapes import visible_lines
+from engine.values.display_text import visible_lines
 
 LEVELS = ("error", "warning", "debug")
 """What is written: errors nobody foresaw; what is said of lesser things too; and all tracebacks."""

@@ -32,7 +32,7 @@ def threads_asked_for() -> int | None:
 
 
 def limit_threads(threads: int | None) -> int:
-    """Choose how many threads linear algebra uses; must be called before NumPy or torch is imported.
+    """Choose how many threads linear algebra uses; must be called before NumPy, torch or Polars is imported.
 
     By default as many as this process may use, at most sixteen; a person's own ``OMP_NUM_THREADS`` is left alone.
     Threads that wait are made to sleep: by default OpenMP's spin, and beside one other busy process the same singular
@@ -40,7 +40,7 @@ def limit_threads(threads: int | None) -> int:
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = threads or threads_asked_for() or min(16, available)
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ[variable] = str(chosen)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.checkpoints.config_file import settings_of
-from engine.service.files import replaced_file
 from engine.service.options import state_directory
-from engine.values.found import GONE, FoundModel, Origin
-from engine.values.model import ModelOutline
+from engine.store.files import replaced_file
+from engine.values.found_models import GONE, FoundModel, Origin
+from engine.values.outline import ModelOutline
 
 KEPT = 30
 """Models that are remembered."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.service.files import remove_abandoned, replaced_file
+from engine.store.files import remove_abandoned, replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 6

@@ -1,4 +1,4 @@
-"""A tokenized sentence and the attention maps it gives, as they cross to the screen."""
+"""Sentences, the names of attention maps, the maps, and what of them crosses to the screen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,163 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values.heads import MapName
-from engine.values.visible import Visible
+from engine.values.display_text import counted
+from engine.values.heads import Head
+
+
+@dataclass(frozen=True, slots=True)
+class MapName:
+    """The name of one attention map: of a head, or a mean over heads, over layers, or over both.
+
+    Attributes
+    ----------
+    stack : as in `Head`.
+    layer : from zero; None is the mean over the stack's layers.
+    head : from zero; None is the mean over the heads.
+    is_rollout : whether the means over the heads are followed through the stack's layers, and not averaged over them.
+    """
+
+    stack: str
+    layer: int | None
+    head: int | None
+    is_rollout: bool = False
+
+    @property
+    def layer_label(self) -> str:
+        """What the ``layer`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        if self.is_rollout:
+            return "rollout"
+        return "mean" if self.layer is None else str(self.layer)
+
+    @property
+    def head_label(self) -> str:
+        """What the ``head`` column of a table says: the number, or ``mean``, or ``rollout``."""
+        if self.is_rollout:
+            return "rollout"
+        return "mean" if self.head is None else str(self.head)
+
+    def __str__(self) -> str:
+        """Name the map in words."""
+        if self.is_rollout:
+            return "rollout"
+        if self.layer is None and self.head is None:
+            return "mean over layers and heads"
+        if self.layer is None:
+            return f"H{self.head}, mean over layers"
+        if self.head is None:
+            return f"L{self.layer}, mean over heads"
+        return f"L{self.layer}H{self.head}"
+
+
+NAMED_HEADS = 4
+"""Heads that are named one by one; of more the first are, and the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Which heads are off, and what stands in the place of what they give.
+
+    Attributes
+    ----------
+    heads : the heads, in any order.
+    by_mean : whether it is the mean, over the sentence's tokens, of what the head gives with nothing off, and not zero.
+    """
+
+    heads: tuple[Head, ...] = ()
+    by_mean: bool = False
+
+    def __str__(self) -> str:
+        """Name the heads: ``L0H1, L1H2 off``, or the first of many: ``12 heads off: L0H0, L0H1, L0H2 …``."""
+        way = f" by {'its' if len(self.heads) == 1 else 'their'} mean" if self.by_mean else ""
+        if len(self.heads) > NAMED_HEADS:
+            return (
+                f"{counted(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED_HEADS - 1]))} …"
+            )
+        return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
+
+
+NOTHING_OFF = Off()
+"""All heads work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Minuend:
+    """The map that another one is subtracted from: a difference is this one less that one.
+
+    Attributes
+    ----------
+    name : a map of the same reading; None for the same map of another one: with heads switched off, where any are, or
+        else of the second model.
+    """
+
+    name: MapName | None = None
+
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class VisibleKeys:
+    """The keys that each query sees: all from its first to its last, and some that every query sees.
+
+    Attributes
+    ----------
+    first, last : (queries,) positions; a query that sees nothing has its last before its first.
+    behind : those that every query sees, behind all others, as an encoder's keys behind a decoder's own.
+    """
+
+    first: Places
+    last: Places
+    behind: range = range(0)
+
+    @property
+    def count(self) -> Places:
+        """How many keys each query sees, (queries,)."""
+        count: Places = np.maximum(self.last - self.first + 1, 0) + len(self.behind)
+        return count
+
+    @property
+    def has_choice(self) -> NDArray[np.bool_]:
+        """Whether a query sees more than one key, (queries,)."""
+        return self.count > 1
+
+    def holds(self, keys: Places) -> NDArray[np.bool_]:
+        """Say of each query whether it has a choice and sees a key, (queries,)."""
+        is_behind = (keys >= self.behind.start) & (keys < self.behind.stop)
+        return self.has_choice & (((keys >= self.first) & (keys <= self.last)) | is_behind)
+
+    def keys_of(self, query: int) -> Places:
+        """List the keys that a query sees."""
+        own: Places = np.arange(self.first[query], self.last[query] + 1)
+        return np.concatenate([own, np.arange(self.behind.start, self.behind.stop)])
+
+    def uniform(self, query: int, key: int) -> float:
+        """Give what a key gets of a query that looks at all it sees alike.
+
+        Examples
+        --------
+        >>> [VisibleKeys(np.array([0, 0]), np.array([0, 1])).uniform(1, key) for key in range(3)]
+        [0.5, 0.5, 0.0]
+        """
+        first, last = int(self.first[query]), int(self.last[query])
+        is_seen = first <= key <= last or key in self.behind
+        return 1 / (max(last - first + 1, 0) + len(self.behind)) if is_seen else 0.0
+
+    def hides(self, queries: range, keys: range) -> bool:
+        """Say whether none of some queries sees any of some keys.
+
+        Examples
+        --------
+        >>> backwards = VisibleKeys(np.zeros(3, np.int64), np.arange(3))
+        >>> backwards.hides(range(1), range(1, 3)), backwards.hides(range(2), range(1, 3))
+        (True, False)
+        """
+        if max(keys.start, self.behind.start) < min(keys.stop, self.behind.stop):
+            return False
+        some = slice(queries.start, queries.stop)
+        first, last = np.maximum(self.first[some], keys.start), np.minimum(self.last[some], keys.stop - 1)
+        return not bool((first <= last).any())
+
 
 Pooling = Literal["max", "mean"]
 """Which weight stands for a block of them."""
@@ -118,7 +273,7 @@ class AttentionMaps:
     weights: NDArray[np.float32]
     is_rollout: bool = False
     other: NDArray[np.float32] | None = None
-    visible: Visible | None = None
+    visible: VisibleKeys | None = None
     chance: NDArray[np.float32] | None = None
 
     def select(self, head: int | None) -> AttentionMap:
@@ -163,7 +318,7 @@ class AttentionMap:
     key_tokens: tuple[str, ...]
     weights: NDArray[np.float32]
     other: NDArray[np.float32] | None = None
-    visible: Visible | None = None
+    visible: VisibleKeys | None = None
     chance: NDArray[np.float32] | None = None
 
     @property
@@ -243,7 +398,7 @@ class PooledMap:
     places: NDArray[np.int32]
     largest: float
     pairs: NDArray[np.float32] | None = None
-    visible: Visible | None = None
+    visible: VisibleKeys | None = None
     chances: NDArray[np.float32] | None = None
 
     @property
@@ -307,3 +462,63 @@ class PooledBlock:
     def total(self) -> float:
         """The sum of its weights."""
         return self.mean * len(self.queries) * len(self.keys)
+
+
+def is_of_one_text(name: MapName, query_tokens: tuple[str, ...], key_tokens: tuple[str, ...]) -> bool:
+    """Say whether a map's queries and keys are the same tokens; across stacks they are not, even where they are equal.
+
+    Examples
+    --------
+    >>> is_of_one_text(MapName("decoder", 0, 0), ("a",), ("a",)), is_of_one_text(MapName("cross", 0, 0), ("a",), ("a",))
+    (True, False)
+    """
+    return name.stack != "cross" and query_tokens == key_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class MapLines:
+    """One row and one column of an attention map.
+
+    Attributes
+    ----------
+    name : of the map.
+    query, key : whose row, and whose column.
+    query_tokens, key_tokens : the texts along both axes of the map.
+    row : (keys,) float32 weights with which the query looks at each key.
+    column : (queries,) float32 weights with which each query looks at the key.
+    largest : the largest weight of the whole map that is finite, by which its levels are told apart.
+    is_signed : whether these are differences of two maps, and ``largest`` the largest in size.
+    """
+
+    name: MapName
+    query: int
+    key: int
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    row: NDArray[np.float32]
+    column: NDArray[np.float32]
+    largest: float
+    is_signed: bool = False
+
+    @classmethod
+    def of(cls, attention: AttentionMap, query: int, key: int, largest: float | None = None) -> MapLines:
+        """Take copies of a row and a column of a map, or of what its other one is different in.
+
+        Parameters
+        ----------
+        largest : of the map, where it is known.
+        """
+        weights, other = attention.weights, attention.other
+        row, column = weights[query].copy(), weights[:, key].copy()
+        if other is not None:
+            row, column = other[query] - row, other[:, key] - column
+        if largest is None:
+            values = weights if other is None else np.abs(other - weights)
+            largest = float(np.max(values, where=np.isfinite(values), initial=0.0))
+        return cls(attention.name, query, key, attention.query_tokens, attention.key_tokens, row, column, largest,
+                   other is not None)  # fmt: skip
+
+    @property
+    def is_of_one_text(self) -> bool:
+        """Whether queries and keys are the same tokens of one stack."""
+        return is_of_one_text(self.name, self.query_tokens, self.key_tokens)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.model import LayerOutline, ModelOutline
-from engine.values.plural import counted
+from engine.values.outline import LayerOutline, ModelOutline
 
 HOW_TO_COMPARE = "one model is open; to see it beside another, start with --vs: attn-tui MODEL --vs OTHER"
 """Said where a second model would be needed."""

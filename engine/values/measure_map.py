@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.heads import Head
-from engine.values.tables import Cell, Table
+from engine.values.table import Cell, Table
 from engine.values.views import HEAD_PARTS, OVERVIEW
 
-DEFAULT_MEASURE = "ov.energy_rank"
+DEFAULT_MEASURE = "ov_energy_rank"
 
 SIGNED = frozenset({"qk_symmetry", "ov_copying", "ov_copying_residual"})
 """Measures from −1 to 1, of which zero is the middle."""
@@ -71,8 +71,6 @@ class MeasureMap:
 
     def table(self) -> Table:
         """Give the heads under ``stack, layer, head`` and the measure's name; a cell that is not known is empty."""
-        rows = tuple(
-            (head.stack, head.layer, head.label, "" if cell is None else cell)
-            for head, cell in zip(self.order, self.cells, strict=True)
-        )
-        return Table(OVERVIEW, ("stack", "layer", "head", self.measure), rows)
+        heads = zip(self.order, self.cells, strict=True)
+        rows = ((head.stack, head.layer, head.label, cell) for head, cell in heads)
+        return Table.of_rows(OVERVIEW, ("stack", "layer", "head", self.measure), rows)

@@ -1,32 +1,231 @@
-"""Rows of a table as they are worked out, a unit of work at a time."""
+"""Tables: Polars data frames with a name and notes, what their columns are called, and of which kind these are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
 
+from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.progress import Lane, Progress
 
+if TYPE_CHECKING:
+    import polars
+
 Cell = str | int | float | None
-"""None is what is undefined, or not known yet."""
+Row = Sequence[Cell]
+
+CHANCE = "_chance"
+"""What the name of a column ends with that holds what chance gives."""
+
+RANK_COLUMNS = (
+    "stack", "layer", "head", "matrix", "rows", "cols",
+    "energy_rank", "numerical_rank", "effective_rank", "stable_rank", "participation_ratio",
+    "spectral_norm", "frobenius_norm", "nuclear_norm", "condition_number",
+)  # fmt: skip
+"""Of a spectrum by itself."""
+RANKS_BESIDE_CHANCE_COLUMNS = (*RANK_COLUMNS, *(f"{measure}{CHANCE}" for measure in RANK_COLUMNS[6:]))
+SPECTRUM_COLUMNS = (
+    "stack", "layer", "head", "matrix", "index", "singular_value", "energy", "cumulative_energy", "chance",
+)  # fmt: skip
+SPECTRA_OF_TWO_COLUMNS = (*SPECTRUM_COLUMNS, "singular_value_other")
+ATTENTION_COLUMNS = ("stack", "layer", "head", "query", "key", "query_token", "key_token", "weight", "weight_chance")
+ROLLOUT_COLUMNS = ("stack", "query", "key", "query_token", "key_token", "weight", "weight_chance")
+DIFFERENCE_COLUMNS = (*ATTENTION_COLUMNS, "weight_other", "difference")
+TEXT_COLUMNS = (
+    "stack", "layer", "head", "query", "key", "position", "token", "kind", "weight_as_key", "weight_as_query",
+)  # fmt: skip
+DIFFERENCE_OF_HEADS_COLUMNS = (*DIFFERENCE_COLUMNS, "other_stack", "other_layer", "other_head")
+BLOCK_COLUMNS = ("stack", "layer", "head", "query", "last_query", "key", "last_key", "max_weight", "mean_weight")
+PROOF_COLUMNS = ("stack", "layer", "identity", "verdict", "residual", "note")
+
+
+class Kind(Enum):
+    """What the cells of a column are."""
+
+    WHOLE = "whole numbers"
+    NUMBER = "numbers"
+    TEXT = "text"
+    TOKEN = "text of tokens"
+    """Where an empty text is a token that is written as nothing, and not a cell without a value."""
+
+
+TEXTS = (Kind.TEXT, Kind.TOKEN)
+
+_WHOLE = re.compile(
+    r"layer|from_layer|other_layer|from_head|rows|cols|index|last_index|query|last_query|key|last_key|parameters|bytes"
+    r"|place|position|rank|rank_other|token_id|(\w+_)?(energy|numerical)_rank(_change)?|rank_(q|k|v|o|qk|ov)"
+    r"|(qk|ov)_(image_in_kernel|factors_lost)"
+)
+_TEXT = {
+    "stack", "head", "matrix", "kind", "side", "extreme", "note", "name", "shape", "dtype", "tied_to", "term", "label",
+    "part", "off", "identity", "verdict", "query_tokens", "key_tokens", "other_stack", "other_head",
+}  # fmt: skip
+_TOKENS = {"token", "at", "query_token", "key_token"}
+
+
+def kind_of(column: str) -> Kind:
+    """Say what a column holds, by its name.
+
+    Examples
+    --------
+    >>> [kind_of(name).value for name in ("layer", "head", "k_energy_rank_change", "ov_energy_rank", "weight")]
+    ['whole numbers', 'text', 'whole numbers', 'whole numbers', 'numbers']
+    """
+    if column in _TEXT:
+        return Kind.TEXT
+    if column in _TOKENS:
+        return Kind.TOKEN
+    return Kind.WHOLE if _WHOLE.fullmatch(column) else Kind.NUMBER
+
+
+LeftOut = Mapping[Head, str]
+"""By layer, which of its tensors hold NaN, infinite or far too large numbers, or that it is not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What is to be known of a table beside its rows.
+
+    Attributes
+    ----------
+    left_out : layers that have no rows because their weights hold NaN or infinite numbers, and which those are.
+    lacking : what is empty in the rows because tensors outside the layers hold such numbers, and which.
+    """
+
+    left_out: LeftOut = field(default_factory=dict)
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A data frame with a name. Two tables are the same only if they are one object.
+
+    Attributes
+    ----------
+    name : which table it is: ``ranks``, ``spectrum``, ``attention``, ``check``, or the name of a `View`.
+    frame : a column a name, of int64, float64 or text by `kind_of`; what is undefined is null, and never NaN.
+    notes : layers that have no rows, and what rows are without.
+    """
+
+    name: str
+    frame: polars.DataFrame
+    notes: Notes = field(default_factory=Notes)
+
+    @classmethod
+    def of_rows(
+        cls,
+        name: str,
+        columns: Sequence[str],
+        rows: Iterable[Row],
+        left_out: LeftOut | None = None,
+        lacking: tuple[str, ...] = (),
+    ) -> Table:
+        """Make a table of rows. NaN, None and, but among tokens, an empty text become null.
+
+        A column of whole numbers that holds words too, as ``mean`` in place of a layer, is of text.
+        """
+        import polars
+
+        cells = list(zip(*rows, strict=True)) or [()] * len(columns)
+        frame = polars.DataFrame([_series(*column) for column in zip(columns, cells, strict=True)])
+        return cls(name, frame, Notes(left_out or {}, lacking))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(self.frame.columns)
+
+    @cached_property
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """Its rows, None for null."""
+        return self.frame.rows()
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def with_frame(self, frame: polars.DataFrame) -> Table:
+        """Give the same with other rows or columns."""
+        return Table(self.name, frame, self.notes)
+
+    def pieces(self) -> Iterator[Table]:
+        """Yield it as one piece, as a `LargeTable` yields several."""
+        yield self
+
+
+def _series(name: str, cells: Sequence[Cell]) -> polars.Series:
+    """Make a column."""
+    import polars
+
+    kind = kind_of(name)
+    if kind is Kind.TOKEN:
+        return polars.Series(name, cells, polars.String)
+    present = [None if cell is None or cell == "" or cell != cell else cell for cell in cells]
+    if kind is Kind.WHOLE:
+        present = [int(cell) if isinstance(cell, str) and cell.isdecimal() else cell for cell in present]
+    if kind is Kind.TEXT or (kind is Kind.WHOLE and any(isinstance(cell, str) for cell in present)):
+        return polars.Series(name, [None if cell is None else str(cell) for cell in present], polars.String)
+    return polars.Series(name, present, polars.Int64 if kind is Kind.WHOLE else polars.Float64, strict=False)
+
+
+PIECE = 16_384
+"""Rows of a large table that are held at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LargeTable:
+    """A table that may be too large for memory: its rows are read once, as far as they are asked for.
+
+    Attributes
+    ----------
+    name, columns : as in `Table`.
+    rows : each as long as ``columns``.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: Iterable[Row]
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def pieces(self) -> Iterator[Table]:
+        """Yield it in tables of at most `PIECE` rows, of the same types; at least one."""
+        rows, schema = iter(self.rows), None
+        while (some := list(itertools.islice(rows, PIECE))) or schema is None:
+            frame = Table.of_rows(self.name, self.columns, some).frame
+            schema = schema or frame.schema
+            yield Table(self.name, frame.cast(schema))
+            del frame
+
+    def whole(self) -> Table:
+        """Read all of it."""
+        return Table.of_rows(self.name, self.columns, self.rows)
+
+
+AnyTable = Table | LargeTable
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows that one unit of work gave.
+    """The rows that one unit of work on a view yields.
 
     Attributes
     ----------
-    rows : each as long as the table's columns.
-    left_out : layers that have no rows, and why, in few words.
-    lacking : what is empty in rows, and why, in a sentence each.
-    progress : how far the table has come; None where that is not told.
+    rows : each as long as the view has columns.
+    left_out, lacking : as in `Notes`.
+    progress : how far the work is, where that is known.
     """
 
-    rows: Sequence[tuple[Cell, ...]] = ()
-    left_out: Mapping[Head, str] = field(default_factory=dict)
+    rows: Sequence[Row] = ()
+    left_out: LeftOut = field(default_factory=dict)
     lacking: tuple[str, ...] = ()
     progress: Progress | None = None
 
@@ -36,3 +235,53 @@ Groups: TypeAlias = Iterator[RowGroup | Lane | None]
 
 So that ``values = yield from model.spectra(…)`` can stand in it.
 """
+
+NAMED_LAYERS = 3
+"""Layers that are named in few words where more are left out."""
+
+UNREAD = "it takes no part in reading this sentence"
+"""Why a layer is left out that the model does not run."""
+
+
+def reasons(left_out: LeftOut) -> Iterator[str]:
+    """Say of each layer that it is left out, and why.
+
+    Examples
+    --------
+    >>> list(reasons({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}))
+    ['decoder L2 is left out: w holds 1 NaN or infinite numbers of 16']
+    """
+    return (f"{layer.stack} {layer} is left out: {what}" for layer, what in left_out.items())
+
+
+def without(left_out: LeftOut) -> str:
+    """Name the layers in a title; nothing where all are there.
+
+    Examples
+    --------
+    >>> without({Head("decoder", 2): "w holds 1 NaN or infinite numbers of 16"}), without({})
+    ('without L2 (NaN or infinite)', '')
+    >>> without({Head("decoder", number): "w holds numbers up to 1e+100, of which …" for number in range(5)})
+    'without L0, L1, L2 and 2 more (beyond float64)'
+    """
+    if not left_out:
+        return ""
+    several = len({layer.stack for layer in left_out}) > 1
+    names = [f"{layer.stack} {layer}" if several else str(layer) for layer in left_out]
+    more = f" and {len(names) - NAMED_LAYERS} more" if len(names) > NAMED_LAYERS else ""
+    said = " ".join(left_out.values())
+    why = "NaN or infinite" if "NaN" in said else "unread" if UNREAD in said else "beyond float64"
+    return f"without {', '.join(names[:NAMED_LAYERS])}{more} ({why})"
+
+
+def none_left(left_out: LeftOut) -> EngineError:
+    """Say why there are no rows at all.
+
+    Examples
+    --------
+    >>> print(none_left({Head("decoder", number): "w holds 1 NaN or infinite numbers of 16" for number in (0, 1)}))
+    nothing can be worked out: decoder L0: w holds 1 NaN or infinite numbers of 16, and so on in L1; open a sound copy
+    """
+    (first, what), *others = left_out.items()
+    more = f", and so on in {', '.join(str(layer) for layer, _ in others[:NAMED_LAYERS])}" if others else ""
+    return EngineError(f"nothing can be worked out: {first.stack} {first}: {what}{more}; open a sound copy")

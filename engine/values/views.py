@@ -1,15 +1,187 @@
-"""The tables that are worked out on an open model, each described as data: columns, range and options."""
+"""The tables that are worked out on an open model: what each holds, what can be asked of it, what its columns say."""
 
 from __future__ import annotations
 
-from engine.values.heads import MATRICES
-from engine.values.tables import RANK_COLUMNS, ROLLOUT_COLUMNS
-from engine.values.view import Scope, View
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from engine.values.heads import MATRICES, Head
+from engine.values.table import CHANCE, RANK_COLUMNS, ROLLOUT_COLUMNS, Cell
+
+
+class Scope(Enum):
+    """What a table on screen is of, given what is selected in the tree."""
+
+    HEAD = "a head"
+    HEAD_OR_LAYER = "a head or a layer"
+    LAYER = "a layer"
+    """Of the selected head's layer, so that heads stand beside each other; of all layers where the model is chosen."""
+    MODEL = "the model"
+    CELL = "a head and a cell of its map"
+
+
+DEFAULT_TOP = 10
+"""Tokens that are listed, at each end of a direction or of what is likely, unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One such table.
+
+    Attributes
+    ----------
+    name : what it is called on the command line.
+    key : what shows it in the explorer; empty where that is a part of another view.
+    title : what it is called there.
+    says : what it holds, in a line.
+    columns : the names, in order.
+    is_by_layer : whether it is worked out layer by layer, so that it can be asked for and read on a layer at a time;
+        the others are of the whole model.
+    has_whole_layers : whether rows with the head ``all`` are among its rows.
+    has_changes : whether it has rows of the changes that an adapter makes, which do not attend.
+    options : which options narrow or shape it, by their names on the command line.
+    needs : which of them it cannot do without, such as ``text``, the sentence, or ``vs``, a second model.
+    scope : what of a model is on screen at once.
+    places : the columns that say what a row is of; they stay at the left.
+    leading : the columns that come first behind these on screen, where little room is for what the table is about;
+        files have all columns in their own order.
+    grows : whether it is there at once and some of its cells come later.
+    ranked_by : the column by whose size the rows are in order once they are all there; empty for their own order.
+    top : how many tokens are listed at a time on screen, where tokens are.
+    said : columns that the title says on screen where all rows agree in them, each with what it is
+        called there; what comes first is seen longest where there is little room.
+    empty : what is said where there are no rows.
+    beside : columns that a second model adds behind the others, where one is asked for.
+    opens_with : the columns that are shown and written unless others, or all, are asked for; empty for all.
+    """
+
+    name: str
+    key: str
+    title: str
+    says: str
+    columns: tuple[str, ...]
+    is_by_layer: bool = True
+    has_whole_layers: bool = False
+    has_changes: bool = False
+    options: frozenset[str] = frozenset({"layer", "head", "stack"})
+    needs: frozenset[str] = frozenset()
+    scope: Scope = Scope.LAYER
+    places: tuple[str, ...] = ("stack", "layer", "head")
+    leading: tuple[str, ...] = ()
+    grows: bool = False
+    ranked_by: str = ""
+    top: int = DEFAULT_TOP
+    said: tuple[tuple[str, str], ...] = ()
+    empty: str = "nothing to show here"
+    beside: tuple[str, ...] = ()
+    opens_with: tuple[str, ...] = ()
+
+    def columns_of(self, *, of_two: bool) -> tuple[str, ...]:
+        """Give the columns of one model's table, or of that with a second model's numbers."""
+        return (*self.columns, *self.beside) if of_two else self.columns
+
+    def goes_by_layer(self, query: Query) -> bool:
+        """Say whether what is asked for is worked out layer by layer; heads switched off together are of no layer."""
+        return self.is_by_layer and not query.off
+
+    def on_screen(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Put columns of this table in the order in which a screen shows them.
+
+        Examples
+        --------
+        >>> View("", "", "", "", (), leading=("change",)).on_screen(("head", "token", "change"))
+        ('head', 'change', 'token')
+        """
+        order = {name: number for number, name in enumerate(self.leading)} | dict.fromkeys(self.places, -1)
+        return tuple(sorted(columns, key=lambda name: order.get(name, len(order))))
+
+    def ranked(self, rows: Iterable[Sequence[Cell]]) -> list[Sequence[Cell]]:
+        """Put rows in order by the size of the numbers in `ranked_by`, the largest first; what is no number comes last.
+
+        Examples
+        --------
+        >>> View("", "", "", "", ("head", "change"), ranked_by="change").ranked([("0", 0.1), ("1", -0.2)])
+        [('1', -0.2), ('0', 0.1)]
+        """
+        kept = list(rows)
+        if not self.ranked_by:
+            return kept
+        place = self.columns.index(self.ranked_by)
+
+        def size(row: Sequence[Cell]) -> float:
+            cell = row[place]
+            return -abs(cell) if isinstance(cell, int | float) else math.inf
+
+        return sorted(kept, key=size)
+
+
+DEFAULT_FIRST = 10
+"""Directions of a matrix, unless the person says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of such a table; what is left out narrows nothing.
+
+    Attributes
+    ----------
+    layer : the layer it is of, or None for several.
+    layers : where it is of several, which; empty for all of the model.
+    head : a head's number, -1 for layers as a whole alone, None for all heads.
+    whole_layers : whether layers as a whole come behind their heads, of a table that has them.
+    layer_mean, head_mean : whether maps are averaged over a stack's layers, or over a layer's heads.
+    matrix : one matrix, of which nothing else is computed, or None for all that the table has.
+    top : how many tokens at each end of a direction, or of the most likely ones.
+    first : how many directions of a matrix, the strongest.
+    fold_norm : whether the gains of norms are folded into the weights.
+    distance : how many tokens a key is before the query, for QK with rotary positions; None leaves positions out.
+    text : the sentence, where one is read.
+    position : of a token in the sentence, from 0 and the query's where there is a key too; None for the last one.
+    key : position of the key, from 0; None for the one that the query looks at most.
+    token : the token that numbers are of: its text, or ``#`` and its id; None for the model's first choice.
+    off : the heads that are switched off.
+    norms : whether parameters are read for their norms.
+    by_mean : whether what such a head gives is its mean over the sentence's tokens, and not zero.
+    eigenvalues : whether eigenvalues of whole layers are worked out however wide they are; of narrow ones they are
+        anyway.
+    epsilon : of the energy rank, the share of the energy that it leaves out; None for the usual one.
+    parts : which parts are worked out of a table that is put together from several; None for all of them.
+    of_two : whether a second model's numbers stand beside, of a table that can do without.
+    """
+
+    layer: Head | None = None
+    head: int | None = None
+    layers: tuple[Head, ...] = ()
+    whole_layers: bool = False
+    layer_mean: bool = False
+    head_mean: bool = False
+    matrix: str | None = None
+    top: int = DEFAULT_TOP
+    first: int = DEFAULT_FIRST
+    fold_norm: bool = False
+    distance: int | None = None
+    text: str | None = None
+    position: int | None = None
+    key: int | None = None
+    token: str | None = None
+    off: tuple[Head, ...] = ()
+    norms: bool = False
+    by_mean: bool = False
+    eigenvalues: bool = False
+    epsilon: float | None = None
+    parts: tuple[str, ...] | None = None
+    of_two: bool = False
+
+    def wants(self, head: int) -> bool:
+        """Say whether rows of a head, or of the layer as a whole (-1), are asked for."""
+        return self.head == head or (self.head is None and (head >= 0 or self.whole_layers))
 
 
 def _with_chance(*names: str) -> tuple[str, ...]:
     """Put beside each column the one that holds what chance gives."""
-    return tuple(column for name in names for column in (name, f"{name}_chance"))
+    return tuple(column for name in names for column in (name, f"{name}{CHANCE}"))
 
 
 _HEAD = ("stack", "layer", "head")
@@ -52,8 +224,8 @@ DIRECTIONS = View(
     "the tokens that the singular directions of QK and OV stand for",
     (
         *_HEAD,
-        "matrix", "index", "side", "end", "place", "token", *_with_chance("projection", "singular_value"), "token_id",
-        "note",
+        "matrix", "index", "side", "extreme", "place", "token", *_with_chance("projection", "singular_value"),
+        "token_id", "note",
     ),
     options=frozenset({"layer", "head", "stack", "matrix", "top", "first", "fold_norm", "distance"}),
     scope=Scope.HEAD,
@@ -107,8 +279,10 @@ PATTERNS = View(
     options=frozenset({"layer", "head", "stack", "text"}),
 )  # fmt: skip
 
-RANK_MEASURES = tuple(f"{matrix.lower()}.{measure}" for matrix in MATRICES for measure in RANK_COLUMNS[6:])
-"""The measures of every matrix, as the table of all heads calls them."""
+RANK_MEASURES = {
+    f"{matrix.lower()}_{measure}": (matrix, measure) for matrix in MATRICES for measure in RANK_COLUMNS[6:]
+}
+"""The measures of every matrix, as the table of all heads calls them: of which matrix each is, and which it is."""
 
 HEAD_PARTS = {
     "ranks": _with_chance(*RANK_MEASURES),
@@ -127,7 +301,26 @@ HEADS = View(
     options=frozenset({"layer", "head", "stack", "text", "energy"}),
     scope=Scope.MODEL,
     grows=True,
-)
+    opens_with=(
+        *_HEAD, "label",
+        "qk_stable_rank", "ov_stable_rank", "qk_energy_rank", "ov_energy_rank",
+        "entropy", "induction", "to_previous", "qk_positive_mass", "ov_copying", "note",
+    ),
+)  # fmt: skip
+
+
+def parts_of(columns: Collection[str]) -> tuple[str, ...]:
+    """Name the parts of the table of all heads that columns of it come of.
+
+    Examples
+    --------
+    >>> parts_of(("head", "label", "ov_copying"))
+    ('patterns', 'circuits')
+    """
+    wanted = set(columns)
+    found = {"patterns"} if "label" in wanted else set()
+    return tuple(part for part, own in HEAD_PARTS.items() if part in found or not wanted.isdisjoint(own))
+
 
 ROLLOUT = View(
     "rollout",
@@ -286,3 +479,184 @@ VIEWS = {
 
 NEEDS = {"attention": frozenset({"text"}), **{view.name: view.needs for view in VIEWS.values()}}
 """Which options a table cannot do without."""
+
+
+COLUMNS = {
+    "qk_symmetry": "tr(M²)/‖M‖² of M = QK: 1 symmetric, −1 antisymmetric",
+    "qk_identity_distance": "√(1 − tr(M)²/(d‖M‖²)) of M = QK: 0 for a multiple of the identity",
+    "qk_identity_floor": "√(1 − r/d): the least distance that QK's rank allows",
+    "qk_symmetric_energy": "share of ‖QK‖² in its symmetric part",
+    "qk_antisymmetric_energy": "share of ‖QK‖² in its antisymmetric part",
+    "qk_symmetric_identity_distance": "identity distance of QK's symmetric part",
+    "qk_symmetric_identity_floor": "the least distance that the symmetric part's rank allows",
+    "qk_positive_mass": "Σ max(Re λ, 0)/Σ|λ| over QK's eigenvalues",
+    "qk_negative_mass": "Σ max(−Re λ, 0)/Σ|λ| over QK's eigenvalues",
+    "ov_copying": "Σλ/Σ|λ| of embedding · OV · unembedding: 1 for a head that copies tokens",
+    "ov_copying_residual": "Σλ/Σ|λ| of OV alone: 1 for a head that copies directions of the residual stream",
+    "rank_q": "numerical rank of W_Q",
+    "rank_k": "numerical rank of W_K",
+    "rank_qk": "numerical rank of QK",
+    "rank_v": "numerical rank of W_V",
+    "rank_o": "numerical rank of W_O",
+    "rank_ov": "numerical rank of OV",
+    "qk_image_in_kernel": "dim(im QK ∩ ker QK) = rank(QK) − rank(QK²)",
+    "ov_image_in_kernel": "dim(im OV ∩ ker OV) = rank(OV) − rank(OV²)",
+    "qk_factors_lost": "dim(im W_K ∩ ker W_Qᵀ) = rank(W_K) − rank(QK)",
+    "ov_factors_lost": "dim(im W_V ∩ ker W_O) = rank(W_V) − rank(OV)",
+    "qk_angle_smallest": "smallest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_angle_largest": "largest principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_angle_mean": "mean principal angle between im W_Qᵀ and im W_Kᵀ, in degrees",
+    "qk_overlap": "mean squared cosine of the angles between im W_Qᵀ and im W_Kᵀ",
+    "ov_angle_smallest": "smallest principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_angle_largest": "largest principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_angle_mean": "mean principal angle between im W_Vᵀ and im W_O, in degrees",
+    "ov_overlap": "mean squared cosine of the angles between im W_Vᵀ and im W_O",
+    "kind": "whether the head reads what is written as its query, key or value",
+    "from_layer": "the layer of the head that writes",
+    "from_head": "the head that writes; Enter goes to it",
+    "composition": "‖AB‖/(‖A‖‖B‖): how much of what that head writes this one reads",
+    "chance": "the composition of random heads, 1/√d",
+    "matrix": "the circuit",
+    "index": "which singular direction, 1 for the strongest",
+    "singular_value": "of the direction",
+    "side": "where the direction is read or written",
+    "extreme": "the tokens with the largest, or the smallest, projections",
+    "place": "1 for the outermost, or the most likely, token",
+    "singular_value_chance": "chance, Gaussian factors of the same shapes and norms",
+    "token_id": "the token's number",
+    "token": "the token",
+    "projection": "of the token on the direction",
+    "directions.projection_chance": "chance, random directions: mean of the projection at this place",
+    "name": "of the parameter, as the model calls it",
+    "shape": "as stored, or as the weight is used where it is packed",
+    "dtype": "in which it is stored",
+    "parameters": "how many numbers it holds",
+    "tied_to": "the parameter whose numbers it shares",
+    "bytes": "what it takes, scales beside packed numbers left out; 0 where it is not stored by itself",
+    "weights.norm": "√Σw², the Frobenius norm; read while it is looked at",
+    "explain.term": "pairs are singular pairs of QK at the distance of the two tokens",
+    "explain.value": "σ (x_q·u)(v·x_k) of a pair; all terms add up to the score",
+    "explain.value_chance": "chance, x_q and x_k of the same norms in random directions: root mean square",
+    "explain.cumulative": "this term and all above it, as long as nothing is sorted",
+    "explain.query_tokens": "tokens at the end of u that the query is on",
+    "explain.key_tokens": "tokens at the end of v that the key is on",
+    "explain.query_projection": "x_q·u, x as the query's projection reads it, after the norm",
+    "explain.key_projection": "v·x_k, x as the key's projection reads it, after the norm",
+    "explain.query_projection_chance": "chance, x_q of the same norm in random directions: ‖x_q‖/√d",
+    "explain.key_projection_chance": "chance, x_k of the same norm in random directions: ‖x_k‖/√d",
+    "explain.singular_value": "σ of QK times the scale of the scores",
+    "explain.singular_value_chance": "chance, Gaussian factors of the same shapes and norms, times that scale",
+    "explain.index": "which singular pair, 1 for the strongest",
+    "explain.last_index": "the last pair of a group",
+    "explain.kind": "content, bias, cap or position; then what the model says",
+    "explain.note": "what a term is of, or why it stands for no tokens",
+    "label": "what the head clearly does on repeated random tokens",
+    "to_none": "share that goes to a sink that is no token: 1 − the row's sum",
+    "to_none_chance": "chance, a sink that is one more key: mean of 1/(keys + 1); 0 where there is none",
+    "position": "the token at which it is predicted, from 0",
+    "at": "that token; of a masked model, what the mask replaces or is",
+    "rank": "1 for the most likely token",
+    "logit": "of the token, before the softmax",
+    "probability": "of the token, softmax over the vocabulary",
+    "rank_other": "rank of the token in the other model",
+    "logit_other": "of the token in the other model, before the softmax",
+    "logit_other_chance": "chance, a token drawn at random: the mean of the other model's logits",
+    "probability_other": "of the token in the other model; rows by the larger of both",
+    "probability_other_chance": "chance, a token drawn at random: 1/vocabulary of the other model",
+    "predictions.difference": "probability in the other model, less that in this",
+    "logit_chance": "chance, a token drawn at random: the mean over the vocabulary",
+    "probability_chance": "chance, a token drawn at random: 1/vocabulary",
+    "norm": "‖x‖ of the residual stream at this place",
+    "norm_chance": "chance, what the block adds at a right angle to the stream before: √(‖x‖² + ‖added‖²)",
+    "part": "a head, or the rest: embedding, MLPs and biases",
+    "contribution": "to the logit, with the scales of norms held: those of all heads and the rest add up to the logit",
+    "contribution_chance": "chance, tokens drawn at random: the root mean square of what it adds to their logits",
+    "probability_before": "of the token, with all heads on",
+    "probability_after": "of the token, with the head or heads off",
+    "change": "of the token's probability",
+    "change_chance": "chance, the changes of all logits dealt to other tokens: root mean square of the change",
+    "logit_before": "of the token, with all heads on",
+    "logit_after": "of the token, with the head or heads off",
+    "off": "the heads that are switched off for this row",
+    "logit_change": "of the token's logit",
+    "logit_change_chance": "chance, tokens drawn at random: the root mean square of their logits' changes",
+    "note": "what else is to be known of this row, or why there is nothing to say",
+}
+"""By the column's name, or by the view's and the column's."""
+
+PATTERN_COLUMNS = {
+    "entropy": "−Σ p ln p of a query's attention, in nats",
+    "to_first": "share that goes to the first token",
+    "to_self": "share that goes to the token itself",
+    "to_previous": "share that goes to the token before",
+    "to_next": "share that goes to the token after",
+    "mean_distance": "Σ p|i − j| of a query's attention, in tokens",
+    "duplicate": "repeated random tokens: share to where the token was before",
+    "induction": "repeated random tokens: share to what came after it before",
+}
+"""Those of attention, beside which stands what attending to all visible keys alike gives."""
+
+_ANGLES_OF_TWO = {
+    "angle_smallest": "smallest principal angle, in degrees",
+    "angle_mean": "mean principal angle, in degrees",
+    "angle_largest": "largest principal angle, in degrees",
+    "overlap": "mean squared cosine of the angles",
+}
+
+_PROJECTIONS = {"q": "im W_Qᵀ", "k": "im W_Kᵀ", "v": "im W_Vᵀ", "o": "im W_O"}
+
+OF_SPECTRA = {
+    "energy_rank": "smallest k with Σ(i≤k) σᵢ² ≥ (1−ε) Σσ²",
+    "numerical_rank": "number of σ above rounding noise",
+    "effective_rank": "exp(entropy of σ/Σσ)",
+    "stable_rank": "Σσ² / σ₁²",
+    "participation_ratio": "(Σσ²)² / Σσ⁴",
+    "spectral_norm": "σ₁",
+    "frobenius_norm": "√Σσ²",
+    "nuclear_norm": "Σσ",
+    "condition_number": "σ₁ / σᵣ, r the structural rank",
+}
+"""The measures of singular values, by name."""
+
+OF_TWO_MODELS = {
+    "change": "the larger of qk_distance and ov_distance: how much what the head computes has changed",
+    **{
+        f"{matrix.lower()}_distance": f"‖B − A‖/‖A‖ of {matrix}, A of this model, B of the other" for matrix in MATRICES
+    },
+    **{
+        f"b_{matrix.lower()}_distance": f"‖b′ − b‖/‖b‖ of the bias b_{matrix}, b of this model, b′ of the other"
+        for matrix in "QKVO"
+    },
+    **{
+        f"{matrix}_{name}": f"{words} between {space} of both models"
+        for matrix, space in _PROJECTIONS.items()
+        for name, words in _ANGLES_OF_TWO.items()
+    },
+    **{
+        f"{matrix.lower()}_{name}_change": f"{name.replace('_', ' ')} of {matrix} in the other model, less that in this"
+        for name in RANK_COLUMNS[6:]
+        for matrix in MATRICES
+    },
+    **{f"{name}_change": f"{name} of the other model, less that of this" for name in CIRCUIT_MEASURES},
+}
+"""The columns of the table of changes, by name."""
+
+
+def explain(column: str, view: str = "") -> str:
+    """Say what a column of a view holds; nothing of one that says it itself."""
+    if (own := COLUMNS.get(f"{view}.{column}")) is not None:
+        return own
+    if view == "changes" and column.removesuffix(CHANCE) in OF_TWO_MODELS:
+        said = OF_TWO_MODELS[column.removesuffix(CHANCE)]
+        is_of_weights = "_distance" in column or column.startswith("change")
+        chance = "biases" if column.startswith("b_") else "weights" if is_of_weights else "subspaces of the same sizes"
+        return f"chance, {chance} that have nothing to do with these: {said}" if column.endswith(CHANCE) else said
+    if (measured := RANK_MEASURES.get(column.removesuffix(CHANCE))) is not None:
+        said = f"{measured[1].replace('_', ' ')} of {measured[0]}: {OF_SPECTRA[measured[1]]}"
+        return f"chance, Gaussian factors of the same shapes: {said}" if column.endswith(CHANCE) else said
+    pattern = PATTERN_COLUMNS.get(column.removesuffix(CHANCE))
+    if pattern is not None:
+        return f"chance, all visible keys alike: {pattern}" if column.endswith(CHANCE) else pattern
+    if column.endswith(CHANCE) and column not in COLUMNS:
+        return f"chance, Gaussian factors of the same shapes: {COLUMNS.get(column.removesuffix(CHANCE), '')}"
+    return COLUMNS.get(column, "")

@@ -21,7 +21,7 @@ import torch  # noqa: E402  # the number of threads is set before the libraries 
 import transformers  # noqa: E402
 
 from engine.analysis.open_model import OpenModel  # noqa: E402
-from engine.values.view import Query  # noqa: E402
+from engine.values.views import Query  # noqa: E402
 from tests import tiny_models  # noqa: E402
 from tests.benchmarks.machine import machine  # noqa: E402
 from tests.opening import worked_out  # noqa: E402

@@ -15,8 +15,7 @@ from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from engine.values.table import RowGroup
-from engine.values.view import Query
-from engine.values.views import CIRCUITS
+from engine.values.views import CIRCUITS, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
 from tests.opening import worked_out

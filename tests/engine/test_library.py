@@ -17,7 +17,7 @@ import engine
 from engine.library import Model
 from engine.values.errors import EngineError, LayerLeftOut, NotFinite, NotFolded
 from engine.values.heads import Head
-from engine.values.view import Query
+from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.opening import run_apart
 

@@ -109,7 +109,7 @@ def test_a_program_that_ends_while_its_threads_compute_ends_in_peace() -> None:
 WRITING = """
 import sys, threading
 from pathlib import Path
-from engine.service.files import requested_file
+from engine.store.files import requested_file
 from engine.service.writer import Writer
 
 begun = threading.Event()

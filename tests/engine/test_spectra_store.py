@@ -62,8 +62,8 @@ def test_matrices_asked_for_one_after_the_other_are_all_kept(folder: str) -> Non
 def test_what_other_work_completes_meanwhile_is_neither_lost_nor_computed_again(
     folder: str, others: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.model.LARGE_LAYER", 0)
-    monkeypatch.setattr("engine.values.model.BATCH", 1)
+    monkeypatch.setattr("engine.values.outline.LARGE_LAYER", 0)
+    monkeypatch.setattr("engine.values.outline.BATCH", 1)
     expected = finish(store(folder).layer(FIRST, False))
     opened = store(folder)
     begun = opened.layer(FIRST, False)

@@ -9,7 +9,7 @@ from tests.opening import run_apart
 WRITING = """
 import sys, threading
 from pathlib import Path
-from engine.service.files import requested_file
+from engine.store.files import requested_file
 from engine.service.writer import Writer
 
 begun = threading.Event()

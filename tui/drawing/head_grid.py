@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 
 _CELLS = ((4, 2), (2, 1), (1, 1))
 """Columns and lines that a cell may take, the best first; the last is taken where none fits."""

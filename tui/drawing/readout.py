@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.cells import cell_len
 
 from engine.values.attention import PooledBlock
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tui.drawing.text import first_fitting, fit, harmless, in_ascii, quoted
 from tui.numbers import rough, short, within
 
@@ -154,7 +154,7 @@ def row_name(row: Mapping[str, Cell]) -> str:
     '\t'
     """
     layer, head = row.get("from_layer", row.get("layer")), row.get("from_head", row.get("head"))
-    if isinstance(layer, int) and head not in (None, ""):
+    if isinstance(layer, int) and head is not None:
         return f"L{layer} all" if head == "all" else f"L{layer}H{head}"
     named = next((str(row[column]) for column in ("name", "term", "part") if row.get(column)), "")
     token = row.get("token")

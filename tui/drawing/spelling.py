@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from engine.values.attention import AttentionMap, PooledMap, Sentence, Spelling, TokenKind
-from engine.values.plural import plural
+from engine.values.display_text import plural
 from tui.drawing.text import fit, harmless, in_ascii
 
 AnyMap = TypeVar("AnyMap", AttentionMap, PooledMap)

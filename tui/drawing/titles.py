@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from engine.values.columns import CHANCE
+from engine.values.table import CHANCE
 
 NARROW = 12
 """Cells up to which a name stays on one line."""

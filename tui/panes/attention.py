@@ -11,8 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from engine.values.attention import AttentionMap, AttentionMaps, PooledMap, Sentence
-from engine.values.heads import Head, MapName
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, PooledMap, Sentence
+from engine.values.heads import Head
 from tui.drawing.levels import Scale
 from tui.drawing.spelling import map_with_parts
 from tui.drawing.text import harmless

@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from engine.values.columns import CHANCE
-from engine.values.tables import Cell
+from engine.values.table import CHANCE, Cell
 from tui.drawing.readout import of_number
 from tui.drawing.text import first_fitting, harmless
 from tui.numbers import short, within
@@ -50,19 +49,19 @@ class CellPane(TablePane):
         """
         assert self.shown is not None
         kind, value = (self.shown.columns.index(name) for name in ("kind", "value"))
-        said = {str(row[kind]): float(row[value]) for row in self.shown}
+        said = {str(row[kind]): float(str(row[value])) for row in self.shown.rows}
         numbers = [said[name] for name in ("total", "model", "unexplained", "weight")]
         width = self.readout_line.size.width
-        text = f"{harmless(cell)}  " if isinstance(cell, str) else f"{self._number(column, cell, width)}  "
+        text = self._number(column, cell, width) if isinstance(cell, int | float) else harmless(cell or "")
         total, model, left, weight = map(short, numbers)
         between = (f" · model {model} · left {left}", f" · left {left}", "")
         ways = [f"sum {total}{words} · weight {weight}" for words in between]
         ways += [f"sum {within(numbers[0], digits)} · weight {within(numbers[-1], digits)}" for digits in (5, 4)]
-        return f"{text}{explanation}", first_fitting(width, *ways, f"sum {total}")
+        return f"{text}  {explanation}", first_fitting(width, *ways, f"sum {total}")
 
     def _number(self, column: str, value: float, width: int) -> str:
         """Write a number with what chance gives, briefly: what the column is follows on the same line."""
-        chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}", "")
+        chance = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False)).get(f"{column}{CHANCE}")
         beside = None if isinstance(chance, str) else chance
         brief = short(value) if beside is None else f"{short(value)}  chance {short(beside)}"
         return first_fitting(width, brief, of_number(column, value, beside, width))

@@ -10,10 +10,9 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from engine.values.filter_tokens import FilterError
-from engine.values.filters import Filter, parse_filter
+from engine.values.display_text import counted
+from engine.values.filters import Filter, FilterError, parse_filter
 from engine.values.heads import Head
-from engine.values.plural import counted
 from tui.drawing.text import harmless
 from tui.drawing.view_titles import ViewTitle
 from tui.filter_input import FilterInput

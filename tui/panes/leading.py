@@ -8,9 +8,8 @@ from textual import on
 from textual.binding import Binding, BindingType
 
 from engine.values.heads import Head
-from engine.values.tables import Table
-from engine.values.view import Scope, View
-from engine.values.views import HEADS, VIEWS
+from engine.values.table import Table
+from engine.values.views import HEADS, VIEWS, Scope, View
 from tui.messages import GainsFolded, HeadEntered, HeadPicked, PositionMoved, TokenPicked, Told
 from tui.panes.filtered import FilteredPane
 from tui.panes.line import Line
@@ -97,8 +96,8 @@ class LeadingPane(FilteredPane):
         if (name := self._heads.of(whole)) is not None:
             is_of_all = self.view == HEADS.name
             self.post_message(HeadEntered(name) if is_of_all else HeadPicked(name, is_jump=True))
-        elif isinstance(row.get("token_id"), int) and "part" not in row:
-            self.post_message(TokenPicked(int(row["token_id"])))
+        elif isinstance(token := row.get("token_id"), int) and "part" not in row:
+            self.post_message(TokenPicked(token))
         else:
             self.post_message(Told("this row is of no head"))
 

@@ -13,13 +13,12 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 from textual.widgets import Input
 
-from engine.values.columns import explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
-from engine.values.model import LayerOutline
-from engine.values.tables import Table
-from engine.values.views import HEADS, OVERVIEW
+from engine.values.outline import LayerOutline
+from engine.values.table import Table
+from engine.values.views import HEADS, OVERVIEW, explain
 from tui.drawing.measure_scale import MeasureScale
 from tui.drawing.readout import of_measure
 from tui.drawing.text import first_fitting, in_ascii
@@ -145,7 +144,7 @@ class OverviewPane(Pane):
             said_of = first_fitting(self.size.width - 2, self._explanation, formula or self._explanation)
             self.explanation_line.show(said.trouble or said_of)
         if cell is None or isinstance(cell, str):
-            empty = said.trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: ""})
+            empty = said.trouble or why_empty(shown.measure, {"stack": head.stack, shown.measure: None})
             why = "computing …" if cell is None else f"empty: {empty}"
             line = "  ".join(filter(None, (said.name, why, said.label)))
         else:

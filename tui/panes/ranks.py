@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 
 from engine.mathematics.measures import MEASURES, Measure
 from engine.values.heads import DELTA, MATRICES, Head
-from engine.values.tables import RANK_COLUMNS, Cell, Table
+from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from tui.messages import HeadPicked, RankMeasureWanted
 from tui.numbers import rough, within
 from tui.panes.filtered import FilteredPane
@@ -191,16 +191,20 @@ class RanksPane(FilteredPane):
         self.table.strikes = (lambda row: row[0] in labels) if labels else None
         self.table.refresh()
 
-    def narrowed(self, table: Table) -> Table:
+    def narrowed(self, table: AnyTable) -> LargeTable:
         """Give the rows of a ``ranks`` table that the filter leaves."""
-        return Table(table.view, table.columns, tuple(self._filter.rows(table)))
+        return LargeTable(table.name, table.columns, self._left(list(table.rows)))
+
+    def _left(self, rows: Sequence[Sequence[Cell]]) -> list[Sequence[Cell]]:
+        """List the rows that the filter leaves."""
+        return [rows[number] for number in self._filter.kept(rows)]
 
     def narrow(self) -> None:
         """Show the numbers of the rows that the filter leaves, in the lines that have any."""
         place, names, rows = RANK_COLUMNS.index(self._measure.name), self._all_names, self._rows
         is_narrowed = self.narrowing is not None
         if is_narrowed:
-            rows = list(self._filter.rows(rows))
+            rows = self._left(rows)
             left = {(row[0], row[1], row[2]) for row in rows}
             names = tuple(name for name in names if (name.stack, name.layer, name.label) in left)
         self._counted = len(rows), len(self._rows)
@@ -294,4 +298,4 @@ def _label(name: Head, names: Sequence[Head]) -> str:
 
 def _of_chance(cell: Cell) -> str:
     """Write a cell of the line of chance."""
-    return cell if isinstance(cell, str) else rough(cell, in_column=True)
+    return rough(cell, in_column=True) if isinstance(cell, int | float) else cell or ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from engine.values.filters import NAMING
 from engine.values.heads import Head
-from engine.values.named_rows import NAMING
-from engine.values.tables import Cell
+from engine.values.table import Cell
 
 
 class RowHeads:
@@ -36,9 +36,9 @@ class RowHeads:
         if not self._places:
             return None
         stack, layer, head = (row[place] for place in self._places)
-        if not isinstance(layer, int) or head == "":
+        if not isinstance(layer, int) or head is None:
             return None
-        return Head(str(stack), layer, -1 if head == "all" else int(head))
+        return Head(str(stack), layer, -1 if head == "all" else int(str(head)))
 
     def are_said_by(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]], column: str) -> bool:
         """Say whether a column holds nothing but the name of each row's own head."""

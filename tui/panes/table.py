@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 
-from engine.values.columns import CHANCE, explain
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.left_out import without
-from engine.values.tables import Cell, Table
-from engine.values.view import View
-from engine.values.views import VIEWS
+from engine.values.table import CHANCE, Cell, Table, without
+from engine.values.views import VIEWS, View, explain
 from tui.drawing.readout import of_number, of_row
 from tui.drawing.text import first_fitting, harmless, quoted
 from tui.drawing.view_titles import COMPUTING
@@ -40,6 +39,10 @@ class TablePane(LeadingPane):
     is_folded : whether the table has the gains of norms folded in.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "columns", "The rest of the columns, or only the first", show=False, id="table.columns"),
+    ]
+
     def __init__(self, view: View, *, ascii_only: bool) -> None:
         super().__init__(view, ascii_only=ascii_only)
         self._places = view.places
@@ -50,6 +53,8 @@ class TablePane(LeadingPane):
         self._cell = LeftCell(self.grid, view.places)
         self.keeps = (self.grid, self._cell)
         self.is_folded = False
+        self._has_all_columns = False
+        self._agreeing: frozenset[str] = frozenset()
 
     def compose(self) -> ComposeResult:
         """Stack the title, the filter, the table, the explanation and the readout."""
@@ -74,7 +79,7 @@ class TablePane(LeadingPane):
         is_new, had_no_head = table is not self.shown, self.is_on_row_of_no_head
         if is_new:
             self.take_columns(table.columns)
-            self.shown, rows = table, table.rows if isinstance(table.rows, tuple | list) else tuple(table.rows)
+            self.shown, rows = table, table.rows
             said = dict(VIEWS[self.view].said)
             agreeing = {
                 name for place, name in enumerate(table.columns)
@@ -82,24 +87,21 @@ class TablePane(LeadingPane):
             }  # fmt: skip
             if self._heads.are_said_by(table.columns, rows, "off"):
                 agreeing.add("off")
-            order = VIEWS[self.view].on_screen(table.columns)
-            kept = tuple(table.columns.index(name) for name in order if name not in agreeing)
-            frozen = sum(table.columns[place] in self._places for place in kept)
-            self.grid.show(table.columns, rows, frozen, self.narrowing, kept)
-            self._said = "".join(
-                f"  {word} {_said(rows[0][table.columns.index(name)])}"
-                for name, word in said.items() if rows and name in agreeing and rows[0][table.columns.index(name)] != ""
-            )  # fmt: skip
+            self._agreeing = frozenset(agreeing)
+            self._show_rows(table)
+            first = dict(zip(table.columns, rows[0], strict=True)) if rows else {}
+            agreed = ((word, first[name]) for name, word in said.items() if name in agreeing and name in first)
+            self._said = "".join(f"  {word} {_said(cell)}" for word, cell in agreed if cell is not None)
             if not rows:
                 self.grid.show_message(VIEWS[self.view].empty)
-        lacking = " ".join(filter(None, (without(table.left_out), *table.lacking)))
+        lacking = " ".join(filter(None, (without(table.notes.left_out), *table.notes.lacking)))
         self._set_title("  ".join(filter(None, (title, lacking))) + self._said, state)
         had_one, has_moved, self._selected = self._selected is not None, selected != self._selected, selected
         follows = has_moved and not is_new if self._begins_at_top else has_moved or (is_new and not grows_on)
         place = self.awaited_row
         if place is None and selected is not None and "head" in self._places and "head" in table.columns and follows:
             name = (selected.stack, selected.layer, selected.label)
-            place = next((n for n, row in enumerate(table) if tuple(row[:3]) == name), None)
+            place = next((n for n, row in enumerate(table.rows) if row[:3] == name), None)
         if place is not None or (is_new and not grows_on):
             self.grid.is_moved = self.awaited_row is not None
         if has_moved and place is not None:
@@ -120,6 +122,35 @@ class TablePane(LeadingPane):
             self.say_counts()
         if self.is_on_row_of_no_head is not had_no_head:
             self.refresh_bindings()  # a key that is about a row's head is offered only where there is one
+
+    @property
+    def _own_columns(self) -> tuple[str, ...]:
+        """The columns that are shown where rows differ in them: the view's own and what is filtered by, or all."""
+        columns = () if self.shown is None else self.shown.columns
+        own = columns if self._has_all_columns else VIEWS[self.view].opens_with or columns
+        compared = self.narrowing.columns if self.narrowing is not None else ()
+        return (*own, *(name for name in columns if name in compared and name not in own))
+
+    def _show_rows(self, table: Table) -> None:
+        """Have the grid show the rows under the columns that are shown."""
+        order = VIEWS[self.view].on_screen(self._own_columns)
+        kept = tuple(table.columns.index(name) for name in order if name not in self._agreeing)
+        frozen = sum(table.columns[place] in self._places for place in kept)
+        self.grid.show(table.columns, table.rows, frozen, self.narrowing, kept)
+
+    def action_columns(self) -> None:
+        """Show all columns, or those alone with which the view opens."""
+        self._has_all_columns = not self._has_all_columns
+        if self.shown is not None and self.grid.columns:
+            column = self.grid.column
+            self._show_rows(self.shown)
+            self.grid.go_to_column(column)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Have the key for columns where some are hidden."""
+        if action == "columns":
+            return bool(VIEWS[self.view].opens_with)
+        return super().check_action(action, parameters)
 
     def show_message(self, title: str, message: str, *, is_waiting: bool = False) -> None:
         """Say why there is no table, or none yet."""
@@ -149,8 +180,7 @@ class TablePane(LeadingPane):
         """
         if self.shown is None:
             raise EngineError(f"the {self.view} view shows nothing yet; nothing was written")
-        grid = self.grid
-        return Table(self.shown.view, grid.all_columns, tuple(grid.rows[place] for place in grid.order))
+        return self.shown.with_frame(self.shown.frame[list(self.grid.order)].select(self._own_columns))
 
     def _set_title(self, title: str, state: Sequence[str] = ()) -> None:
         """Say what is shown, and how far it is."""
@@ -177,11 +207,16 @@ class TablePane(LeadingPane):
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
-        if self.shown is not None:
-            self.grid.narrow(self.narrowing)
+        if self.shown is None:
+            return
+        if not set(self._own_columns) <= {*self.grid.columns, *self._agreeing}:
+            self._show_rows(self.shown)
+        self.grid.narrow(self.narrowing)
 
     def go_to_column(self, column: str) -> None:
-        """Put the cursor on a column that was named by itself."""
+        """Put the cursor on a column that was named by itself, with all others where it is hidden."""
+        if self.shown is not None and column not in self._own_columns:
+            self.action_columns()
         self.grid.go_to_column(column)
 
     def explained(self, column: str) -> str:
@@ -224,14 +259,14 @@ class TablePane(LeadingPane):
         With a measure comes what chance gives for it, which may be farther to the right, or in the title.
         """
         row = dict(zip(self.grid.all_columns, self.grid.whole_row or (), strict=False))
-        width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}", "")
+        width, chance = self.readout_line.size.width, row.get(f"{column}{CHANCE}")
 
         def say(width: int) -> str:
-            if cell == "" and row:
+            if cell is None and row:
                 return f"{column} is empty: {why_empty(column, row, is_growing=self.is_growing)}"
-            if isinstance(cell, str):
-                return f"{column} {harmless(cell)}"
-            return of_number(column, cell, None if isinstance(chance, str) else chance, width)
+            if isinstance(cell, int | float):
+                return of_number(column, cell, None if isinstance(chance, str) else chance, width)
+            return f"{column} {harmless(cell or '')}"
 
         off = [f"{self.head_here} off  {say(width)}"] if self.head_here in self.struck else []
         return explanation, first_fitting(width, *off, of_row(row, column, say, width))
@@ -239,4 +274,4 @@ class TablePane(LeadingPane):
 
 def _said(cell: Cell) -> str:
     """Write a cell as a title has it."""
-    return quoted(cell) if isinstance(cell, str) else short(cell)
+    return short(cell) if isinstance(cell, int | float) else quoted(cell or "")

@@ -14,9 +14,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
+from engine.values.attention import MapLines
 from engine.values.errors import EngineError
-from engine.values.lines import MapLines
-from engine.values.tables import Table
+from engine.values.table import Table
 from tui.drawing.cells import in_pairs
 from tui.drawing.largest import ITSELF, largest_weights, quoted
 from tui.drawing.legend import legend

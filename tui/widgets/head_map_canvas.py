@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from engine.values.heads import Head
 from engine.values.measure_map import MeasureMap
-from engine.values.model import LayerOutline
+from engine.values.outline import LayerOutline
 from tui.drawing.cells import CURSOR, background_styles, merged_cells
 from tui.drawing.halves import Halves
 from tui.drawing.head_grid import HeadGrid, Line, fewest_lines, lay_out_heads

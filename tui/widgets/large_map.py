@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from engine.values.attention import MapWindow, PooledMap
-from engine.values.heads import MapName
+from engine.values.attention import MapName, MapWindow, PooledMap
 
 
 class LargeMap:

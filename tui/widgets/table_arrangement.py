@@ -7,11 +7,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from engine.values.columns import CHANCE
 from engine.values.filters import Filter
-from engine.values.tables import Cell
+from engine.values.table import CHANCE, Cell
 from tui.widgets.table_columns import Columns
 
 Row = Sequence[Cell]
@@ -146,7 +144,7 @@ def ordered(places: Sequence[int], cells: Sequence[Cell], is_descending: bool) -
 
 def _is_missing(cell: Cell) -> bool:
     """Say whether a cell holds nothing that could be compared."""
-    return cell == "" or (isinstance(cell, float) and math.isnan(cell))
+    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
 
 
 def _sort_key(cell: Cell) -> tuple[bool, float, str]:
@@ -157,8 +155,9 @@ def _sort_key(cell: Cell) -> tuple[bool, float, str]:
     >>> sorted(["all", "768x192", "2048x192", "10", "9"], key=_sort_key)
     ['9', '10', '768x192', '2048x192', 'all']
     """
-    if not isinstance(cell, str):
+    if isinstance(cell, int | float):
         return False, float(cell), ""
+    cell = cell or ""
     return True, math.prod(map(int, cell.split("x"))) if _SHAPE.fullmatch(cell) else math.inf, cell
 
 
@@ -171,10 +170,9 @@ def _by_column(wanted: Wanted, goes_on: Callable[[], bool]) -> Iterator[list[Cel
 
 def _kept(wanted: Wanted, kept_by: Filter, goes_on: Callable[[], bool]) -> Iterator[int]:
     """Yield the numbers of the rows that a filter leaves."""
-    rows = iter(wanted.rows)
     for start in range(0, len(wanted.rows), STEP):
         _look(goes_on)
-        for number in kept_by.kept(islice(rows, STEP)):
+        for number in kept_by.kept(wanted.rows[start : start + STEP]):
             yield start + number
 
 

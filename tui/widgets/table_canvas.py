@@ -12,7 +12,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tui.drawing.text import centred
 from tui.widgets.table_arrangement import Arrangement, Row
 from tui.widgets.table_fitting import fitted

@@ -10,8 +10,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
-from engine.values.columns import CHANCE
-from engine.values.tables import Cell
+from engine.values.table import CHANCE, Cell
 from tui.drawing.text import fit, fit_end, in_ascii
 from tui.drawing.titles import Title, titles
 from tui.numbers import LONGEST
@@ -70,7 +69,7 @@ class Columns:
         needed, numeric = list[int](), list[bool]()
         for cells in by_column:
             needed.append(min(WIDEST, widest(cells, write)))
-            numeric.append(any(not isinstance(cell, str) for cell in cells))
+            numeric.append(any(isinstance(cell, int | float) for cell in cells))
         over = titles(names)
         widths = widths_of(needed, over)
         return cls(names, frozen, tuple(numeric), over, widths, tuple(needed), starts_of(widths))
@@ -250,6 +249,6 @@ def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
     texts = [cell for cell in cells if isinstance(cell, str)] if str in kinds else []
     whole = [cell for cell in cells if isinstance(cell, int)] if int in kinds else []
     extremes: list[Cell] = [max(texts, key=len, default=""), *([min(whole), max(whole)] if whole else [])]
-    has_sign = any(not isinstance(cell, str) and cell < 0 for cell in cells)
+    has_sign = any(isinstance(cell, int | float) and cell < 0 for cell in cells)
     least = LONGEST + has_sign if float in kinds else 0
     return max(least, widest([*texts[: MEASURED - len(extremes)], *extremes], write))

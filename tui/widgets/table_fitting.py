@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from operator import add
 
-from engine.values.kinds import Kind, kind_of
+from engine.values.table import Kind, kind_of
 from tui.drawing.titles import Title, titles
 from tui.widgets.table_columns import LEAST, Columns, starts_of, widths_of
 

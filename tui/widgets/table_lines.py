@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tui.numbers import within
 from tui.widgets.table_columns import Columns
 

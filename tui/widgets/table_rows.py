@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.values.filters import Filter
-from engine.values.tables import Cell
+from engine.values.table import Cell
 from tui.drawing.text import harmless, in_ascii
 from tui.left import either
 from tui.numbers import short
@@ -142,5 +142,5 @@ class TableRows(Scrolled, can_focus=False):
 
     def text(self, cell: Cell) -> str:
         """Write one cell."""
-        text = short(cell) if isinstance(cell, int | float) else harmless(cell)
+        text = short(cell) if isinstance(cell, int | float) else harmless(cell or "")
         return in_ascii(text) if self.ascii_only else text

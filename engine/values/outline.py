@@ -1,15 +1,16 @@
-"""The outline of a model: which stacks, layers and heads it has, known before any weight is read."""
+"""The outline of a model: its stacks, layers, heads and marks, known before any weight is read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
+from engine.values.display_text import counted, plural, span
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, Head
-from engine.values.named_rows import layer_in
-from engine.values.plural import counted, plural, span
+from engine.values.heads import DELTA, Head, no_attention, parse_head
 
 LARGE_LAYER = 2**24
 """Numbers of a layer's four projections beyond which the head that is looked at is computed before the others."""
@@ -208,3 +209,150 @@ class Parameter:
     def parameters(self) -> int:
         """How many numbers it holds."""
         return math.prod(self.shape)
+
+
+def layer_in(name: str) -> int | None:
+    """Give the number of the layer that a tensor belongs to, the first number in its name; None where there is none.
+
+    Examples
+    --------
+    >>> layer_in("encoder.block.3.layer.0.wo.weight"), layer_in("lm_head.weight")
+    (3, None)
+    """
+    return next((int(part) for part in name.split(".") if part.isdigit()), None)
+
+
+class HeadOrder(Mapping[Head, int]):
+    """Every head of a model, layer by layer, and its place; of thousands no name is made before it is asked for.
+
+    Parameters
+    ----------
+    layers : of the model.
+    """
+
+    def __init__(self, layers: Iterable[LayerOutline] = ()) -> None:
+        self._layers = tuple(layers)
+        firsts = accumulate((layer.heads for layer in self._layers), initial=0)
+        self._places = {
+            (layer.name.stack, layer.name.layer): range(first, first + layer.heads)
+            for layer, first in zip(self._layers, firsts, strict=False)
+        }
+
+    def __getitem__(self, head: Head) -> int:
+        """Give a head's place, counted from zero."""
+        places = self._places.get((head.stack, head.layer), range(0))
+        if not 0 <= head.head < len(places):
+            raise KeyError(head)
+        return places[head.head]
+
+    def __iter__(self) -> Iterator[Head]:
+        """Name the heads in their order."""
+        return (head for layer in self._layers for head in layer.head_names())
+
+    def __len__(self) -> int:
+        """Count the heads."""
+        return sum(layer.heads for layer in self._layers)
+
+
+EVERY = "all"
+"""Stands for all heads of the model."""
+
+_HEAD_OF_LAYER = re.compile(r"h(\d+)", re.IGNORECASE)
+
+
+def heads_named(text: str, outline: ModelOutline, here: Head | None = None) -> tuple[Head, ...]:
+    """Read the names of heads with blanks or commas between them, each head once; a layer stands for all of its heads.
+
+    Parameters
+    ----------
+    text : what was typed.
+    outline : of the model.
+    here : what is selected, where something is: a head without a stack, and one without a layer, is of this one's.
+
+    Raises
+    ------
+    EngineError : when a word names nothing that can be switched off in this model.
+    """
+    named = dict.fromkeys(
+        head for word in text.replace(",", " ").split() for head in _heads_of_word(word, outline, here)
+    )
+    return tuple(named)
+
+
+def checked(head: Head, outline: ModelOutline) -> Head:
+    """Give a head or layer that the model has.
+
+    Raises
+    ------
+    EngineError : when it has none; what is said is short, as a line that is typed into has little room for it.
+    """
+    layers = {layer.layer: layer for layer in outline.stack_layers(head.stack)}
+    if head.layer not in layers:
+        raise EngineError(f"there is no layer {head.layer}: {head.stack} has {span(min(layers), max(layers))}")
+    count = layers[head.layer].heads
+    if head.head >= count:
+        raise EngineError(f"there is no head {head}: the layer has {plural('head', count)} {span(0, count - 1)}")
+    return head
+
+
+def _heads_of_word(word: str, outline: ModelOutline, here: Head | None) -> Iterator[Head]:
+    """Yield the heads that a word names."""
+    if word.lower() == EVERY:
+        for layer in outline.attending_layers:
+            yield from layer.head_names()
+        return
+    if word.isdecimal():
+        raise EngineError(f"'{word}' is a layer or a head? write L{word} for the layer, {word}.0 for a head")
+    head = checked(_parsed(word, outline, here), outline)
+    layer = outline.layer(head)
+    if layer.is_change:
+        raise EngineError(no_attention(head.stack))
+    if head.is_layer:
+        yield from layer.head_names()
+    else:
+        yield head
+
+
+def _parsed(word: str, outline: ModelOutline, here: Head | None) -> Head:
+    """Read one name."""
+    if here is None:
+        return parse_head(word, outline.stacks)
+    stack = here.stack.removesuffix(DELTA)
+    if (match := _HEAD_OF_LAYER.fullmatch(word)) is not None:
+        return Head(stack, here.layer, int(match[1]))
+    names_no_stack = word[0].isdecimal() or word[0] in "lL"
+    return parse_head(f"{stack}.{word}" if names_no_stack else word, outline.stacks)
+
+
+MARKS = {
+    "ALiBi": "a penalty that grows with the distance of query and key is added to the scores",
+    "added key and value": "one more key and value than tokens, learned or zero, takes its share of every row",
+    "attention sink": "a learned number takes part in the softmax, so that a row of the map sums to less than one",
+    "compressed keys": "keys far away are pooled before they are looked at",
+    "convolution beside the heads": "a part of the output comes from a convolution and from no head",
+    "differential pairs": "heads come in pairs, and the map of one is subtracted from that of the other",
+    "dynamic mask": "which keys are seen depends on the values",
+    "hashed attention": "queries look only at keys that fall into the same bucket",
+    "keys and values of another layer": "W_K and W_V are those of an earlier layer, which this one looks at again",
+    "landmarks": "attention is approximated through a few averages of the tokens",
+    "latent norm": "keys and values come by way of a latent whose norm depends on the token",
+    "low-rank adapters": "matrices of low rank are added where a block is used again; W_Q, W_K, W_V are without them",
+    "output gate": "what a head writes is multiplied by a gate that the token decides, so OV depends on the token",
+    "output norm": "what the heads write together is normed before W_O, so OV depends on the token",
+    "output scaled by a sink": "what a head writes is scaled by how much it looks at the tokens and not at a sink",
+    "outputs beyond OV": "what a head writes takes in more than its values: a gate, a norm or a factor",
+    "query/key bias": "b_Q and b_K add terms to the scores that QK leaves out",
+    "query/key norm": "queries and keys are normed before they meet, so the scores are QK's only up to that norm",
+    "relative position bias": "a learned number for each distance of query and key is added to the scores",
+    "relative position terms": "terms of content with position are added to the scores; QK is that of content alone",
+    "residual convolution": "a convolution of the values is added to what the heads write",
+    "scale for each head": "scores are multiplied by a number that each head has learned",
+    "scores beyond QK": "scores take in more than queries and keys: positions, a norm, a cap or a bias",
+    "short convolution": "keys or values are mixed with those of the tokens just before",
+    "soft cap": "scores are pressed below a limit by a hyperbolic tangent",
+    "terms beside the heads": "what the heads write is changed by terms that none of their matrices holds",
+    "value norm": "values are normed, so OV depends on the token",
+    "value scale": "values are multiplied by a number that is not in W_V",
+    "weights shared by layers": "other layers have the very same matrices",
+}
+"""Every mark, and what it says of a head."""

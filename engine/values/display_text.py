@@ -1,4 +1,4 @@
-"""What cannot be seen, written as an escape: in tokens of every table, and in all that a terminal is sent as text."""
+"""Texts as a person reads them: what cannot be seen as an escape, and numbers of things."""
 
 from __future__ import annotations
 
@@ -37,3 +37,36 @@ def visible_lines(text: str) -> str:
     'a\tb\nc\\x1b]0;d\\x07'
     """
     return text if text.isprintable() else _IN_LINES.sub(lambda found: visible(found[0]), text)
+
+
+def plural(word: str, count: int) -> str:
+    """Give the word for so many things.
+
+    Examples
+    --------
+    >>> plural("head", 0), plural("head", 1), plural("head", 2)
+    ('heads', 'head', 'heads')
+    """
+    return word if count == 1 else f"{word}s"
+
+
+def counted(count: int, word: str) -> str:
+    """Say how many things there are.
+
+    Examples
+    --------
+    >>> counted(1, "head"), counted(12, "head")
+    ('1 head', '12 heads')
+    """
+    return f"{count} {plural(word, count)}"
+
+
+def span(first: int, last: int) -> str:
+    """Say which numbers there are.
+
+    Examples
+    --------
+    >>> span(0, 7), span(0, 0)
+    ('0 to 7', '0 alone')
+    """
+    return f"{first} to {last}" if first < last else f"{first} alone"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import errno
 import itertools
 import os
@@ -11,13 +10,12 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.values.errors import EngineError
-from engine.values.tables import Table
 
 _MADE_BY = re.compile(r"\..*\.(\d+)-[0-9a-f]{8}\.part").fullmatch
 """Finds in the name of a half-written file the number of the process that writes it."""
@@ -116,19 +114,6 @@ def _numbered_after(path: Path) -> Iterator[Path]:
     numbered = re.fullmatch(r"(.+)-(\d+)", stem)
     stem, first = (numbered[1], int(numbered[2]) + 1) if numbered else (stem, 2)
     return (path.with_name(f"{stem}-{number}{ending}") for number in itertools.count(first))
-
-
-def write_rows(table: Table, stream: TextIO) -> None:
-    """Write a table as CSV; floats are written so that they read back exactly.
-
-    Nothing is written before the first row is there, so that a request that fails at once leaves no lonely header.
-    """
-    writer = csv.writer(stream, lineterminator="\n")
-    rows = iter(table)
-    first = list(itertools.islice(rows, 1))
-    writer.writerow(table.columns)
-    writer.writerows(first)
-    writer.writerows(rows)
 
 
 def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
