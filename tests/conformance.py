@@ -34,9 +34,9 @@ from torch import nn
 
 import engine
 from engine.architectures.heads import read_layer
+from engine.models.map_forms import returned_probabilities
 from engine.models.proof import prove
-from engine.models.returned import returned_probabilities
-from engine.models.sentence import Reader
+from engine.models.reader import Reader
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -21,7 +21,7 @@ from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.library import Model
 from engine.models.loading import load_reader
-from engine.models.sentence import Reader
+from engine.models.reader import Reader
 from engine.service.engine import Engine
 from engine.service.queue import Urgency
 from engine.values.errors import EngineError, Superseded

@@ -14,7 +14,7 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from engine.models.sentence import Reader
+from engine.models.reader import Reader
 from engine.values.attention import AttentionMaps
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded

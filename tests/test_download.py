@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 from engine.checkpoints import download, download_worker
 from engine.checkpoints.download import find_in_cache
 from engine.checkpoints.locate import locate
-from engine.models.pace import Pace
 from engine.values.errors import Superseded
 from engine.values.progress import Progress
+from engine.values.progress_report import Pace
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, commit
 from tests.opening import not_found, open_folder

@@ -22,7 +22,6 @@ from engine.values.views import EXPLAIN
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown
 from tests.exporting import as_exported, exported, refusal
-from tests.opening import open_reader
 
 TEXT = "The cat sat on the mat, and the dog sat on the cat."
 
@@ -241,27 +240,6 @@ async def test_without_a_map_x_says_what_is_missing_and_enter_goes_back_all_the_
         await pilot.press("enter")
         await pilot.pause()
         assert app.views.active is app.views.attention
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "t5"])  # one is read with kernels, the other in its own way
-def test_a_score_is_taken_apart_while_the_model_reads_something_less_urgent(
-    tiny_model: TinyModel, model_type: str
-) -> None:
-    reader = open_reader(tiny_model(model_type, with_head=True))
-    reader.read(TEXT, lambda: None)
-    layer = next(iter(reader.modules))
-    found: list[tuple[Side, Side]] = []
-
-    def take_apart() -> None:
-        scoring, _ = reader.scoring(layer, lambda: None)
-        found.append((scoring.side("Q", 1, 4), scoring.side("K", 1, 2)))
-
-    take_apart()
-    reader.beside().read("something else", take_apart)
-    assert len(found) > 1
-    for one, other in zip(found[0], found[1], strict=True):
-        assert torch.equal(one.weight, other.weight)
-        assert torch.equal(one.rest, other.rest)
 
 
 async def test_x_explains_the_cell_of_the_map_and_follows_its_cursor(

@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from engine.models import gathering
-from engine.models.gathering import Gathering
-from engine.models.witness import Observation
+from engine.models import attention_capture
+from engine.models.map_array import MapArray
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from tests.conftest import TinyModel
@@ -33,21 +32,21 @@ FAMILIES: list[tuple[str, dict[str, Any]]] = [
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a block have two or three of the queries of a tiny sentence, and be tried on fewer tokens than it has."""
-    monkeypatch.setattr(gathering, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(gathering, "FEWEST_QUERIES", 1)
-    monkeypatch.setattr(gathering, "TRIED_TOKENS", 7)
+    monkeypatch.setattr(attention_capture, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(attention_capture, "FEWEST_QUERIES", 1)
+    monkeypatch.setattr(attention_capture, "TRIED_TOKENS", 7)
 
 
 def blocks_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """List the first queries of all blocks that are taken in from now on."""
     taken: list[int] = []
-    put = Gathering.put
+    put = MapArray.put
 
-    def keeping(self: Gathering, first: int, block: Tensor) -> None:
+    def keeping(self: MapArray, first: int, block: Tensor) -> None:
         taken.append(first)
         put(self, first, block)
 
-    monkeypatch.setattr(Gathering, "put", keeping)
+    monkeypatch.setattr(MapArray, "put", keeping)
     return taken
 
 
@@ -128,7 +127,7 @@ def test_a_module_that_changes_its_probabilities_is_called_as_it_was_made_to_be(
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_it_looks_up_between_blocks_and_can_be_given_up(tiny_model: TinyModel) -> None:
+def test_it_can_be_given_up_between_blocks(tiny_model: TinyModel) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
     sentence = reader.read(SENTENCE, no_hurry)
@@ -145,34 +144,6 @@ def test_it_looks_up_between_blocks_and_can_be_given_up(tiny_model: TinyModel) -
     config: Any = reader.model.config
     assert config._attn_implementation == "eager"
     assert_same_maps(shown_maps(reader, folder), eager_maps(folder, sentence.ids))
-
-
-@pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("model_type", ["gemma2", "bart"])
-def test_a_check_between_blocks_sees_what_it_sees_alone_and_leaves_the_map_as_it_is(
-    model_type: str, tiny_model: TinyModel
-) -> None:
-    folder = tiny_model(model_type)
-    reader = open_reader(folder)
-    alone = reader.observe(no_hurry)
-    checked: list[dict[Head, Observation]] = []
-
-    def check() -> None:
-        if not checked:
-            checked.append(reader.observe(no_hurry))
-
-    sentence = reader.read(SENTENCE, check)
-    while_read = checked.pop()
-    maps = shown_maps(reader, folder, check)
-    assert_same_maps(maps, eager_maps(folder, sentence.ids))
-    for seen in (while_read, *checked):
-        assert seen.keys() == alone.keys()
-        for layer, observed in seen.items():
-            expected = alone[layer]
-            assert observed.probabilities is not None
-            assert expected.probabilities is not None
-            torch.testing.assert_close(observed.probabilities, expected.probabilities)
-            torch.testing.assert_close(observed.written, expected.written)
 
 
 def test_a_buffer_is_used_again_where_it_fits(tiny_model: TinyModel) -> None:
@@ -197,15 +168,15 @@ def test_what_one_layer_saw_is_gone_from_a_buffer_where_the_next_sees_less() -> 
     some_seen /= some_seen.sum(-1, keepdim=True)
     buffer = None
     for weights in (some_seen, all_seen, some_seen):
-        gathering = Gathering(buffer)
-        gathering.begin((2, 150, 150))
+        array = MapArray(buffer)
+        array.begin((2, 150, 150))
         for first in range(0, 150, 70):
-            gathering.put(first, weights[:, first : first + 70])
-        found = gathering.mean()
+            array.put(first, weights[:, first : first + 70])
+        found = array.mean()
         np.testing.assert_array_equal(found, weights)
         assert buffer is None or found is buffer
         buffer = found
-    both = Gathering(buffer)
+    both = MapArray(buffer)
     for weights in (some_seen, all_seen):
         both.begin((2, 150, 150))
         both.put(0, weights)
@@ -215,7 +186,7 @@ def test_what_one_layer_saw_is_gone_from_a_buffer_where_the_next_sees_less() -> 
 def test_numbers_that_are_none_are_kept_wherever_they_are() -> None:
     weights = torch.zeros(1, 2, 3)
     weights[0, 1, 2] = torch.nan
-    gathering = Gathering()
-    gathering.begin((1, 2, 3))
-    gathering.put(0, weights)
-    np.testing.assert_array_equal(gathering.mean(), weights)
+    array = MapArray()
+    array.begin((1, 2, 3))
+    array.put(0, weights)
+    np.testing.assert_array_equal(array.mean(), weights)

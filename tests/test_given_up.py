@@ -182,7 +182,7 @@ def breathes(nodes: Sequence[ast.AST]) -> bool:
         for node in nodes
         for each in ast.walk(node)
     )
-    return any(name in ("check", "breathe", "_breathe", "pausing", "report") for name in names)
+    return any(name in ("breathe", "_breathe", "check", "report") for name in names)
 
 
 def swallowing(source: str) -> list[int]:

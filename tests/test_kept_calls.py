@@ -14,9 +14,9 @@ import torch
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.source import Source
-from engine.models import kept_calls
-from engine.models.kept_calls import KeptCalls
-from engine.models.sentence import Reader
+from engine.models import attention_calls
+from engine.models.attention_calls import AttentionCalls
+from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
@@ -49,7 +49,7 @@ def test_states_are_read_back_bit_for_bit_and_masks_stay_where_they_are(tmp_path
     states = torch.randn(1, 3, 2**20).to(dtype)
     states[0, 0, 0] = torch.nan
     mask, small = torch.zeros(1, 1, 1024, 1024), torch.ones(1, 3, 5)
-    calls = KeptCalls(tmp_path / "new" / "folder")
+    calls = AttentionCalls(tmp_path / "new" / "folder")
     calls.keep(Head("decoder", 0), ((states,), {"mask": mask, "both": [states, small], "none": None}))
     calls.keep(LAYER, ((2 * states,), {"mask": mask}))
     assert calls.nbytes == 2 * states.nbytes + mask.nbytes + small.nbytes
@@ -68,7 +68,7 @@ def test_states_are_read_back_bit_for_bit_and_masks_stay_where_they_are(tmp_path
 @needs_proc
 def test_the_file_has_no_name_is_nobody_elses_and_goes_with_the_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    calls = KeptCalls(folder)
+    calls = AttentionCalls(folder)
     calls.keep(LAYER, ((torch.randn(1, 1024, 512),), {}))
     (file,) = is_open(folder)
     assert list(folder.iterdir()) == []
@@ -88,7 +88,7 @@ def folder(tiny_model: TinyModel) -> Path:
 @pytest.fixture
 def reader(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     """Load a model of whose states all are large."""
-    monkeypatch.setattr(kept_calls, "APART", 1)
+    monkeypatch.setattr(attention_calls, "LARGE", 1)
     found = open_reader(folder)
     found.folder = tmp_path / "cache"
     return found
@@ -105,9 +105,16 @@ def test_maps_from_disk_are_those_from_memory(folder: Path, reader: Reader) -> N
     in_memory.folder = None
     for found, expected in zip(maps(reader), maps(in_memory), strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert isinstance(reader._calls[LAYER][1], dict)
-    assert reader._calls._file is not None
-    assert reader._calls._file._end >= 2 * TOKENS * 32 * 4  # what two layers read
+    assert isinstance(calls_of(reader)[LAYER][1], dict)
+    file = calls_of(reader)._file
+    assert file is not None
+    assert file._end >= 2 * TOKENS * 32 * 4  # what two layers read
+
+
+def calls_of(reader: Reader) -> AttentionCalls:
+    """Give what was kept of the sentence that was read last."""
+    assert reader._reading is not None
+    return reader._reading.calls
 
 
 def full(*_: Any) -> int:
@@ -119,27 +126,27 @@ def test_where_nothing_can_be_written_memory_keeps_it(
     harm: str, reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = maps(reader)
-    reader._let_go()
+    reader._reading = None
     if harm == "no folder can be made":
         (tmp_path / "file").touch()
         reader.folder = tmp_path / "file" / "cache"
     elif harm == "the disk is full":
-        monkeypatch.setattr(kept_calls._Nameless, "_append", full)
+        monkeypatch.setattr(attention_calls._NamelessFile, "_append", full)
     elif harm == "hardly any room":
-        monkeypatch.setattr(kept_calls, "LEFT_FREE", 2**62)
+        monkeypatch.setattr(attention_calls, "LEFT_FREE", 2**62)
     else:
         reader.folder = None
     for found, wanted in zip(maps(reader), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
-    assert reader._calls._file is None or reader._calls._file._end == 0
+    file = calls_of(reader)._file
+    assert file is None or file._end == 0
 
 
-@pytest.mark.parametrize("length", [0, 2**20])
-def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(length: int, reader: Reader) -> None:
+def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(reader: Reader) -> None:
     expected = maps(reader)
-    assert reader._calls._file is not None
-    os.ftruncate(reader._calls._file._file.fileno(), 0)
-    os.ftruncate(reader._calls._file._file.fileno(), length)  # then it is all zeros
+    file = calls_of(reader)._file
+    assert file is not None
+    os.ftruncate(file._file.fileno(), 0)
     with pytest.raises(EngineError, match=r"cannot be read back .*; look again and it is read anew"):
         reader.layer_maps(LAYER)
     assert not reader.has_read(TEXT)
@@ -152,7 +159,7 @@ def test_what_cannot_be_read_back_is_said_and_the_sentence_is_read_anew(length: 
 def test_without_the_cache_nothing_is_written(
     use_cache: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_calls, "APART", 1)
+    monkeypatch.setattr(attention_calls, "LARGE", 1)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source: Source = open_folder(folder)[0]
     reader = finish(OpenModel(source, EngineOptions(device="cpu", use_cache=use_cache)).reader())

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from engine.models import kernels
-from engine.models.sentence import Reader
+from engine.models import attention_capture
+from engine.models.reader import Reader
 from engine.values.errors import Superseded
 from tests import tiny_models
 from tests.conftest import TinyModel
@@ -122,7 +122,7 @@ def test_a_model_is_in_eager_mode_but_while_it_reads(tiny_model: TinyModel) -> N
     during: set[str] = set()
     assert config._attn_implementation == "eager"
     reader.read(SENTENCE, lambda: during.add(config._attn_implementation))
-    assert (during, config._attn_implementation) == ({kernels.NAME}, "eager")
+    assert (during, config._attn_implementation) == ({attention_capture.NAME}, "eager")
 
     def hurry() -> None:
         raise Superseded("replaced by a newer request")
@@ -136,7 +136,7 @@ def test_a_model_is_in_eager_mode_but_while_it_reads(tiny_model: TinyModel) -> N
 def test_without_the_interface_sentences_are_read_in_eager_mode(
     missing: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "_register", kernels._register.__wrapped__)
+    monkeypatch.setattr(attention_capture, "_register", attention_capture._register.__wrapped__)
     monkeypatch.setitem(sys.modules, "transformers", _without(transformers, missing))
     reader = open_reader(tiny_model("llama"))
     assert maps_made(reader, SENTENCE) > 0
@@ -147,7 +147,7 @@ def test_a_sentence_that_kernels_fail_on_is_read_in_eager_mode(
 ) -> None:
     folder = tiny_model("llama")
     reader = open_reader(folder)
-    monkeypatch.setattr(kernels, "eager_function", lambda kind: None)
+    monkeypatch.setattr(attention_capture, "eager_function", lambda kind: None)
     before = reader.reads_with_kernels
     sentence = reader.read(SENTENCE, no_hurry)
     assert (before, reader.reads_with_kernels) == (True, False)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.checkpoints import memory
 from engine.mathematics.pooling import pool
-from engine.models import room
 from engine.service.engine import Engine
 from engine.values.attention import AT_ONCE, AttentionMap, MapName, MapWindow, PooledMap
 from engine.values.errors import Superseded
@@ -162,8 +162,10 @@ async def test_one_key_writes_every_weight_of_the_map_that_is_shown_pooled(
 async def test_maps_that_do_not_fit_are_refused_and_spectra_still_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(room, "free_memory", lambda: 1000)
-    async with explorer(folder, text=TEXT, head="L0H0", size=(120, 40)) as (app, _):
+    async with explorer(folder, text="the cat", head="L0H0", size=(120, 40)) as (app, pilot):
+        monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+        app.conductor.read(TEXT)
+        await settle(pilot)
         text = " ".join(screen_text(app).split())
         assert "one layer's maps of 520 tokens" in text.replace("│", "")
         assert "σ₁" in text

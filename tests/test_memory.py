@@ -127,7 +127,7 @@ def test_the_free_memory_is_what_linux_calls_available(tmp_path: Path, monkeypat
 async def test_the_pane_says_why_a_sentence_is_not_read_and_reads_it_when_there_is_room(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), text=SENTENCE, head="L0H0", size=(160, 50)) as (app, pilot):
         assert "to read a sentence (float32), 1.0 kB are free in main memory" in app.views.attention._message
         assert "its spectra work all the same" in app.views.attention._message
@@ -168,13 +168,13 @@ def test_what_is_free_is_said_before_torch_is_there_which_knows_the_gpus(tiny_mo
 async def test_before_a_sentence_is_typed_the_pane_says_that_none_can_be_read(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
     async with explorer(tiny_model("llama"), size=(160, 50)) as (app, _):
         assert "1.0 kB are free in main memory" in app.views.attention._message
 
 
 def test_nothing_is_loaded_where_it_does_not_fit(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(main_memory, "free_memory", lambda: 1000)
 
     def load(*arguments: object) -> None:
         raise AssertionError("the model was loaded")

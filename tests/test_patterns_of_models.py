@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from engine.models.repeats import repeats
+from engine.models.model_inputs import repeats
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -23,7 +23,6 @@ from engine.values.views import Query
 from tests import planted_heads
 from tests.conftest import TinyModel
 from tests.opening import open_reader
-from tests.test_patterns import Maps
 
 SENTENCE, ANOTHER = "The cat sat on the mat.", "When Mary and John went to the store"
 
@@ -74,7 +73,7 @@ def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, t
     engine, reader = opened(folder), open_reader(folder)
     table = engine.table("patterns", Query(text=SENTENCE)).result()
     engine.stop()
-    drawn = repeats(reader.words, reader.vocabulary, reader._outline.context)
+    drawn = repeats(reader.words, reader.vocabulary, reader.outline.context)
     special = {each for part in reader.words.frame() for each in part}
     assert drawn[0].distance == 11
     read = {}
@@ -165,37 +164,16 @@ def test_rollout_of_a_model_agrees_with_its_own_maps(tiny_model: TinyModel) -> N
         np.testing.assert_allclose(found[..., 1], np.linalg.matrix_power(mixing, layers), atol=1e-6)
 
 
-def test_ids_are_read_beside_the_sentence_that_is_looked_at(tiny_model: TinyModel) -> None:
+def test_ids_read_with_the_same_model_leave_the_sentence_as_it_is(tiny_model: TinyModel) -> None:
     reader, other = (open_reader(tiny_model("bart")) for _ in range(2))
     reader.read(SENTENCE, lambda: None)
-    beside = reader.beside()
+    beside = reader.sharing_model()
     beside.read_ids((5, 6, 7, 5, 6, 7), lambda: None)
     other.read(SENTENCE, lambda: None)
     for layer in reader.modules:
         np.testing.assert_array_equal(reader.layer_maps(layer).weights, other.layer_maps(layer).weights)
     assert beside.layer_maps(Head("decoder", 0)).weights.shape[1:] == (6, 6)
     assert reader.has_read(SENTENCE)
-
-
-@pytest.mark.parametrize("model_type", ["llama", "gptj"])
-def test_a_sentence_read_in_the_middle_of_another_leaves_both_right(model_type: str, tiny_model: TinyModel) -> None:
-    folder = tiny_model(model_type)
-    reader, plain = open_reader(folder), open_reader(folder)
-    beside, looks = reader.beside(), 0
-    between: list[Maps] = []
-
-    def look() -> None:
-        nonlocal looks
-        looks += 1
-        if looks == 2:
-            reader.read(ANOTHER, lambda: None)
-            between.extend(reader.layer_maps(layer).weights for layer in reader.modules)
-
-    beside.read(SENTENCE, look)
-    for text, maps in ((ANOTHER, between), (SENTENCE, [beside.layer_maps(layer).weights for layer in beside.modules])):
-        plain.read(text, lambda: None)
-        for layer, found in zip(plain.modules, maps, strict=True):
-            np.testing.assert_allclose(found, plain.layer_maps(layer).weights, atol=1e-6)
 
 
 def test_ordinary_tokens_are_neither_special_nor_placeholders(tiny_model: TinyModel) -> None:

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from engine.models import gathering, room
-from engine.models.gathering import Gathering
+from engine.checkpoints import memory
+from engine.models import map_array
+from engine.models.map_array import MapArray
 from engine.values.errors import EngineError
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, one_line, open_reader, run_apart
@@ -26,7 +26,7 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
     count = len(reader.words.read(SENTENCE, None).ids)
     needed = copies * 4 * count**2 * 4 + 6 * count * 32 * 4  # maps of 4 heads, and their queries, keys and values
     for free in (None, needed, needed - 1):
-        monkeypatch.setattr(room, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         if free != needed - 1:
             assert reader.read(SENTENCE, no_hurry).ids
             reader.read(ANOTHER, no_hurry)
@@ -39,10 +39,10 @@ def test_maps_that_do_not_fit_are_refused_before_they_are_tried(
 PEAK = """
 import json, sys, threading
 from pathlib import Path
-from engine.models import room
+from engine.checkpoints import memory
 from engine.checkpoints.folder import FolderSource
-from engine.models.loading import load_reader
 from engine.checkpoints.locate import locate
+from engine.models.loading import load_reader
 from engine.values.errors import EngineError
 
 def status(field):
@@ -64,9 +64,9 @@ for work in (lambda: reader.layer_maps(last), lambda: reader.mean_over_layers(la
 enough, too_little = 2**40, 0
 while enough - too_little > 2**16:
     free = (enough + too_little) // 2
-    room.free_memory = lambda: free
+    memory.free_memory = lambda: free
     try:
-        reader._need_room(tokens)
+        reader._need_memory(tokens)
         enough = free
     except EngineError:
         too_little = free
@@ -76,11 +76,11 @@ print(json.dumps([tokens, found, enough]))
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
 @pytest.mark.parametrize(
-    ("model_type", "most", "settings"),
-    [("llama", 0.65, {}), ("mistral", 0.5, {"sliding_window": 1024}), ("bert", 1.1, {})],
+    ("model_type", "most", "bound", "settings"),
+    [("llama", 0.65, 1.25, {}), ("mistral", 0.5, 1.7, {"sliding_window": 1024}), ("bert", 1.1, 1.25, {})],
 )
 def test_making_one_layers_maps_and_means_takes_the_memory_that_is_asked_for_before(
-    model_type: str, most: float, settings: dict[str, Any], tiny_model: TinyModel
+    model_type: str, most: float, bound: float, settings: dict[str, Any], tiny_model: TinyModel
 ) -> None:
     heads = {"num_attention_heads": 8, "num_key_value_heads": 8}
     folder = tiny_model(model_type, max_position_embeddings=2048, **heads, **settings)
@@ -89,33 +89,32 @@ def test_making_one_layers_maps_and_means_takes_the_memory_that_is_asked_for_bef
     for peak, size in found:
         assert size == 8 * 2048**2 * 4
         assert peak < most * size  # what the mask hides is never written; the eager way takes three layers' maps
-        assert peak / 1.1 < asked < 1.25 * peak
+        assert peak / 1.1 < asked < bound * peak
 
 
 @pytest.mark.parametrize("window", [None, 100])
 @pytest.mark.parametrize("looks_back", [True, False])
 def test_what_a_mask_lets_queries_see_is_read_off_it(looks_back: bool, window: int | None) -> None:
-    queries, keys = torch.arange(300)[:, None], torch.arange(300)
-    seen = torch.ones(300, 300, dtype=torch.bool)
+    queries, keys = torch.arange(320)[:, None], torch.arange(320)
+    seen = torch.ones(320, 320, dtype=torch.bool)
     if looks_back:
         seen &= keys <= queries
     if window is not None:
         seen &= (keys - queries).abs() <= window
-    found = gathering.seen_through(seen[None, None], 300, 300)
-    added = gathering.seen_through(torch.zeros(1, 1, 300, 300).masked_fill(~seen, torch.finfo().min), 300, 300)
-    expected = room.Seen.around(300, 300, window, looks_back=looks_back)
-    for one in (found, added):
-        np.testing.assert_array_equal(one.first, expected.first)
-        np.testing.assert_array_equal(one.end, np.minimum(expected.end, 300))
+    found = map_array.seen_through(seen[None, None], 320, 320)
+    added = map_array.seen_through(torch.zeros(1, 1, 320, 320).masked_fill(~seen, torch.finfo().min), 320, 320)
+    together = seen.unflatten(0, (5, 64)).any(1)
+    written = [int(each.nonzero().max() - each.nonzero().min()) + 1 for each in together]
+    assert found == added == sum(written) * 64 / 320**2
 
 
 def test_a_layer_that_a_mask_keeps_small_is_made_where_a_whole_one_has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     mask = torch.full((1, 1, 4096, 4096), -torch.inf).triu(1)
     half, whole = 2 * 4096**2 * 4 * 5 // 8, 2 * 4096**2 * 4
-    monkeypatch.setattr(room, "free_memory", lambda: (half + whole) // 2)
-    Gathering().begin((2, 4096, 4096), mask)
+    monkeypatch.setattr(memory, "free_memory", lambda: (half + whole) // 2)
+    MapArray().begin((2, 4096, 4096), mask)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        Gathering().begin((2, 4096, 4096))
-    monkeypatch.setattr(room, "free_memory", lambda: half - 2**23)
+        MapArray().begin((2, 4096, 4096))
+    monkeypatch.setattr(memory, "free_memory", lambda: half - 2**23)
     with pytest.raises(EngineError, match=r"maps of 4,?096 tokens"):
-        Gathering().begin((2, 4096, 4096), mask)
+        MapArray().begin((2, 4096, 4096), mask)

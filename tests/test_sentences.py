@@ -13,7 +13,7 @@ import pytest
 import torch
 from textual.widget import Widget
 
-from engine.models.kept import MOST_SENTENCES, KeptReadings
+from engine.models.reader import EARLIER_SENTENCES
 from engine.service import history as store_module
 from engine.service.engine import Engine
 from engine.service.history import SentenceStore, history_file
@@ -260,10 +260,9 @@ def test_a_sentence_of_before_is_as_it_was_without_a_run_and_few_are_kept(tiny_m
     reader.forget(texts[0])
     reader.read(texts[0], no_hurry)
     assert len(runs) == len(texts) + 1
-    for number in range(MOST_SENTENCES + 3):
+    for number in range(EARLIER_SENTENCES + 3):
         reader.read(f"a mat {number}", no_hurry)
-    assert isinstance(reader._kept, KeptReadings)
-    assert len(reader._kept) == MOST_SENTENCES
+    assert len(reader._earlier) == EARLIER_SENTENCES
 
 
 @pytest.mark.parametrize("said", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"])
@@ -282,8 +281,8 @@ def test_a_sentence_that_did_not_fit_beside_kept_ones_is_tried_again_with_nothin
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, left = open_reader(tiny_model("llama")), list[weakref.ref[torch.Tensor]]()
-    kept: Any = ["a sentence"]
-    monkeypatch.setattr(reader, "_kept", kept)
+    kept: Any = {"a sentence": None}
+    monkeypatch.setattr(reader, "_earlier", kept)
 
     def run() -> str:
         if kept:

@@ -18,12 +18,12 @@ from engine.analysis.open_model import OpenModel
 from engine.architectures.heads import read_layer
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
-from engine.models import gathering
-from engine.models.broken import cause_of_nan
+from engine.models import attention_capture
 from engine.models.loaded_model import Loaded
+from engine.models.loaded_parameters import cause_of_nan
 from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
-from engine.models.sentence import Reader
+from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer
 from engine.values.attention import NOTHING_OFF, Off
 from engine.values.errors import EngineError
@@ -164,29 +164,18 @@ def test_weights_that_can_be_neither_held_nor_read_from_their_files_are_one_line
     assert "offload" not in one_line(caught.value)
 
 
-def test_a_sentence_in_between_takes_no_weights_from_a_module_that_is_running(
+def test_a_module_with_weights_of_its_own_that_wait_gives_its_maps_in_blocks(
     tiny_model: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has weights of its own, its sinks
-    plain, spread = (
-        open_reader(folder, "float32"),
-        reader_of(on_disk(folder, tmp_path, device_map={"": "disk"})),
-    )
-    beside, running = spread.beside(), list[int]()
+    folder = tiny_model("gpt_oss", num_hidden_layers=2)  # whose attention has its sinks
+    plain, spread = open_reader(folder, "float32"), reader_of(on_disk(folder, tmp_path, device_map={"": "disk"}))
     for name, value in (("BLOCK_BYTES", 1000), ("FEWEST_QUERIES", 1), ("TRIED_TOKENS", 7)):
-        monkeypatch.setattr(gathering, name, value)
-
-    def breathe() -> None:
-        if not running:
-            running.append(1)
-            beside.read_ids((1, 2, 3), no_hurry)
-            running.clear()
-
+        monkeypatch.setattr(attention_capture, name, value)
     plain.read(SENTENCE, no_hurry)
-    spread.read(SENTENCE, breathe)
+    spread.read(SENTENCE, no_hurry)
     assert spread.reads_with_kernels
     for layer in plain.modules:
-        expected, found = plain.layer_maps(layer), spread.layer_maps(layer, breathe)
+        expected, found = plain.layer_maps(layer), spread.layer_maps(layer)
         np.testing.assert_allclose(found.weights, expected.weights, rtol=0, atol=1e-6)
     assert not spread._unsuitable
 
@@ -210,16 +199,3 @@ def test_what_is_worked_out_on_two_devices_is_as_on_one(
             found = rows(spread, view)
         assert gpu.operations > 100
         assert_alike(found, rows(plain, view))
-
-
-def test_a_mask_is_kept_once_for_each_device(
-    on_two_devices: tuple[FolderSource, Spread], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with computing(monkeypatch):
-        reader = reader_of(on_two_devices[1])
-        reader.read(SENTENCE, no_hurry)
-        masks = [
-            mask for _, named in reader._calls.values() for mask in named.values() if getattr(mask, "ndim", 0) == 4
-        ]
-        assert len(masks) == 4
-        assert len({mask.data_ptr() for mask in masks}) == 2

@@ -12,12 +12,12 @@ import torch
 
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
-from engine.models.runs import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART
 from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress, Work
+from engine.values.progress_report import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -62,7 +62,7 @@ def attending() -> Iterator[list[str]]:
 @pytest.fixture
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every step told, however short it is."""
-    monkeypatch.setattr("engine.models.telling.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
 
 
 @pytest.mark.usefixtures("told_at_once")
@@ -112,7 +112,7 @@ def test_heads_that_are_switched_off_are_counted_and_the_layer_that_runs_is_name
 ) -> None:
     with opened(tiny_model("gpt2", with_head=True, num_hidden_layers=LAYERS)) as (model, told):
         worked_out(model, "predictions", Query(text=TEXT))
-        monkeypatch.setattr("engine.models.runs.TOKENS_AT_ONCE", 1)
+        monkeypatch.setattr("engine.models.interventions.TOKENS_AT_ONCE", 1)
         told.clear()
         worked_out(model, "ablation", Query(text=TEXT, layer=Head("decoder", 1)))
     heads = [each for each in told if each.activity == SWITCHING]

@@ -10,11 +10,11 @@ import torch
 
 from engine.analysis import whole_layers
 from engine.analysis.token_tables import token_map
-from engine.models.telling import Telling, nobody
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
+from engine.values.progress_report import ProgressReporter, tell_nobody
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run
@@ -90,7 +90,7 @@ def test_the_product_of_a_table_with_itself_makes_no_second_one() -> None:
     torch.manual_seed(0)
     table = torch.randn(50, 64)
     with MadeWhole() as made:
-        found = finish(token_map(table, None, Telling(nobody, "", "")))
+        found = finish(token_map(table, None, ProgressReporter(tell_nobody, "", "")))
     torch.testing.assert_close(found, table.double().mT @ table.double())
     assert torch.equal(found, found.mT)
     assert made.sizes.count(8 * 64 * 64) == 1

@@ -14,13 +14,13 @@ from safetensors import safe_open
 
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.folder import FolderSource
-from engine.models.telling import Telling
 from engine.service.engine import Engine
 from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
 from engine.values.errors import EngineError
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, Work
+from engine.values.progress_report import ProgressReporter
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run
@@ -48,7 +48,7 @@ def watched(model: object, told: list[Progress]) -> Iterator[Engine]:
 def test_the_layers_that_are_told_are_those_that_have_run(
     tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.models.telling.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
     told: list[Progress] = []
     with watched(tiny_model(name), told) as engine:
         engine.read(SENTENCE).result(PATIENCE)
@@ -62,7 +62,7 @@ def test_the_layers_that_are_told_are_those_that_have_run(
 def test_the_bytes_that_are_told_are_those_of_the_weights(
     tiny_model: TinyModel, dtype: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from engine.models.telling import WeightCount
+    from engine.models.memory import WeightCount
 
     counts: list[WeightCount] = []
     made = WeightCount.__init__
@@ -85,7 +85,7 @@ def test_the_bytes_that_are_told_are_those_of_the_weights(
 
 
 def test_what_another_thread_makes_meanwhile_is_not_counted() -> None:
-    from engine.models.telling import WeightCount
+    from engine.models.memory import WeightCount
 
     counted = WeightCount()
     with counted.counting():
@@ -113,7 +113,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Have progress told by a clock of the test's own."""
     clock = Clock()
-    monkeypatch.setattr("engine.models.telling.time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr("engine.values.progress_report.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 
@@ -132,7 +132,7 @@ def test_of_a_short_sentence_nothing_is_told_and_the_clock_is_looked_at_once_a_l
 
 def test_reports_are_few_and_the_time_left_is_that_of_the_layers_left(clock: Clock) -> None:
     told: list[Progress] = []
-    telling = Telling(told.append, "reading the sentence", "layers")
+    telling = ProgressReporter(told.append, "reading the sentence", "layers")
     for layer in range(40):
         for _ in range(25):  # a hook may be called as often as it likes
             telling(layer, 40)
@@ -246,7 +246,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.models.telling.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
     lines: list[str] = []
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
     done = run(tiny_model("gpt2"), "attention", "--text", SENTENCE, "--layer", "0")

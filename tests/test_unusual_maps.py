@@ -11,9 +11,9 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.models import unusual_maps
-from engine.models.returned import returned_probabilities
-from engine.models.sentence import Reader
+from engine.models import map_forms
+from engine.models.map_forms import returned_probabilities
+from engine.models.reader import Reader
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
@@ -37,9 +37,10 @@ def saved(folder: Path, model_type: str, **settings: Any) -> Path:
 
 def call(reader: Reader, layer: Head) -> tuple[Any, Tensor]:
     """Give a layer's attention module and the hidden states (tokens, width) that it was called with."""
-    args, kwargs = reader._calls[layer]
+    assert reader._reading is not None
+    args, kwargs = reader._reading.calls[layer]
     states = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
-    return reader.modules[layer], states[0, : len(reader._sentence.ids if reader._sentence else ())]
+    return reader.modules[layer], states[0, : len(reader._reading.sentence.ids)]
 
 
 def by_head(projection: nn.Module, states: Tensor, heads: int) -> Tensor:
@@ -71,9 +72,9 @@ def test_the_band_of_longformer_lies_on_the_diagonal(window: int, tmp_path: Path
 def test_a_band_beside_global_tokens_is_declined() -> None:
     module = type("LongformerSelfAttention", (nn.Module,), {})()
     band, others = torch.full((1, 6, 4, 5), 0.1), torch.full((1, 4, 6, 6), 0.1)
-    assert unusual_maps.probabilities(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
-    assert unusual_maps.probabilities(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
-    assert "globally" in (unusual_maps.reason_without_map(module, (), 4, (6, 6)) or "")
+    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band), 4, 6) is not None
+    assert map_forms.probabilities_of(module, (torch.zeros(1, 6, 8), band, others), 4, 6) is None
+    assert "globally" in (map_forms.reason_without_map(module, (), 4, (6, 6)) or "")
 
 
 def test_the_encoder_of_led_is_a_band_too() -> None:
@@ -92,7 +93,7 @@ def test_the_encoder_of_led_is_a_band_too() -> None:
         query, key = (by_head(projection, states, 4) for projection in (inner.query, inner.key))
     scores = query @ key.mT / 8**0.5
     scores[:, distances(10).abs() > 2] = -torch.inf
-    found = unusual_maps.probabilities(attention, returned, 4, 10)
+    found = map_forms.probabilities_of(attention, returned, 4, 10)
     assert found is not None
     torch.testing.assert_close(found[0], scores.softmax(-1), rtol=0, atol=1e-5)
 
@@ -144,7 +145,7 @@ def test_scores_that_squeezebert_returns_become_what_it_attends_with() -> None:
     module.matmul_qkv.register_forward_pre_hook(lambda _, args: attended.append(args[0]))
     with torch.no_grad():
         returned = module(torch.randn(1, 32, 9), torch.zeros(1, 1, 1, 9), True)
-    found = unusual_maps.probabilities(module, returned, 4, 9)
+    found = map_forms.probabilities_of(module, returned, 4, 9)
     assert found is not None
     torch.testing.assert_close(found, attended[0])
 
@@ -252,8 +253,9 @@ def test_a_layer_with_the_keys_of_another_attends_to_them(model_type: str, tmp_p
     sentence = reader.read(SENTENCE, no_hurry)
     expected = eager_maps(tmp_path, sentence.ids)[""]
     assert len(expected) == 4
+    assert reader._reading is not None
     for layer in reversed(layers):
-        returned = reader._call_again(reader.modules[layer], *reader._calls[layer])
+        returned = reader._call_again(reader.modules[layer], *reader._reading.calls[layer])
         found = returned_probabilities(returned, 1, 4)
         assert found is not None
         np.testing.assert_allclose(found[0], expected[layer.layer], rtol=0, atol=1e-5)
@@ -267,7 +269,7 @@ def test_pooled_queries_are_declined_and_unpooled_ones_are_not() -> None:
     with torch.no_grad():
         attentions = model(ids, output_attentions=True).attentions
     module = next(each for each in model.modules() if type(each).__name__ == "FunnelRelMultiheadAttention")
-    shapes = [tuple(unusual_maps.probabilities(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
+    shapes = [tuple(map_forms.probabilities_of(module, (None, each), 4, 9).shape[2:]) for each in attentions]  # type: ignore[union-attr]
     assert shapes[0] == (9, 9)
     assert shapes[1] != (9, 9)
-    assert "pools" in (unusual_maps.reason_without_map(module, (), 4, (9, 9)) or "")
+    assert "pools" in (map_forms.reason_without_map(module, (), 4, (9, 9)) or "")

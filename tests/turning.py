@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.architectures.rotary_types import ROTARY_TYPES
 from engine.mathematics.rotary import Rotation, rotate_keys
-from engine.models.held import arguments
 from engine.models.loaded_modules import attention_in
+from engine.models.model_inputs import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of
 from engine.models.score_watch import Noted, ScoreWatch
 from engine.values.heads import Head
@@ -89,7 +89,7 @@ def inputs_of(model: Any, token: int) -> dict[str, Any]:
     if config.model_type in WITHOUT_IDS:
         one = torch.randn(1, 1, config.hidden_size, generator=numbers)
         return {"inputs_embeds": one.expand(1, TOKENS, -1).contiguous()}
-    inputs = arguments(model, torch.full((1, TOKENS), token))
+    inputs = inputs_at_position_zero(model, torch.full((1, TOKENS), token))
     if samples := SAMPLES.get(config.model_type):
         inputs["input_values"] = inputs["input_values"].roll(token, 1)[:, :samples]  # another sound for each token
         inputs["attention_mask"] = inputs["attention_mask"][:, :samples]

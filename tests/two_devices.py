@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from engine.models.kept_calls import KeptCalls
+from engine.models.attention_calls import AttentionCalls
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
 
@@ -52,5 +52,5 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Iterator[PretendedGpu]:
     with monkeypatch.context() as changed, PretendedGpu() as gpu:
         changed.setattr(torch, "tensor", tensor)
         changed.setattr(torch, "inference_mode", lambda mode=True: torch.no_grad() if mode else torch.enable_grad())
-        changed.setattr(KeptCalls, "nbytes", 0)  # memories have no addresses there
+        changed.setattr(AttentionCalls, "nbytes", 0)  # memories have no addresses there
         yield gpu

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.models.pace import Pace
-from engine.models.runs import SWITCHING
 from engine.values.progress import Progress
+from engine.values.progress_report import SWITCHING, Pace
 from tui.drawing.view_titles import COMPUTING
 from tui.status_line import how_far
 

@@ -13,7 +13,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head
 
 if TYPE_CHECKING:
-    from engine.models.maps import MapReader
+    from engine.models.map_reader import MapReader
 
 Check = Callable[[], None]
 

@@ -15,14 +15,14 @@ from engine.checkpoints.find_source import find_other, find_source
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.memory import free_memory
 from engine.checkpoints.tensor_reader import OpenedFiles
-from engine.models.memory import place
-from engine.models.telling import LOADING, Telling, WeightCount
+from engine.models.memory import WeightCount, place
 from engine.values.attention import NOTHING_OFF, AttentionMap, AttentionMaps, MapName, Minuend, Off, Sentence
 from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
 from engine.values.errors import EngineError, NotFinite, Superseded
 from engine.values.heads import DELTA, MATRICES, Head, no_attention
 from engine.values.memory import MemoryReport
 from engine.values.progress import Lane, Progress, Work, finish
+from engine.values.progress_report import LOADING, ProgressReporter
 from engine.values.proof import LayerProof
 from engine.values.spectra import SpectraGroup, Spectrum
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.analysis.token_tables import TokenTables
     from engine.architectures.heads import LayerWeights
     from engine.checkpoints.source import Source
-    from engine.models.maps import MapReader, Tokens
+    from engine.models.map_reader import MapReader, Tokens
     from engine.models.scoring import Scoring
     from engine.models.tokenizer import Words
     from engine.values.options import EngineOptions
@@ -120,9 +120,9 @@ class OpenModel:
                 return value
         return self.cached(key, compute)
 
-    def telling(self, activity: str, unit: str) -> Telling:
+    def telling(self, activity: str, unit: str) -> ProgressReporter:
         """Give what tells how far a piece of work is; its parameters are those of `Progress`."""
-        return Telling(self._tell, activity, unit)
+        return ProgressReporter(self._tell, activity, unit)
 
     def _notify(self, said: str) -> None:
         """Pass a sentence on to whoever listens by then."""

@@ -24,18 +24,18 @@ from engine.mathematics.patterns import (
     uniform_to_none,
     visible_keys,
 )
-from engine.models.telling import READING
 from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Progress, Work, restartable
+from engine.values.progress_report import READING
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 
 if TYPE_CHECKING:
-    from engine.models.maps import MapReader
-    from engine.models.repeats import Repeat
+    from engine.models.map_reader import MapReader
+    from engine.models.model_inputs import Repeat
 
 LITTLE = 1e-3
 """Of a row of weights, what may be missing from one by rounding alone, and goes to no sink."""
@@ -140,7 +140,7 @@ def _measured_repeats(
     ``told`` is called with the layers that have run and that are to run, where each runs once to read a sequence and
     once to be measured on it.
     """
-    from engine.models.repeats import repeats
+    from engine.models.model_inputs import repeats
 
     known = model.cached("repeats", _Repeats)
     if known.sequences is None:
@@ -167,7 +167,7 @@ def _on_repeat(
     model: OpenModel, repeat: Repeat, told: Callable[[int], None]
 ) -> Work[Mapping[Head, Found] | EngineError]:
     """Measure every layer on one sequence; what the model fails on has nothing to measure."""
-    reader = (yield from model.reader()).beside()  # the sentence that is looked at stays read
+    reader = (yield from model.reader()).sharing_model()  # the sentence that is looked at stays read
     reader.tell = lambda progress: told(progress.done) if progress.activity == READING else None
     layers = model.outline.attending_layers
     try:

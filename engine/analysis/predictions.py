@@ -43,7 +43,7 @@ def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Ten
     """
     reader = yield from model.reader()
     from engine.models.predictor import Predictor
-    from engine.models.sentence import Reader
+    from engine.models.reader import Reader
 
     if not isinstance(reader, Reader):
         raise EngineError(
@@ -70,7 +70,7 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
     ------
     EngineError : naming what they are due to.
     """
-    from engine.models.broken import broken_parameter, cause_of_nan
+    from engine.models.loaded_parameters import broken_parameter, cause_of_nan
 
     said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
     if bool(logits.isnan().any()):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from engine.architectures.tensors import Cut
     from engine.checkpoints.source import Source
-    from engine.models.telling import Telling
     from engine.models.tokenizer import Words
+    from engine.values.progress_report import ProgressReporter
 
 
 NO_TABLE = "no table of tokens of this width is known by name"
@@ -70,7 +70,7 @@ class TokenTable:
     rows: TokenRows
     ids: Sequence[int]
 
-    def along(self, vectors: Tensor, telling: Telling, gain: Tensor | None = None) -> Work[Tensor]:
+    def along(self, vectors: Tensor, telling: ProgressReporter, gain: Tensor | None = None) -> Work[Tensor]:
         """Project every row on directions, as `engine.mathematics.directions.projections`, some rows a unit.
 
         Parameters
@@ -174,7 +174,7 @@ class TokenTables:
         return self._words
 
 
-def token_map(source: Rows, target: Rows | None, telling: Telling) -> Work[Tensor]:
+def token_map(source: Rows, target: Rows | None, telling: ProgressReporter) -> Work[Tensor]:
     """Multiply two tables of tokens, ``targetᵀ source``; one with itself where there is no second, at half the work.
 
     Parameters

@@ -17,10 +17,10 @@ from typing import IO, Any
 
 from engine.checkpoints.names import ADAPTER_CONFIG, CACHED, DEMO
 from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
-from engine.models.pace import Pace
 from engine.values.errors import EngineError
 from engine.values.memory import size
 from engine.values.progress import Progress
+from engine.values.progress_report import Pace
 
 ANSWER_SECONDS = 8.0
 """How long the Hub may take to say whether it has a model."""

@@ -24,11 +24,11 @@ from torch import Tensor, nn
 from engine.models.held_norms import HeldNorm, is_norm, norm_call
 from engine.models.logit_parts import Contributions, added, part_of
 from engine.models.predictor import CLOSE, Asked, Breathe, Predictor
-from engine.models.runs import TAKING_APART
 from engine.models.stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
+from engine.values.progress_report import TAKING_APART
 
 ROWS_AT_ONCE = 512
 """Heads that are tried at a time, at most."""

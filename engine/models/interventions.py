@@ -8,7 +8,7 @@ over the sentence's tokens it writes the same at every token (mean ablation, Wan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from engine.models.loaded_modules import output_projection
 from engine.values.attention import Off
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+
+TOKENS_AT_ONCE = 2048
+"""Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""
 
 Change = Callable[[Head, Tensor], Tensor]
 """Given a layer and what its output projection reads, (sentences, tokens, width), gives what it shall read."""
@@ -67,7 +70,6 @@ class Outputs:
         return slice(head.head * width, (head.head + 1) * width)
 
     def _width(self, layer: Head) -> int:
-        """Count the columns that are heads'."""
         outline = self._modules[layer].outline
         return outline.heads * outline.value_head_dim
 
@@ -120,8 +122,7 @@ class Outputs:
                 "they cannot be switched off"
             )
 
-    @contextmanager
-    def switching(self, off: Off, sentences: int, means: Mapping[Head, Tensor]) -> Iterator[None]:
+    def switching(self, off: Off, sentences: int, means: Mapping[Head, Tensor]) -> AbstractContextManager[None]:
         """Run the model with heads switched off.
 
         Parameters
@@ -130,17 +131,34 @@ class Outputs:
         sentences : how many the model reads at once.
         means : (width,) by layer, as `keeping_means` gave them; used where heads are off by their mean.
         """
+        everywhere = [(head, slice(None)) for head in off.heads]
+        return self.changing(off.heads, sentences, self._switch(everywhere, means if off.by_mean else None))
+
+    def switching_each(
+        self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None
+    ) -> AbstractContextManager[None]:
+        """Run the model on as many copies of a sentence as there are heads, with one of them off in each.
+
+        Parameters
+        ----------
+        heads : of one layer or several; the n-th is off in the n-th copy.
+        means : by layer, or None to switch off by zero.
+        """
+        each = [(head, slice(row, row + 1)) for row, head in enumerate(heads)]
+        return self.changing(heads, len(heads), self._switch(each, means))
+
+    def _switch(self, off: Sequence[tuple[Head, slice]], means: Mapping[Head, Tensor] | None) -> Change:
+        """Make what switches heads off, each in some of the sentences: by zero, or by their means."""
 
         def change(layer: Head, read: Tensor) -> Tensor:
             read = read.clone()
-            for head in off.heads:
+            for head, sentences in off:
                 if head.whole_layer == layer:
                     columns = self.columns(head)
-                    read[..., columns] = means[layer][columns].to(read) if off.by_mean else 0
+                    read[sentences, ..., columns] = 0 if means is None else means[layer][columns].to(read)
             return read
 
-        with self.changing(off.heads, sentences, change):
-            yield
+        return change
 
     @contextmanager
     def keeping_means(self, layers: Sequence[Head], means: dict[Head, Tensor]) -> Iterator[None]:
@@ -151,27 +169,6 @@ class Outputs:
             return read
 
         with self.changing(layers, 1, change):
-            yield
-
-    @contextmanager
-    def switching_each(self, heads: Sequence[Head], means: Mapping[Head, Tensor] | None) -> Iterator[None]:
-        """Run the model on as many copies of a sentence as there are heads, with one of them off in each.
-
-        Parameters
-        ----------
-        heads : of one layer or several; the n-th is off in the n-th copy.
-        means : by layer, or None to switch off by zero.
-        """
-
-        def change(layer: Head, read: Tensor) -> Tensor:
-            read = read.clone()
-            for row, head in enumerate(heads):
-                if head.whole_layer == layer:
-                    columns = self.columns(head)
-                    read[row, ..., columns] = 0 if means is None else means[layer][columns].to(read)
-            return read
-
-        with self.changing(heads, len(heads), change):
             yield
 
 
@@ -188,3 +185,14 @@ def by_sentence(x: Tensor, sentences: int, has_tokens_last: bool) -> tuple[Tenso
     if x.shape[0] != sentences == x.shape[1]:
         return x.transpose(0, 1), lambda each: each.transpose(0, 1)
     return x, lambda each: each
+
+
+def heads_per_run(heads: Sequence[Head], tokens: int) -> Iterator[list[Head]]:
+    """Part heads into those that are switched off in one run, each in a copy of a sentence of so many tokens."""
+    left = list(heads)
+    while left:
+        count = min(max(1, TOKENS_AT_ONCE // tokens), len(left))
+        if count == tokens > 1:
+            count -= 1  # else it could not be told which of two dimensions has the sentences
+        some, left = left[:count], left[count:]
+        yield some

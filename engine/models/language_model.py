@@ -19,7 +19,7 @@ from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence
 from engine.models.loading import input_device
-from engine.models.waiting import bring_along, is_spread
+from engine.models.spread_models import bring_along, is_spread
 from engine.values.errors import EngineError
 
 SEVERAL = (

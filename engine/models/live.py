@@ -20,10 +20,10 @@ from engine.checkpoints.renamed import ModuleTensors
 from engine.checkpoints.transformers_library import completed
 from engine.models.example import Example
 from engine.models.handmade import Found, Part, Search, layer_numbers, search
-from engine.models.lent import not_learning
 from engine.models.loaded_model import Loaded
 from engine.models.loading import load_reader, words_of
-from engine.models.maps import MapReader
+from engine.models.map_reader import MapReader
+from engine.models.model_state import evaluating
 from engine.models.module_reader import ModuleReader
 from engine.models.tokenizer import Words, words_from
 from engine.values.errors import EngineError
@@ -80,7 +80,7 @@ class ModuleSource:
             except EngineError as error:
                 by_rules = error
         try:
-            with not_learning(self.module):
+            with evaluating(self.module):
                 self.search = search(self.module, self._example)
         except EngineError as error:
             raise by_rules or error from error
@@ -124,7 +124,7 @@ class ModuleSource:
         if self._found:
             assert self.search is not None
             return ModuleReader(self.module, self.anatomy.outline, self._found, self.search.example, self.words)
-        from engine.models.sentence import Reader
+        from engine.models.reader import Reader
 
         place = next(self.module.parameters()).device
         return Reader(self.anatomy, Loaded(self.module, self.words, str(place), is_borrowed=True))

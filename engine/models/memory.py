@@ -1,18 +1,50 @@
-"""On which devices there is room for a model."""
+"""Whether a model and a sentence's maps fit into memory, and arrays that take memory only where they are written."""
 
 from __future__ import annotations
 
 import importlib.util
+import math
+import mmap
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from engine.checkpoints.memory import free_memory
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.checkpoints import memory as main_memory
+from engine.values.attention import AT_ONCE
+from engine.values.display_text import counted
+from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory, Placement, SentenceNeed, place_sentence
+from engine.values.outline import LayerOutline
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+WEIGHT_BYTES = 4
+"""Of one weight of a map: they are float32."""
+
+STATES = 6
+"""Tensors as large as a layer's queries held beside its maps: queries, keys, values, and what comes of them."""
+
+BLOCKS = 4_000_000
+"""Bytes of scores and weights of a block of queries held beside maps that are made block after block."""
+
+TOGETHER = 64
+"""Queries whose weights are written together, from the first key that any of them sees to the last."""
+
+ROW_PAGES = 4
+"""Pages of memory from which on a row of one head's map gives those back that lie behind what its query sees."""
 
 
 def free_memories() -> tuple[FreeMemory, ...]:
     """Say what is free in main memory and on each GPU of CUDA; it needs torch."""
     from engine.models.devices import free_of_gpus
 
-    return FreeMemory("cpu", free_memory()), *free_of_gpus("cuda:0")
+    return FreeMemory("cpu", main_memory.free_memory()), *free_of_gpus("cuda:0")
 
 
 def place(model: str, need: SentenceNeed, wish: str) -> Placement:
@@ -22,7 +54,7 @@ def place(model: str, need: SentenceNeed, wish: str) -> Placement:
     ------
     EngineError : when there is no such device as the person wishes.
     """
-    cpu = FreeMemory("cpu", free_memory())
+    cpu = FreeMemory("cpu", main_memory.free_memory())
     chosen = cpu
     others: list[FreeMemory] = []
     if wish != "cpu":
@@ -37,3 +69,144 @@ def place(model: str, need: SentenceNeed, wish: str) -> Placement:
         model, need, chosen, others, cpu,
         may_spread=wish in ("auto", "cuda"), has_accelerate=importlib.util.find_spec("accelerate") is not None,
     )  # fmt: skip
+
+
+class WeightCount:
+    """The bytes of a model's weights that are there, of all that it has, while it is being loaded.
+
+    A model is made without memory first, and then each weight is put in its place.
+
+    Attributes
+    ----------
+    done : bytes that are there.
+    """
+
+    def __init__(self) -> None:
+        self.done = self._made = 0
+
+    @property
+    def total(self) -> int:
+        """Bytes of all weights; 0 until the first is in its place, for until then the model is being made."""
+        return self._made if self.done else 0
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Count the weights that this thread puts into modules."""
+        from torch.nn.modules.module import register_module_parameter_registration_hook
+
+        own = threading.get_ident()
+
+        def count(module: nn.Module, name: str, parameter: Tensor | None) -> None:
+            if parameter is None or threading.get_ident() != own:
+                return
+            if parameter.is_meta:
+                self._made += parameter.nbytes
+            elif self._made:
+                self.done += parameter.nbytes
+
+        hook = register_module_parameter_registration_hook(count)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+
+def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: float = 1.0, states: int = 0) -> None:
+    """Refuse a sentence whose maps do not fit.
+
+    Parameters
+    ----------
+    heads, queries, keys : of one layer's maps.
+    copies : how many of them are held at a time while they are made.
+    seen : the share of keys that queries see, where it is known; what a mask hides takes no memory.
+    states : bytes of queries, keys and values beside the maps.
+
+    Raises
+    ------
+    EngineError : when there is less memory than they need.
+    """
+    free = main_memory.free_memory()
+    whole = heads * queries * keys * WEIGHT_BYTES
+    rows = queries if heads_lie_together(heads, queries, keys) else heads * queries
+    needed = min(whole, int(seen * whole) + rows * mmap.PAGESIZE // 2)  # of a row the last page is half seen
+    if free is not None and copies * needed + states > free:
+        while_made = f", {copies} times that while they are made," if copies > 1 else ""
+        raise EngineError(
+            f"one layer's maps of {counted(max(queries, keys), 'token')} need {(needed + states) / 1e9:.1f} GB"
+            f"{while_made} and {free / 1e9:.1f} GB are free; type a shorter sentence; the spectra still work"
+        )
+
+
+def need_memory_to_read(layers: Sequence[LayerOutline], tokens: int, copies: int, itemsize: int) -> None:
+    """Refuse a sentence of which no layer's maps would fit.
+
+    Parameters
+    ----------
+    layers : those that attend.
+    tokens : of the sentence.
+    copies : of a layer's maps, that are held while they are made; where it is one, what a mask hides takes no memory.
+    itemsize : bytes of a number of queries, keys and values; 0 where they are not in main memory.
+
+    Raises
+    ------
+    EngineError : when there is less memory than they need.
+    """
+    heads = max((layer.heads for layer in layers), default=1)
+    width = max((layer.heads * layer.head_dim for layer in layers), default=0)
+    looks_back = all(layer.stack == "decoder" for layer in layers)
+    seen = min(1.0, 0.5 + TOGETHER / tokens) if copies == 1 and looks_back else 1.0
+    blocks = BLOCKS if heads * tokens**2 * WEIGHT_BYTES > BLOCKS else 0
+    need_memory(heads, tokens, tokens, copies, seen=seen, states=STATES * tokens * width * itemsize + blocks)
+
+
+def heads_lie_together(heads: int, queries: int, keys: int) -> bool:
+    """Say whether the maps of a layer are laid out so that the weights of all heads for a query and a key are one run.
+
+    Memory comes in pages. A row of a short map has few of them, and most hold something that its query sees; with all
+    heads' rows in one, about half of the pages are behind what the query sees. A single head is then read in steps,
+    which costs more than memory gains where the rows are long by themselves, and where maps cross whole, to be gone
+    through head by head while a person waits for a key.
+
+    Examples
+    --------
+    >>> [heads_lie_together(12, tokens, tokens) for tokens in (512, 1024, 2**20)]
+    [False, True, False]
+    """
+    is_short = keys * np.dtype(np.float32).itemsize < ROW_PAGES * mmap.PAGESIZE
+    return heads > 1 and is_short and queries * keys > AT_ONCE
+
+
+def maps_of_zeros(shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Make room for a layer's maps (heads, queries, keys): zeros, laid out so that what a mask hides takes little.
+
+    Examples
+    --------
+    >>> maps_of_zeros((3, 1000, 1000)).strides
+    (4, 12000, 12)
+    """
+    heads, queries, keys = shape
+    if not heads_lie_together(heads, queries, keys):
+        return unwritten_zeros(shape)
+    return unwritten_zeros((queries, keys, heads)).transpose(2, 0, 1)
+
+
+def unwritten_zeros(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Make an array of zeros that the operating system fills with memory page by page, where it is written.
+
+    What is read before takes none. NumPy's own arrays ask for pages of two mebibytes, of which a row of a map would
+    take all for the half that its mask lets it use.
+
+    Examples
+    --------
+    >>> unwritten_zeros((2, 3)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    numbers = math.prod(shape)
+    size = max(1, numbers * np.dtype(np.float32).itemsize)
+    if sys.platform == "win32":
+        pages = mmap.mmap(-1, size)
+    else:  # pages of a mapping that may be shared would be filled by reading them
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):  # of Linux, where pages may be large unasked
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.float32, numbers).reshape(shape)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +14,14 @@ from torch import Tensor, nn
 from engine.models.attending import Attending, Call
 from engine.models.devices import memory_told
 from engine.models.example import Example
-from engine.models.gathering import Gathering
 from engine.models.handmade import Found
-from engine.models.lent import not_learning
-from engine.models.maps import MapReader, Pausing, Tokens
+from engine.models.map_array import MapArray
+from engine.models.map_reader import MapReader, Tokens
+from engine.models.model_inputs import vocabulary_of
+from engine.models.model_state import evaluating
 from engine.models.module_logits import logits_at
 from engine.models.predictor import Asked
-from engine.models.repeats import vocabulary_of
 from engine.models.scoring import Scoring
-from engine.models.telling import READING, Telling
 from engine.models.tokenizer import Words
 from engine.models.tracing import trace
 from engine.models.witness import Observation
@@ -28,6 +29,7 @@ from engine.values.attention import NOTHING_OFF, Off, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.outline import ModelOutline
+from engine.values.progress_report import READING, ProgressReporter, Tell, tell_nobody
 
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
@@ -53,14 +55,30 @@ class ModuleReader(MapReader):
         example: Example | None,
         words: Words,
     ) -> None:
-        super().__init__(outline, words)
+        self.outline, self.words = outline, words
+        self.tell: Tell = tell_nobody
+        self.folder: Path | None = None
         self._model, self._found, self._example = model, found, example
+        self._sentence: Sentence | None = None
         self._calls: dict[nn.Module, Call] = {}
 
-    def _let_go(self) -> None:
-        """Let go of the sentence that was read last, and of what was kept of it."""
-        super()._let_go()
-        self._calls = {}
+    @property
+    def sentence(self) -> Sentence | None:
+        """The one that was read last."""
+        return self._sentence
+
+    def sharing_model(self) -> Self:
+        """Give another reader of the same module, which has read nothing yet; this one's sentence stays."""
+        other = copy.copy(self)
+        other._sentence, other._calls, other.tell = None, {}, tell_nobody
+        return other
+
+    def has_read(self, text: str, off: Off = NOTHING_OFF) -> bool:
+        """Say whether a sentence is the one that was read last; none of the heads can be off."""
+        return self._sentence is not None and self._sentence.text == text and not off.heads
+
+    def forget(self, text: str) -> None:
+        """Do nothing: no sentence is kept but the one that was read last."""
 
     @property
     def vocabulary(self) -> int:
@@ -71,54 +89,54 @@ class ModuleReader(MapReader):
         EngineError : when it reads no tokens.
         """
         if self._example is None or not self._example.reads_tokens:
-            raise EngineError(f"{self._outline.name} reads no tokens that random ones could stand for")
+            raise EngineError(f"{self.outline.name} reads no tokens that random ones could stand for")
         return vocabulary_of(self._model)
 
-    def read(self, text: str, breathe: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
+    def read(self, text: str, check: Callable[[], None], off: Off = NOTHING_OFF) -> Sentence:
         """Run the module on a sentence, unless it is the one that was read last; none of its heads can be off."""
         if off.heads:
             raise EngineError(
-                f"{self._outline.name} is no model of transformers; its heads cannot be switched off while it reads"
+                f"{self.outline.name} is no model of transformers; its heads cannot be switched off while it reads"
             )
         if self._sentence is not None and self._sentence.text == text:
             return self._sentence
         if self._example is None:
-            raise EngineError(f"{self._outline.name} cannot be called by itself; give example=, what to call it with")
+            raise EngineError(f"{self.outline.name} cannot be called by itself; give example=, what to call it with")
         self._sentence = None
         if self._example.reads_tokens:
             sentence = self.words.read(text, None)
-            self._run(self._example.with_ids(torch.tensor([sentence.ids])), breathe)
+            self._run(self._example.with_ids(torch.tensor([sentence.ids])), check)
         elif text.strip() == EXAMPLE:
-            self._run(self._example, breathe)
+            self._run(self._example, check)
             longest = max(self._maps_of(each).shape[1] for each in self._found.values())
             names = tuple(str(place) for place in range(longest))
             sentence = Sentence(text, tuple(range(longest)), names, longest)
         else:
             raise EngineError(
-                f"{self._outline.name} reads vectors, no tokens; type {EXAMPLE} for the maps of what it was called with"
+                f"{self.outline.name} reads vectors, no tokens; type {EXAMPLE} for the maps of what it was called with"
             )
         self._sentence = sentence
         return sentence
 
-    def read_ids(self, ids: tuple[int, ...], breathe: Callable[[], None]) -> None:
+    def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
         """Run the module on token ids in the place of a sentence."""
         if self._example is None or not self._example.reads_tokens:
-            raise EngineError(f"{self._outline.name} reads no tokens")
+            raise EngineError(f"{self.outline.name} reads no tokens")
         self._sentence = None
-        self._run(self._example.with_ids(torch.tensor([ids])), breathe)
+        self._run(self._example.with_ids(torch.tensor([ids])), check)
         self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))
 
-    def predicted(self, text: str, position: int | None, breathe: Callable[[], None]) -> tuple[Asked, Tensor]:
+    def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
         """Read a sentence, and give what the module says comes after one of its tokens, the last unless it is named.
 
         Raises
         ------
         EngineError : when there is no such token, or what the module returns is no logits that can be told.
         """
-        name = self._outline.name
+        name = self.outline.name
         if self._example is None or not self._example.reads_tokens:
             raise EngineError(f"{name} reads no tokens, so it predicts none")
-        if "decoder" not in self._outline.stacks:
+        if "decoder" not in self.outline.stacks:
             raise EngineError(
                 f"{name} is no model of transformers, and its tokens look both ways: attn-tui does not know what it "
                 "returns at a token, so it has no predictions"
@@ -130,51 +148,47 @@ class ModuleReader(MapReader):
             raise EngineError(f"the sentence has no token {place}: its tokens are 0 to {count - 1}")
         ids = torch.tensor([sentence.ids])
         self._sentence = None
-        returned = self._run(self._example.with_ids(ids), breathe)
+        returned = self._run(self._example.with_ids(ids), check)
         self._sentence = sentence
-        widths = frozenset(width for layer in self._outline.layers for width in (layer.d_model, layer.d_output))
+        widths = frozenset(width for layer in self.outline.layers for width in (layer.d_model, layer.d_output))
         logits = logits_at(self._model, name, returned, (place, count), widths)
         return Asked(sentence, {"input_ids": ids}, sentence.tokens, place), logits
 
-    def _run(self, example: Example, breathe: Callable[[], None]) -> Any:
+    def _run(self, example: Example, check: Callable[[], None]) -> Any:
         """Call the model, keep what its attention modules are called with, and give what it returns."""
         calls: dict[nn.Module, Call] = {}
-        pausing, telling = Pausing(breathe), Telling(self.tell, READING, "layers")
+        report = ProgressReporter(self.tell, READING, "layers")
 
         def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if pausing.is_paused:
-                return  # another sentence, which is wanted sooner
-            telling(len(calls), len(attention))
-            pausing()
+            report(len(calls), len(attention))
+            check()
             calls.setdefault(module, Call(module, args, kwargs))
 
         attention = dict.fromkeys(each.module for each in self._found.values())
         hooks = [module.register_forward_pre_hook(keep, with_kwargs=True) for module in attention]
         try:
-            with not_learning(self._model), memory_told(), torch.no_grad():
+            with evaluating(self._model), memory_told(), torch.no_grad():
                 returned = self._model(*example.args, **example.kwargs)
         except torch.OutOfMemoryError as error:
             raise EngineError("the sentence does not fit into memory; type a shorter one") from error
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError, KeyError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            raise EngineError(
-                f"{self._outline.name} fails on this sentence: {reason[:200]}; try another one"
-            ) from error
+            raise EngineError(f"{self.outline.name} fails on this sentence: {reason[:200]}; try another one") from error
         finally:
             for hook in hooks:
                 hook.remove()
-            telling.end()
+            report.end()
         self._calls = calls
         return returned
 
-    def gather(self, layer: Head, gathering: Gathering, breathe: Callable[[], None]) -> Tokens:
+    def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""
         if self._sentence is None:
             raise EngineError("no sentence has been read; type one")
         weights = self._maps_of(self._found[layer])
         heads, queries, keys = weights.shape
-        gathering.begin((heads, queries, keys))
-        gathering.put(0, weights)
+        array.begin((heads, queries, keys))
+        array.put(0, weights)
         tokens = self._sentence.tokens
         names = [tokens if count == len(tokens) else tuple(map(str, range(count))) for count in (queries, keys)]
         return names[0], names[1]
@@ -184,7 +198,7 @@ class ModuleReader(MapReader):
         if found.module not in self._calls:
             raise EngineError(f"{found.path} took no part in reading this sentence; it has no attention map")
         call = self._calls[found.module]
-        with not_learning(self._model), torch.no_grad():
+        with evaluating(self._model), torch.no_grad():
             if isinstance(found.module, nn.MultiheadAttention):
                 weights = _with_weights(call)[1]
                 return weights[0] if weights.ndim > 3 else weights  # of several sentences the first
@@ -193,22 +207,22 @@ class ModuleReader(MapReader):
                 call.again()
         return torch.cat([each.weights for each in attending.seen])
 
-    def observe(self, breathe: Callable[[], None]) -> dict[Head, Observation]:
+    def observe(self, check: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads its example."""
         if self._example is None:
-            raise EngineError(f"{self._outline.name} cannot be called by itself; give example=, what to call it with")
+            raise EngineError(f"{self.outline.name} cannot be called by itself; give example=, what to call it with")
         self._sentence = None
-        self._run(self._example, breathe)
+        self._run(self._example, check)
         seen: dict[Head, Observation] = {}
-        with not_learning(self._model):
+        with evaluating(self._model):
             for head, found in self._found.items():
-                breathe()
+                check()
                 seen[head] = self._observed(found)
         return seen
 
-    def scoring(self, layer: Head, breathe: Callable[[], None]) -> tuple[Scoring, Tokens]:
+    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[Scoring, Tokens]:
         """Refuse: what projects queries and keys has no module that is known by name."""
-        raise EngineError(f"{self._outline.name} is no model of transformers; its scores cannot be split into terms")
+        raise EngineError(f"{self.outline.name} is no model of transformers; its scores cannot be split into terms")
 
     def _observed(self, found: Found) -> Observation:
         """Watch one layer's attention."""

@@ -12,15 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from engine.architectures.tensors import Tensors
+from engine.models.interventions import heads_per_run
 from engine.models.language_model import unembedding_of, with_head
-from engine.models.runs import AVERAGING, FOLLOWING, PREDICTING, SWITCHING, UNTOLD, Runs, in_heads, together
-from engine.models.sentence import Reader
+from engine.models.reader import Reader
 from engine.models.stream import Stream, blocks_around
-from engine.models.telling import Tell
 from engine.values.attention import Off, Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
+from engine.values.progress_report import (
+    AVERAGING,
+    FOLLOWING,
+    NO_RUNS,
+    PREDICTING,
+    SWITCHING,
+    LayersRun,
+    Tell,
+    in_heads,
+)
 
 Breathe = Callable[[], None]
 
@@ -75,17 +84,17 @@ class Predictor:
         self.stream = Stream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
         self._run_modules: set[nn.Module] = set()
-        self._runs = UNTOLD
+        self._runs = NO_RUNS
 
     @contextmanager
     def told(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
         """Have it told how far the model is with so many runs, of which each ends where no more is told."""
-        self._runs = Runs(tell or self._reader.tell, activity, len(self._reader.modules), runs)
+        self._runs = LayersRun(tell or self._reader.tell, activity, len(self._reader.modules), runs)
         try:
             yield
         finally:
             self._runs.end()
-            self._runs = UNTOLD
+            self._runs = NO_RUNS
 
     def is_run(self, layer: Head) -> bool:
         """Say whether a layer has taken part in anything that was predicted; what looks at an encoder may not."""
@@ -143,7 +152,7 @@ class Predictor:
         """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
         means = self.means(asked, breathe) if by_mean else None
         tokens = max(each.shape[1] for each in asked.inputs.values() if isinstance(each, Tensor))
-        tried = list(together(heads, tokens))
+        tried = list(heads_per_run(heads, tokens))
         done = 0
         tell = in_heads(self._reader.tell, len(heads), lambda: done, len(self._reader.modules))
         with self.told(SWITCHING, len(tried), tell):

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 from engine.mathematics.scores import Side
 from engine.models.devices import wide, widest
 from engine.models.score_watch import Held, Noted, ScoreWatch
-from engine.models.waiting import weight_of
+from engine.models.spread_models import weight_of
 from engine.values.errors import EngineError
 
 EXACT = 1e-5

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from engine.models.waiting import at_hand
+from engine.models.spread_models import weights_loaded
 
 HALVES = frozenset({torch.float16, torch.bfloat16})
 
@@ -21,7 +21,7 @@ def in_float32(*modules: nn.Module) -> Iterator[None]:
 
     They are given back as they were, bit by bit.
     """
-    with at_hand(*modules):
+    with weights_loaded(*modules):
         parts = [part for module in modules for each in (module.parameters(), module.buffers()) for part in each]
         halves = {id(part): (part, part.data) for part in parts if part.dtype in HALVES}
         try:

@@ -16,18 +16,18 @@ from engine.architectures.outline import AttentionModule
 from engine.architectures.places import turn_of
 from engine.architectures.projections import sibling
 from engine.architectures.rules import Rule
-from engine.models.held import (
-    POSITION_TABLES,
-    arguments,
-    rotations,
-    rotations_held,
-    tables_held,
-    takes_positions,
-)
 from engine.models.loaded_modules import first_beside, loaded_attention, own_path, path_of
-from engine.models.repeats import vocabulary_of
-from engine.models.returned import four_dimensional, returned_probabilities
-from engine.models.waiting import at_hand
+from engine.models.map_forms import four_dimensional, returned_probabilities
+from engine.models.model_inputs import (
+    POSITION_TABLES,
+    inputs_at_position_zero,
+    position_tables_at_zero,
+    rotation_modules,
+    rotations_at_zero,
+    takes_positions,
+    vocabulary_of,
+)
+from engine.models.spread_models import weights_loaded
 from engine.models.widened import as_float32, as_half, half_precision, in_float32
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -99,11 +99,13 @@ def observe(
     found = dict(loaded_attention(named))
     seen: dict[Head, Observation] = {}
     sources = [each.outline.d_source for head, each in modules.items() if head.stack == "cross"]
-    inputs = arguments(model, ids, sources[0] if sources else None)
-    held = "position_ids" in inputs or model_type in POSITION_TABLES or all(map(takes_positions, rotations(model)))
+    inputs = inputs_at_position_zero(model, ids, sources[0] if sources else None)
+    held = (
+        "position_ids" in inputs or model_type in POSITION_TABLES or all(map(takes_positions, rotation_modules(model)))
+    )
     with ExitStack() as stack, torch.inference_mode():
-        stack.enter_context(tables_held(model, model_type))
-        stack.enter_context(rotations_held(model))
+        stack.enter_context(position_tables_at_zero(model, model_type))
+        stack.enter_context(rotations_at_zero(model))
         for head, module in modules.items():
             lent = turn_of(module.key_value_module, head.layer)
             path, lender = (path_of(named, each) for each in (own_path(module), lent))
@@ -159,7 +161,9 @@ class _Watch:
                 name = sibling(self._module.outline.module, rule.first_step(matrix))
                 raise EngineError(f"the loaded model has no module {name}")
         try:
-            with at_hand(seen.module) if names else nullcontext():  # it computes with the very same parameters then
+            with (
+                weights_loaded(seen.module) if names else nullcontext()
+            ):  # it computes with the very same parameters then
                 uses = {id(getattr(seen.module, name)): matrix for name, matrix in names.items()}
                 with _Products(uses, self._keep) if uses else nullcontext():
                     yield

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 
 def _hooks(module: nn.Module) -> tuple[Any, ...]:
-    """List accelerate's hooks of a module itself; none where it is not spread."""
     hook = getattr(module, "_hf_hook", None)
     return () if hook is None else tuple(getattr(hook, "hooks", (hook,)))
 
@@ -49,7 +48,7 @@ def weight_of(module: nn.Module, name: str = "weight") -> Tensor:
 
 
 @contextmanager
-def at_hand(*modules: nn.Module) -> Iterator[None]:
+def weights_loaded(*modules: nn.Module) -> Iterator[None]:
     """Bring the weights of modules and of all their parts, and keep them for a while, whoever computes with them."""
     with ExitStack() as stack:
         for part in dict.fromkeys(part for module in modules for part in module.modules()):
@@ -61,49 +60,24 @@ def at_hand(*modules: nn.Module) -> Iterator[None]:
         yield
 
 
-def bring_back(module: nn.Module) -> None:
-    """Bring the weights of a module that is running, where another run of it in between has let them go."""
-    hook = _bringing(module)
-    if hook is not None and any(parameter.is_meta for parameter in module.parameters(recurse=False)):
-        hook.pre_forward(module)
-
-
 def _let_go(hook: Any, part: nn.Module) -> None:
-    """Have a hook work as before."""
     hook.offload = True
     hook.post_forward(part, None)
-
-
-class _Filled(Mapping[str, Tensor]):
-    """Weights that wait, and NaN where there are none.
-
-    Parameters
-    ----------
-    kept : those that there are; to ask whether one is there is to read it.
-    shapes : of all, on the meta device.
-    """
-
-    def __init__(self, kept: Mapping[str, Tensor], shapes: Mapping[str, Tensor]) -> None:
-        self._kept, self._shapes = kept, shapes
-
-    def __getitem__(self, name: str) -> Tensor:
-        try:
-            return self._kept[name]
-        except KeyError:
-            return torch.full_like(self._shapes[name], torch.nan, device="cpu")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shapes)
-
-    def __len__(self) -> int:
-        return len(self._shapes)
 
 
 def fill_waiting(module: nn.Module) -> None:
     """Have NaN in the place of a module's own waiting weights that no file keeps; they could not be brought."""
     hook = _bringing(module)
     if hook is not None:
-        hook.weights_map = _Filled(hook.weights_map, dict(module.named_parameters(recurse=False)))
+        own = module.named_parameters(recurse=False)
+        hook.weights_map = _Made({name: partial(_kept_or_nan, hook.weights_map, name, each) for name, each in own})
+
+
+def _kept_or_nan(kept: Mapping[str, Tensor], name: str, shape: Tensor) -> Tensor:
+    try:
+        return kept[name]  # to ask whether it is there is to read it
+    except KeyError:
+        return torch.full_like(shape, torch.nan, device="cpu")
 
 
 def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> set[str]:
@@ -130,12 +104,12 @@ def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> se
     if any(parameter.is_meta and name not in found for name, parameter in own.items()):
         return set()
     kept = {name: found.get(name, partial(torch.detach, parameter)) for name, parameter in own.items()}
-    hook = hooks.AlignDevicesHook(device, offload=bool(found), weights_map=_Asked(kept) if found else None)
+    hook = hooks.AlignDevicesHook(device, offload=bool(found), weights_map=_Made(kept) if found else None)
     hooks.add_hook_to_module(module, hook)
     return set(own)
 
 
-class _Asked(Mapping[str, Tensor]):
+class _Made(Mapping[str, Tensor]):
     """Tensors that are made each time they are asked for."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Tensor]]) -> None:

@@ -1,4 +1,4 @@
-"""Which of a model's weights keep what it computes from being numbers."""
+"""The parameters of a loaded model: NaN where the checkpoint lacks them, and which of them hold no numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from engine.architectures.finite_numbers import all_finite, not_finite
-from engine.models.waiting import weight_of
+from engine.models.spread_models import weight_of
 from engine.values.errors import EngineError
 
 
@@ -20,7 +20,7 @@ def lacking_of(module: nn.Module) -> frozenset[str]:
     return getattr(module, "lacking", frozenset())
 
 
-class _Choices(TorchFunctionMode):
+class _RefusedChoices(TorchFunctionMode):
     """Refuses to make of NaN what hides it: places, as of the largest numbers, answers, or other numbers."""
 
     def __init__(self, said: str) -> None:
@@ -42,8 +42,8 @@ class _Choices(TorchFunctionMode):
 
 
 @contextmanager
-def choosing_by_numbers(model: nn.Module) -> Iterator[None]:
-    """Let a model whose checkpoint lacks parameters choose nothing by what they take part in, as experts or keys.
+def refusing_choices(model: nn.Module) -> Iterator[None]:
+    """Keep a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
 
     Raises
     ------
@@ -51,23 +51,22 @@ def choosing_by_numbers(model: nn.Module) -> Iterator[None]:
     """
     lacking = [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
     said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
-    with _Choices(said) if lacking else nullcontext():
+    with _RefusedChoices(said) if lacking else nullcontext():
         yield
 
 
 def _lacks(names: list[str]) -> str:
-    """Say what a checkpoint lacks."""
     return f"the checkpoint lacks {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}" if names else ""
 
 
-def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], None]) -> str | None:
+def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], None]) -> str | None:
     """Name the first parameter of a part of a loaded model that holds NaN or infinite numbers, and how many.
 
     Parameters
     ----------
     model : whose names parameters have.
     within : the part of it that is looked at.
-    breathe : called between parameters, of which a large model has many gigabytes.
+    check : called between parameters, of which a large model has many gigabytes.
 
     Returns
     -------
@@ -78,7 +77,7 @@ def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], 
     for own_name, parameter in within.named_parameters():
         if not parameter.is_floating_point():
             continue
-        breathe()
+        check()
         name = f"{prefix}.{own_name}".removeprefix(".")
         owner, _, own = name.rpartition(".")
         module = model.get_submodule(owner)
@@ -91,9 +90,9 @@ def broken_parameter(model: nn.Module, within: nn.Module, breathe: Callable[[], 
     return _lacks(lacking) or None
 
 
-def cause_of_nan(model: nn.Module, breathe: Callable[[], None]) -> str:
+def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:
     """Say why what a model gives is NaN: its weights, or the range of what it computes in."""
-    if (broken := broken_parameter(model, model, breathe)) is not None:
+    if (broken := broken_parameter(model, model, check)) is not None:
         return broken
     dtype = next(model.parameters()).dtype
     if dtype in (torch.float16, torch.bfloat16):
@@ -101,9 +100,9 @@ def cause_of_nan(model: nn.Module, breathe: Callable[[], None]) -> str:
     return "its weights are numbers, and what it makes of them here is none"
 
 
-def why_no_numbers(model: nn.Module, module: nn.Module, breathe: Callable[[], None]) -> str:
+def why_no_numbers(model: nn.Module, module: nn.Module, check: Callable[[], None]) -> str:
     """Say why an attention module returns NaN or infinite numbers: its own weights, else what it reads."""
-    if (broken := broken_parameter(model, module, breathe)) is not None:
+    if (broken := broken_parameter(model, module, check)) is not None:
         return broken
-    cause = cause_of_nan(model, breathe)
+    cause = cause_of_nan(model, check)
     return f"what it reads holds NaN or infinite numbers ({cause}); its spectra still work"

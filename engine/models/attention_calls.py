@@ -1,28 +1,29 @@
-"""What attention modules were called with, of a long sentence beside memory: in a file that has no name.
+"""What attention modules are called with while a model reads: kept, of a long sentence beside memory.
 
-Of all that is kept of a sentence only the layer that is looked at is ever wanted again. Its states are read back for
-that; those of all layers together would take as much memory as a third of a layer's maps. The file is gone with the
-sentence or with the program, however that ends, and nobody else can open it.
+Only the call of the layer that is looked at is ever wanted again, and those of all layers would take as much memory as
+a third of a layer's maps. So the states of a long sentence go into a file that has no name, and are read back from
+there. The file is gone with the sentence or with the program, however that ends, and nobody else can open it.
 """
 
 from __future__ import annotations
 
-import os
+import inspect
+import shutil
 import tempfile
 import weakref
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+import transformers
+from torch import Tensor, nn
 
-from engine.models.heap import APART
 from engine.values.errors import EngineError
 from engine.values.heads import Head
+from engine.values.progress_report import ProgressReporter
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of one call."""
@@ -30,58 +31,55 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 STATES_NDIM = 3
 """Dimensions of states (sentences, tokens, width). What has more is a mask, which all layers share in memory."""
 
+LARGE = 2**20
+"""Bytes from which states are written beside memory."""
+
 LEFT_FREE = 2**30
 """Bytes of a disk that are left to others."""
 
 
 @dataclass(frozen=True)
 class _Written:
-    """Where a tensor is in a file, what it is, and a sum of its bytes: a disk elsewhere may fail to keep them later."""
+    """Where a tensor is in a file, and what it is."""
 
     place: int
-    checksum: int
     shape: torch.Size
     dtype: torch.dtype
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes."""
         return self.shape.numel() * self.dtype.itemsize
 
 
-class _Nameless:
+class _NamelessFile:
     """A file without a name, made when something is to be written; where nothing can be, nothing more is tried."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder: Path | None = folder
         self._file: Any = None
         self._end = 0
-        self._is_refused = False
 
     def write(self, numbers: Tensor) -> _Written | None:
         """Write a tensor; None where the disk is full or cannot be written to."""
-        if self._is_refused:
+        if self._folder is None:
             return None
-        content = memoryview(_as_bytes(numbers))
         try:
-            self._append(content)
+            self._append(memoryview(_as_bytes(numbers)))
         except OSError:
-            self._is_refused = True
+            self._folder = None
             return None
-        written = _Written(self._end, zlib.crc32(content), numbers.shape, numbers.dtype)
+        written = _Written(self._end, numbers.shape, numbers.dtype)
         self._end += written.nbytes
         return written
 
     def _append(self, rest: memoryview) -> None:
-        """Write behind all that is there."""
+        assert self._folder is not None  # something is written to it
         if self._file is None:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115  # until nobody wants it
-            weakref.finalize(self, _close, self._file)
-        if hasattr(os, "fstatvfs"):
-            disk = os.fstatvfs(self._file.fileno())
-            if disk.f_bavail * disk.f_frsize < LEFT_FREE + len(rest):
-                raise OSError("the disk is nearly full")
+            weakref.finalize(self, self._file.close)
+        if shutil.disk_usage(self._folder).free < LEFT_FREE + len(rest):
+            raise OSError("the disk is nearly full")
         self._file.seek(self._end)
         while rest:
             rest = rest[self._file.write(rest) :]
@@ -94,30 +92,21 @@ class _Nameless:
         OSError : when it cannot be read.
         """
         numbers = torch.empty(written.shape, dtype=written.dtype)
-        rest = content = memoryview(_as_bytes(numbers))
+        rest = memoryview(_as_bytes(numbers))
         self._file.seek(written.place)
         while rest:
             count = self._file.readinto(rest)
             if not count:
                 raise OSError("the file has become shorter")
             rest = rest[count:]
-        if zlib.crc32(content) != written.checksum:
-            raise OSError("it is not what was written")
         return numbers
 
 
-def _close(file: Any) -> None:
-    """Close a file, of which nothing is wanted any more."""
-    with suppress(OSError):
-        file.close()
-
-
 def _as_bytes(numbers: Tensor) -> Any:
-    """Look at a contiguous tensor of any type as bytes."""
     return numbers.detach().view(-1).view(torch.uint8).numpy()
 
 
-class KeptCalls(Mapping[Head, Call]):
+class AttentionCalls(Mapping[Head, Call]):
     """The arguments of every attention module's call, by layer.
 
     Parameters
@@ -131,7 +120,7 @@ class KeptCalls(Mapping[Head, Call]):
 
     def __init__(self, folder: Path | None = None) -> None:
         self._calls: dict[Head, Call] = {}
-        self._file = None if folder is None else _Nameless(folder)
+        self._file = None if folder is None else _NamelessFile(folder)
         self.is_lost = False
 
     def keep(self, layer: Head, call: Call) -> None:
@@ -175,22 +164,23 @@ class KeptCalls(Mapping[Head, Call]):
         return call
 
     def __iter__(self) -> Iterator[Head]:
-        """Go through the layers."""
         return iter(self._calls)
 
     def __len__(self) -> int:
-        """Count the layers."""
         return len(self._calls)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all tensors, in memory and on disk, each memory once."""
         sizes: dict[Any, int] = {}
-        for value in _leaves(list(self._calls.values())):
+
+        def count(value: Any) -> None:
             if isinstance(value, Tensor):
                 sizes[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
             elif isinstance(value, _Written):
                 sizes["aside", value.place] = value.nbytes
+
+        _changed(list(self._calls.values()), count)
         return sum(sizes.values())
 
 
@@ -199,7 +189,7 @@ def _is_large_state(value: Any) -> bool:
     return (
         type(value) is Tensor
         and value.ndim == STATES_NDIM
-        and value.nbytes >= APART
+        and value.nbytes >= LARGE
         and value.device.type == "cpu"
         and value.is_contiguous()
     )
@@ -214,14 +204,64 @@ def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Find what is in nested tuples, lists and mappings."""
-    inner: Iterable[Any] = ()
-    if isinstance(value, Mapping):
-        inner = value.values()
-    elif isinstance(value, (tuple, list)):
-        inner = value
-    else:
-        yield value
-    for each in inner:
-        yield from _leaves(each)
+class _AllKept(Exception):
+    """Every attention module has been called: what the model does from there on, nobody looks at."""
+
+
+@contextmanager
+def keeping_calls(
+    modules: Mapping[Head, nn.Module], calls: AttentionCalls, check: Callable[[], None], report: ProgressReporter
+) -> Iterator[None]:
+    """Keep the arguments of every attention module's call while the model runs, and end the run at the last of them.
+
+    What follows is the last layer's mixing and, in a model that has one, the logits of all tokens, which are by far the
+    largest of all that a sentence makes.
+
+    Parameters
+    ----------
+    modules : the attention modules by layer; layers may share one.
+    calls : where they are kept, by layer.
+    check : called before every module; it may raise to give up.
+    report : told before every module how many have been called, of all.
+    """
+
+    def keeper(names: list[Head]) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+        waiting = iter(names)  # a module that layers share is called for one after the other
+
+        def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            report(len(calls), len(modules))
+            check()
+            name = next(waiting, None)
+            if name is not None:
+                calls.keep(name, (args, kwargs))
+            if len(calls) == len(modules):
+                raise _AllKept
+
+        return keep
+
+    sharing: dict[nn.Module, list[Head]] = {}
+    for name, module in modules.items():
+        sharing.setdefault(module, []).append(name)
+    hooks = [module.register_forward_pre_hook(keeper(names), with_kwargs=True) for module, names in sharing.items()]
+    try:
+        yield
+    except _AllKept as end:
+        # In some versions of Python the frame that throws it in here holds it, and it, by its traceback, that frame:
+        # with them the states of the last block would stay until the collector comes.
+        end.__traceback__ = None
+    finally:
+        for hook in hooks:
+            hook.remove()
+        report.end()
+
+
+def arguments_for_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """Change a module's arguments: without a cache, which holds this very sentence, and for its weights."""
+    signature = inspect.signature(module.forward)
+    call = signature.bind(*args, **kwargs)
+    for name, value in call.arguments.items():
+        if isinstance(value, transformers.Cache):
+            call.arguments[name] = None
+    if "output_attentions" in signature.parameters:
+        call.arguments["output_attentions"] = True
+    return call

@@ -1,6 +1,7 @@
-"""Attention modules that do not simply return their probabilities: what they return instead, and why some have no map.
+"""The attention probabilities among all that an attention module may return, in one form; and why some have no map.
 
-Each is known by the name of its class in transformers, where what is said of it here can be read.
+Most modules return them as their last four-dimensional tensor. Others are known by the name of their class in
+transformers, where what is said of them here can be read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.returned import dense_band, returned_probabilities
 from engine.values.display_text import counted
 
 REASONS: Mapping[str, str] = {
@@ -31,7 +31,7 @@ REASONS: Mapping[str, str] = {
 """Why there is no map of tokens by tokens, by attention class."""
 
 
-def probabilities(module: nn.Module, returned: Any, heads: int, tokens: int) -> Tensor | None:
+def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int) -> Tensor | None:
     """Find the probabilities in what an attention module returned for one sentence.
 
     Parameters
@@ -58,7 +58,7 @@ def probabilities(module: nn.Module, returned: Any, heads: int, tokens: int) -> 
 def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str | None:
     """Say in a few words why what an attention module returned is no map of its heads over (queries, keys) tokens.
 
-    None where it holds NaN or infinite numbers, which is for `engine.models.broken` to say.
+    None where it holds NaN or infinite numbers, which is for `engine.models.loaded_parameters` to say.
     """
     known = REASONS.get(type(module).__name__)
     if known is not None:
@@ -76,6 +76,73 @@ def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tupl
     return "it does not return its probabilities"
 
 
+def returned_probabilities(returned: Any, sentences: int, heads: int) -> Tensor | None:
+    """Pick the probabilities (sentences, heads, queries, keys) out of what an attention module returns.
+
+    They are its last four-dimensional tensor: T5 returns its position bias, of the same shape, before them. Where a
+    softmax goes over two kinds of keys, each has its part of it.
+    """
+    found = four_dimensional(returned)
+    if found and found[-1].shape[:2] != (sentences, heads):
+        found = [_by_head(found[-1], sentences, heads)]
+    if not found or found[-1].shape[:2] != (sentences, heads):
+        return None
+    last = found[-1]
+    slack = _slack(last)
+    if len(found) > 1 and found[-2].shape[:3] == last.shape[:3]:
+        both = torch.cat([found[-2], last], -1)
+        is_part = bool((last.sum(-1) < 1 - slack).all())
+        if is_part and bool((both >= 0).all()) and bool(((both.sum(-1) - 1).abs() <= slack).all()):
+            return both
+    return last if is_distribution(last) else None
+
+
+def is_distribution(weights: Tensor) -> bool:
+    """Say whether weights (…, keys) can be probabilities: none below zero, and no sum above one."""
+    return bool(weights.amin() >= 0) and bool(weights.sum(-1).amax() <= 1 + _slack(weights))
+
+
+def _slack(weights: Tensor) -> float:
+    """Say how far rounding may bring a sum of probabilities from one."""
+    return 0.05 if weights.dtype in (torch.bfloat16, torch.float16) else 1e-3
+
+
+def four_dimensional(returned: Any) -> list[Tensor]:
+    """List the four-dimensional tensors that a module returns; of a tuple of tuples, those of the first."""
+    parts = list(returned.values()) if isinstance(returned, dict) else returned
+    parts = parts if isinstance(parts, (tuple, list)) else ()
+    if parts and all(isinstance(part, tuple) for part in parts):
+        parts = parts[0]
+    return [part for part in parts if isinstance(part, Tensor) and part.ndim == 4]
+
+
+def _by_head(part: Tensor, sentences: int, heads: int) -> Tensor:
+    """Bring other orders into (sentences, heads, queries, keys): XLNet's, and Longformer's band around each query."""
+    is_band = part.shape[0] == sentences and part.shape[2] == heads and part.shape[3] % 2 == 1
+    if not is_band or part.shape[2:] == (sentences, heads):
+        return part.permute(2, 3, 0, 1)
+    return _dense_band(part)
+
+
+def _dense_band(part: Tensor) -> Tensor:
+    """Lay a band out on the diagonal (Beltagy et al. 2020, Longformer): entry j of row i is key i + j − window.
+
+    Parameters
+    ----------
+    part : (sentences, queries, heads, 2 · window + 1); in the middle of its last axis is what a query gives itself.
+
+    Returns
+    -------
+    weights : (sentences, heads, queries, queries)
+    """
+    band = part.transpose(1, 2)  # (sentences, heads, queries, 2 · window + 1)
+    queries, width = band.shape[2:]
+    places = torch.arange(queries, device=band.device)[:, None] + torch.arange(width, device=band.device)
+    wide = band.new_zeros(*band.shape[:2], queries, queries + width - 1)
+    window = width // 2
+    return wide.scatter(-1, places.expand_as(band), band)[..., window : window + queries]
+
+
 def _softmax_of_scores(tensors: list[Tensor], tokens: int) -> Tensor | None:
     """Take the softmax of the masked scores that a module returns in place of its probabilities.
 
@@ -85,11 +152,11 @@ def _softmax_of_scores(tensors: list[Tensor], tokens: int) -> Tensor | None:
     return scores[:, :, :tokens].softmax(dim=-1) if scores.ndim == 4 else None
 
 
-def _dense_band(tensors: list[Tensor], tokens: int) -> Tensor | None:
+def _band_without_padding(tensors: list[Tensor], tokens: int) -> Tensor | None:
     """Lay a band out, without what the module has padded; with global tokens there is a second part, and no map."""
     if len(tensors) != 2 or tensors[1].ndim != 4 or tensors[1].shape[-1] % 2 == 0:
         return None
-    return dense_band(tensors[1])[..., :tokens, :tokens]
+    return _dense_band(tensors[1])[..., :tokens, :tokens]
 
 
 def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:
@@ -104,25 +171,29 @@ def _dense_blocks(tensors: list[Tensor], tokens: int) -> Tensor | None:
     rows = blocks.transpose(1, 2).flatten(2, 3)[:, :, :tokens]  # (sentences, heads, queries, 3 · block)
     queries = torch.arange(tokens, device=rows.device)[:, None]
     keys = (queries // length - 1) * length + torch.arange(3 * length, device=rows.device)  # (queries, 3 · block)
-    return _scatter(rows, keys, tokens)
-
-
-def _scatter(weights: Tensor, keys: Tensor, tokens: int) -> Tensor:
-    """Put each query's weights (sentences, heads, queries, some) at its keys (queries, some); others are padding."""
-    inside = (keys >= 0) & (keys < tokens)
-    dense = weights.new_zeros(*weights.shape[:2], tokens, tokens)
-    places = keys.clamp(0, tokens - 1).expand(weights.shape)
-    return dense.scatter_add(-1, places, weights * inside)
+    is_token = (keys >= 0) & (keys < tokens)  # others are padding
+    dense = rows.new_zeros(*rows.shape[:2], tokens, tokens)
+    return dense.scatter_add(-1, keys.clamp(0, tokens - 1).expand(rows.shape), rows * is_token)
 
 
 _CONVERSIONS: Mapping[str, Callable[[list[Tensor], int], Tensor | None]] = {
-    "LEDEncoderAttention": _dense_band,
-    "LEDEncoderSelfAttention": _dense_band,
+    "LEDEncoderAttention": _band_without_padding,
+    "LEDEncoderSelfAttention": _band_without_padding,
     "LongT5LocalAttention": _dense_blocks,
-    "LongformerSelfAttention": _dense_band,
+    "LongformerSelfAttention": _band_without_padding,
     "ProphetNetAttention": _softmax_of_scores,
     "SqueezeBertSelfAttention": _softmax_of_scores,
 }
+
+
+def attend_in_full(model: Any) -> None:
+    """Let every token of a model with block-sparse attention see all others, as BigBird does for short sentences.
+
+    It replaces attention modules, so that those found before are no longer the model's.
+    """
+    for module in list(model.modules()):
+        if hasattr(module, "set_attention_type"):
+            module.set_attention_type("original_full")
 
 
 def longest_in_full(model: Any) -> int | None:
