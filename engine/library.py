@@ -379,7 +379,7 @@ def open_model(
 
 def open_module(module: nn.Module, tokenizer: Any, *, name: str, example: Any, device: str) -> Model:
     """Open a module, as `engine.open_module` says."""
-    from engine.models.live import ModuleSource
+    from engine.models.live_module import ModuleSource
 
     return Model(OpenModel(ModuleSource(module, tokenizer, name, example), EngineOptions(device=device)), is_live=True)
 

@@ -14,7 +14,7 @@ import transformers
 from transformers.activations import ACT2FN
 
 from engine.models import model_state
-from engine.models.live import ModuleSource
+from engine.models.live_module import ModuleSource
 from engine.models.model_state import PIECE, activating_in_pieces
 from engine.values.attention import Off
 from engine.values.heads import Head
@@ -111,7 +111,7 @@ PEAK = """
 import json, sys
 from pathlib import Path
 import torch, transformers
-from engine.models.live import ModuleSource
+from engine.models.live_module import ModuleSource
 
 def status(field):
     return int(next(line for line in open("/proc/self/status") if line.startswith(field)).split()[1]) * 1024

@@ -17,10 +17,9 @@ from engine.checkpoints.renamed import ModuleTensors
 from engine.mathematics import changes, circuits, composition, directions, factored, spectra
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import devices
-from engine.models.handmade import Part
-from engine.models.held_norms import HeldNorm
-from engine.models.live import _in_main_memory
-from engine.models.proof_case import rows_by_head
+from engine.models.contributions import HeldNorm
+from engine.models.live_module import _in_main_memory
+from engine.models.proof import rows_by_head
 from engine.values.heads import MATRICES
 from tests.pretended_gpu import DEVICE, PretendedGpu
 
@@ -196,6 +195,6 @@ def test_a_modules_weights_are_read_into_main_memory() -> None:
         there = drawn(3, 2).to(DEVICE)
         module: Any = SimpleNamespace(state_dict=lambda: {"weight": there})
         stored = ModuleTensors(module)
-        taken = _in_main_memory(Part((3, 2), "float64", lambda: there))
+        taken = _in_main_memory(lambda: there)
         for found in (stored.read("weight"), *stored.parts("weight"), taken):
             np.testing.assert_array_equal(found.reshape(3, 2).numpy(), drawn(3, 2).numpy())

@@ -27,7 +27,7 @@ from tests.test_weight_tables import OF_WEIGHTS
 
 def module_opened(module: nn.Module, tokenizer: Any = None) -> OpenModel:
     """Open a module in memory."""
-    from engine.models.live import ModuleSource
+    from engine.models.live_module import ModuleSource
     from engine.values.options import EngineOptions
 
     return OpenModel(ModuleSource(module, tokenizer), EngineOptions(use_cache=False))

@@ -20,7 +20,7 @@ from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models.loaded_modules import attention_in
 from engine.models.model_inputs import inputs_at_position_zero
 from engine.models.rotations import is_reordered, rotation_of
-from engine.models.score_watch import Noted, ScoreWatch
+from engine.models.score_formula import ScoreWatch, WatchedScores
 from engine.values.heads import Head
 from tests import tiny_models
 from tests.opening import open_folder
@@ -99,7 +99,9 @@ def inputs_of(model: Any, token: int) -> dict[str, Any]:
     return inputs
 
 
-def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int) -> dict[Head, tuple[Noted, Tensor]]:
+def observe(
+    model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: int
+) -> dict[Head, tuple[WatchedScores, Tensor]]:
     """Run a sentence whose tokens are all one token's; give queries and keys by layer, and the vector that was read.
 
     ``layers`` holds each layer's module, number of heads, and the width of what its keys are made of.
@@ -139,7 +141,7 @@ def observe(model: Any, layers: dict[Head, tuple[nn.Module, int, int]], token: i
         model(**{name: value for name, value in inputs.items() if "position" not in name})
     for hook in hooks:
         hook.remove()
-    return {name: (watch.noted, read[name]) for name, watch in watches.items()}
+    return {name: (watch.seen, read[name]) for name, watch in watches.items()}
 
 
 def check(model_type: str) -> str:

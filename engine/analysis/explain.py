@@ -27,7 +27,7 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
-    from engine.models.scoring import Scoring
+    from engine.models.score_formula import ScoreFormula
 
 ROUNDING = 1e-9
 """Of a query or a key, what of it may be rounding alone and no bias."""
@@ -87,7 +87,7 @@ def _rows_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Group
 def _of_cell(
     model: OpenModel,
     layer: LayerOutline,
-    scoring: Scoring,
+    scoring: ScoreFormula,
     cell: tuple[int, int, int],
     stored: Mapping[str, FloatArray],
     query: Query,
@@ -214,7 +214,9 @@ def _pairs(found: ScoreTerms) -> Iterator[Term]:
         yield Term("null space", "content", value, chance, (rank, len(sigma) - 1), note)
 
 
-def _rests(found: ScoreTerms, sides: tuple[Side, Side], scoring: Scoring, cell: tuple[int, int, int]) -> Iterator[Term]:
+def _rests(
+    found: ScoreTerms, sides: tuple[Side, Side], scoring: ScoreFormula, cell: tuple[int, int, int]
+) -> Iterator[Term]:
     """Yield the terms beside the pairs, where there are any: biases, a cap, what is added whatever the query is."""
     has_query, has_key = (
         bool(side.rest.norm() > ROUNDING * (side.weight @ side.read + side.rest).norm()) for side in sides

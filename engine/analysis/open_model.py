@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from engine.architectures.heads import LayerWeights
     from engine.checkpoints.source import Source
     from engine.models.map_reader import MapReader, Tokens
-    from engine.models.scoring import Scoring
+    from engine.models.score_formula import ScoreFormula
     from engine.models.tokenizer import Words
     from engine.values.options import EngineOptions
     from engine.values.outline import LayerOutline, ModelOutline
@@ -344,7 +344,7 @@ class OpenModel:
             return reader.mean_over_layers(stack, self.check)
         return reader.layer_maps(Head(stack, layer), self.check)
 
-    def scoring(self, text: str, layer: Head) -> Work[tuple[Scoring, Tokens]]:
+    def scoring(self, text: str, layer: Head) -> Work[tuple[ScoreFormula, Tokens]]:
         """Take one layer's scores for a sentence apart, and give the tokens along both axes of its maps."""
         self._check_attends(layer.stack, layer.layer)
         reader = yield from self.reader()

@@ -16,7 +16,7 @@ from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
-    from engine.models.predictor import Asked, Predictor
+    from engine.models.predictions import Asked, Predictor
     from engine.models.tokenizer import Words
 
 
@@ -42,7 +42,7 @@ def asked_of(model: OpenModel, query: Query) -> Work[tuple[Predictor, Asked, Ten
     EngineError : when there is no such token, or nothing can be predicted, as by a model that is not of transformers.
     """
     reader = yield from model.reader()
-    from engine.models.predictor import Predictor
+    from engine.models.predictions import Predictor
     from engine.models.reader import Reader
 
     if not isinstance(reader, Reader):
@@ -106,7 +106,7 @@ def _choices_of(model: OpenModel, query: Query) -> Work[tuple[Words, Asked, Tens
     Of a module that is no model of transformers this is all that can be had.
     """
     reader = yield from model.reader()
-    from engine.models.module_reader import ModuleReader
+    from engine.models.live_module import ModuleReader
 
     if isinstance(reader, ModuleReader):
         return reader.words, *reader.predicted(query.text or "", query.position, model.check)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.models.held_norms import HeldNorm, is_norm, norm_call
-from engine.models.logit_parts import Contributions, added, part_of
-from engine.models.predictor import CLOSE, Asked, Breathe, Predictor
-from engine.models.stream import at_token, first_tensor, replaced
+from engine.mathematics.logits import root_mean_square
+from engine.models.devices import wide
+from engine.models.predictions import CLOSE, Asked, Check, Predictor
+from engine.models.residual_stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -42,21 +42,35 @@ AROUND = 4
 ROUNDINGS = 8
 """Roundings of the model's numbers that lie between what the unembedding gives and final logits that follow it."""
 
+LARGE = 1e3
+"""The size of what a norm is probed with, far above what it adds to a variance against division by zero."""
 
-@dataclass
-class _Held:
-    """What a module gave at the token in each of its calls, or the norm that it was."""
+NORM_SLACK = 1e-3
+"""How far a norm's own numbers may be from the held ones, of the largest: half of bfloat16's rounding or less."""
 
-    calls: list[Any]
-    place: int = 0
-
-    def next(self) -> Any:
-        """Give what belongs to the next call."""
-        self.place += 1
-        return self.calls[self.place - 1] if self.place <= len(self.calls) else None
+Part = tuple[float, float]
+"""What something adds to the logit of a token, and the root mean square of what it adds to those of all tokens."""
 
 
-def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: int, breathe: Breathe) -> Contributions:
+@dataclass(frozen=True)
+class Contributions:
+    """What a logit is made of.
+
+    Attributes
+    ----------
+    logit : of the token; where a cap follows the unembedding, the one before the cap.
+    heads : by head, in the order of the model.
+    rest : of all that is no head: embedding, MLPs, biases.
+    is_before_cap : whether the logit is not the final one.
+    """
+
+    logit: float
+    heads: dict[Head, Part]
+    rest: Part
+    is_before_cap: bool
+
+
+def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: int, check: Check) -> Contributions:
     """Take the logit of a token apart, of as many as the model has.
 
     Raises
@@ -64,8 +78,8 @@ def contributions(predictor: Predictor, asked: Asked, token: int, vocabulary: in
     EngineError : when the model's logit is no sum over its heads, even with the scales of norms held fixed.
     """
     alone = 1 + sum(layer.heads for layer in _layers(predictor))
-    with predictor.told(TAKING_APART, AROUND + math.ceil(alone / _at_once(vocabulary))):
-        return _Replay(predictor, asked, breathe).of(token)
+    with predictor.reporting(TAKING_APART, AROUND + math.ceil(alone / _at_once(vocabulary))):
+        return _Replay(predictor, asked, check).contributions(token)
 
 
 def _layers(predictor: Predictor) -> list[LayerOutline]:
@@ -79,78 +93,127 @@ def _at_once(vocabulary: int) -> int:
     return max(1, min(ROWS_AT_ONCE, LOGITS_AT_ONCE // vocabulary))
 
 
+@dataclass(frozen=True)
+class HeldNorm:
+    """A norm as it treated one token: ``x → scale · gain ⊙ (x − mean(x)) + bias``, or without the mean.
+
+    Attributes
+    ----------
+    gain, bias : (width,)
+    scale : one over the standard deviation, or the root mean square, of the token.
+    is_centred : whether the mean is taken off.
+    """
+
+    gain: Tensor
+    bias: Tensor
+    scale: Tensor
+    is_centred: bool
+
+    @classmethod
+    def of(cls, norm: nn.Module, read: Tensor, written: Tensor) -> HeldNorm | None:
+        """Find out what a norm does by probing it, and its scale from what it read and wrote at a token.
+
+        Parameters
+        ----------
+        norm : LayerNorm, RMSNorm, with a gain that is counted from zero or one, or none: whatever it is called.
+        read, written : (1, width)
+
+        Returns
+        -------
+        HeldNorm, or None where the norm does something else.
+        """
+        read, width = read.to(written.device), read.shape[-1]  # it may come from the device before
+        if width % 2 or written.shape != read.shape:
+            return None
+        signs = torch.ones(width, dtype=read.dtype, device=read.device)
+        signs[1::2] = -1  # of mean zero and variance one
+        probes = torch.stack([torch.zeros_like(signs), LARGE * signs, LARGE * signs.abs()])[:, None]
+        zero, alternating, constant = wide(norm(probes)).reshape(3, width)
+        gain, bias = (alternating - zero) * wide(signs), zero
+        is_centred = bool((constant - zero).abs().max() < 0.1 * gain.abs().max())
+        plain, made = _centred(wide(read), is_centred) * gain, wide(written)
+        scale = ((made - bias) * plain).sum() / plain.square().sum().clamp_min(1e-30)
+        held = cls(gain, bias, scale, is_centred)
+        slack = NORM_SLACK if read.dtype in (torch.float32, torch.float64) else 40 * NORM_SLACK
+        return held if bool((held(read) - made).abs().max() <= slack * made.abs().max()) else None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Treat other numbers, (..., width), as that token was treated, in a wider dtype."""
+        return self.scale * self.gain * _centred(wide(x.to(self.gain.device)), self.is_centred) + self.bias
+
+
+def _centred(x: Tensor, is_centred: bool) -> Tensor:
+    return x - x.mean(-1, keepdim=True) if is_centred else x
+
+
+def _norm_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0] if args else next(iter(kwargs.values()), None)
+
+
 class _Replay:
-    """One token's pass through a model, kept so that it can be run again with some heads off."""
+    """One token's pass through a model, recorded so that it can be run again with some heads off.
 
-    def __init__(self, predictor: Predictor, asked: Asked, breathe: Breathe) -> None:
-        self._predictor = predictor
-        self._asked = asked
-        self._breathe = breathe
-        outputs = predictor.outputs
+    What modules gave, and the norms that they were, is recorded by module, for one call after the other.
+    """
+
+    def __init__(self, predictor: Predictor, asked: Asked, check: Check) -> None:
+        self._predictor, self._asked, self._check = predictor, asked, check
         self._layers = _layers(predictor)
+        self._names = [layer.name for layer in self._layers]
         self._heads = [head for layer in self._layers for head in layer.head_names()]
-        for layer in self._layers:
-            outputs.module(layer.name)
-        self._projections = {outputs.module(layer.name) for layer in self._layers}
-        norms = [module for module in predictor.model.modules() if is_norm(module)]
-        self._held: dict[nn.Module, _Held] = {}
-        self._norms: dict[nn.Module, _Held] = {module: _Held([]) for module in norms}
+        projections = {predictor.outputs.module(layer) for layer in self._names}
+        self._norms: dict[nn.Module, list[HeldNorm | None]] = {
+            module: [] for module in predictor.model.modules() if _is_norm(module)
+        }
+        keep_running = projections | self._norms.keys()
+        self._given: dict[nn.Module, list[Tensor | None]] = {
+            part: [] for block in predictor.stream.blocks for part in _held_parts(block, keep_running)
+        }
         self._read: dict[Head, Tensor] = {}
-        for block in predictor.stream.inside():
-            self._hold_parts(block)
-        self._record()
+        self._logits = predictor.run(asked, check, self._recording)
+        self._dtype: torch.dtype = next(predictor.model.parameters()).dtype
 
-    def _hold_parts(self, module: nn.Module) -> None:
-        """Note what of a block is held as it was: all that has weights, but for norms and output projections."""
-        for part in module.children():
-            if part in self._projections or part in self._norms:
-                continue
-            inner = list(part.modules())
-            is_around = any(each in self._projections or each in self._norms for each in inner)
-            if is_around or (_takes_several(part) and any(True for _ in part.children())):
-                self._hold_parts(part)  # what takes several things may add the stream to what it computes
-            elif any(True for _ in part.parameters()):
-                self._held[part] = _Held([])
-
-    def _record(self) -> None:
-        """Read the sentence, and keep what everything gave at the token."""
-        asked, predictor = self._asked, self._predictor
-        position, tokens = asked.position, len(asked.tokens)
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
+        """Keep what everything gives at the token while the model reads the sentence."""
+        predictor, position, tokens = self._predictor, self._asked.position, len(self._asked.tokens)
         probed: set[nn.Module] = set()
 
         def keep(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            self._held[module].calls.append(at_token(first_tensor(result), position, tokens))
+            self._given[module].append(at_token(first_tensor(result), position, tokens))
 
         def keep_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
             if module in probed:
                 return  # it is called by its own probing
             probed.add(module)
-            read, written = (at_token(each, position, tokens) for each in (norm_call(args, kwargs), result))
+            read, written = (at_token(each, position, tokens) for each in (_norm_input(args, kwargs), result))
             held = None if read is None or written is None else HeldNorm.of(module, read, written)
-            self._norms[module].calls.append(held)
+            self._norms[module].append(held)
             probed.remove(module)
 
         def keep_read(layer: Head, read: Tensor) -> Tensor:
             self._read[layer] = read[0, position if read.shape[1] == tokens else -1][None].clone()
             return read
 
-        @contextmanager
-        def watching() -> Iterator[None]:
-            for each in (*self._held.values(), *self._norms.values()):
-                each.calls.clear()
-            with ExitStack() as stack:
-                for module in self._held:
-                    stack.callback(module.register_forward_hook(keep).remove)
-                for module in self._norms:
-                    stack.callback(module.register_forward_hook(keep_norm, with_kwargs=True).remove)
-                layers = [layer.name for layer in self._layers]
-                stack.enter_context(predictor.outputs.changing(layers, 1, keep_read))
-                self._kept = stack.enter_context(predictor.stream.watching(position, tokens))
-                yield
+        for module in self._given:
+            self._given[module].clear()
+        for module in self._norms:
+            self._norms[module].clear()
+        with self._hooked(keep, keep_norm) as stack:
+            stack.enter_context(predictor.outputs.changing(self._names, 1, keep_read))
+            self._states = stack.enter_context(predictor.stream.watching(position, tokens))
+            yield
 
-        self._logits = predictor.run(asked, self._breathe, watching)
+    @contextmanager
+    def _hooked(self, hook: Any, norm_hook: Any) -> Iterator[ExitStack]:
+        with ExitStack() as stack:
+            for module in self._given:
+                stack.callback(module.register_forward_hook(hook).remove)
+            for module in self._norms:
+                stack.callback(module.register_forward_hook(norm_hook, with_kwargs=True).remove)
+            yield stack
 
-    def _logits_with(self, on: list[Head | None], first: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def _logits_with(self, on: Sequence[Head | None], first: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Run with one head on in each row, none (None), or all (a layer's name stands for all).
 
         Returns
@@ -158,48 +221,45 @@ class _Replay:
         logits, before : (rows, vocabulary) the final ones, and those that the unembedding gives before anything
             follows it. ``first`` stands in the place of what the first block reads.
         """
-        masks = {layer.name: self._mask(layer.name, on) for layer in self._layers}
+        masks = {layer: self._mask(layer, on) for layer in self._names}
+        predictor = self._predictor
         raw: list[Tensor] = []
-
-        def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-            state = self._held[module].next()
-            return None if state is None else replaced(result, state)
-
-        def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-            held = self._norms[module].next()
-            return None if held is None else held(norm_call(args, kwargs)).to(result)
-
-        def put_heads(layer: Head, read: Tensor) -> Tensor:
-            return (masks[layer] * self._read[layer]).to(read)[:, None]
-
-        def keep_raw(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            raw.append(result.reshape(len(on), -1).float().cpu())
 
         @contextmanager
         def replaying() -> Iterator[None]:
             raw.clear()
-            for each in (*self._held.values(), *self._norms.values()):
-                each.place = 0
-            with ExitStack() as stack:
-                for module in self._held:
-                    stack.callback(module.register_forward_hook(put).remove)
-                for module in self._norms:
-                    stack.callback(module.register_forward_hook(put_norm, with_kwargs=True).remove)
-                stack.callback(self._predictor.unembedding.register_forward_hook(keep_raw).remove)
-                layers = [layer.name for layer in self._layers]
-                stack.enter_context(self._predictor.outputs.changing(layers, len(on), put_heads))
-                stack.enter_context(self._predictor.stream.beginning_with(self._kept[0] if first is None else first))
+            given = {module: iter(calls) for module, calls in self._given.items()}
+            norms = {module: iter(calls) for module, calls in self._norms.items()}
+
+            def put(module: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+                state = next(given[module], None)
+                return None if state is None else replaced(result, state)
+
+            def put_norm(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+                norm = next(norms[module], None)
+                return None if norm is None else norm(_norm_input(args, kwargs)).to(result)
+
+            def put_heads(layer: Head, read: Tensor) -> Tensor:
+                return (masks[layer] * self._read[layer]).to(read)[:, None]
+
+            def keep_raw(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+                raw.append(result.reshape(len(on), -1).float().cpu())
+
+            with self._hooked(put, put_norm) as stack:
+                stack.callback(predictor.unembedding.register_forward_hook(keep_raw).remove)
+                stack.enter_context(predictor.outputs.changing(self._names, len(on), put_heads))
+                stack.enter_context(predictor.stream.beginning_with(self._states[0] if first is None else first))
                 yield
 
         try:
-            found = self._predictor.run_tokens(self._asked, len(on), self._breathe, replaying)
+            found = predictor.run_tokens(self._asked, len(on), self._check, replaying)
         except Superseded:
             raise
         except EngineError as error:
-            raise EngineError(self._refusal("it does not run on single tokens put together by hand")) from error
+            raise self._refusal("it does not run on single tokens put together by hand") from error
         return found, raw[0] if raw else found
 
-    def _mask(self, layer: Head, on: list[Head | None]) -> Tensor:
+    def _mask(self, layer: Head, on: Sequence[Head | None]) -> Tensor:
         """Say which columns are on in which row: (rows, width); those that are no head's always are."""
         read = self._read[layer]
         outline = self._predictor.outline.layer(layer)
@@ -211,27 +271,27 @@ class _Replay:
                 mask[row, self._predictor.outputs.columns(head)] = 1
         return mask
 
-    def of(self, token: int) -> Contributions:
+    def contributions(self, token: int) -> Contributions:
         """Take the logit of a token apart."""
         own = float(self._logits[token])
         nothing, elsewhere = (
-            self._logits_with([None], first)[0][0] for first in (None, torch.zeros_like(self._kept[0]))
+            self._logits_with([None], first)[0][0] for first in (None, torch.zeros_like(self._states[0]))
         )
         if bool((elsewhere == nothing).all()):  # then heads could not be followed to the end either
-            raise EngineError(self._refusal("its blocks do not hand on what they read"))
+            raise self._refusal("its blocks do not hand on what they read")
         rest, whole, *alone = self._parts(token)
         parts = torch.stack(alone)
-        is_before_cap = not self._follows(*self._logits_with([None, self._layers[0].name]))
+        is_before_cap = not self._follows(*self._logits_with([None, self._names[0]]))
         kind = int(is_before_cap)
         slack = CLOSE.get(self._dtype, 4e-2)
         size = max(1.0, float(parts[..., 0].abs().max()), float(self._logits.abs().max()))
         if abs(float(rest[0, 0] + whole[0, 0]) - own) > slack * size:
-            raise EngineError(self._refusal("what is between its blocks is no sum that could be taken apart"))
+            raise self._refusal("what is between its blocks is no sum that could be taken apart")
         if abs(float(parts[:, kind, 0].sum() - whole[kind, 0])) > slack * size:
-            raise EngineError(self._refusal("what follows its last block is not linear, even with norms' scales held"))
-        by_head = {head: part_of(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
+            raise self._refusal("what follows its last block is not linear, even with norms' scales held")
+        by_head = {head: _part(part[kind]) for head, part in zip(self._heads, alone, strict=True)}
         logit = float(rest[kind, 0] + whole[kind, 0]) if is_before_cap else own
-        return Contributions(logit, by_head, part_of(rest[kind]), is_before_cap)
+        return Contributions(logit, by_head, _part(rest[kind]), is_before_cap)
 
     def _follows(self, final: Tensor, raw: Tensor) -> bool:
         """Say whether the final logits gain what the unembedding gives, but for one factor for all tokens.
@@ -246,12 +306,6 @@ class _Replay:
         factor = (read @ gained) / (read @ read).clamp_min(torch.finfo(read.dtype).tiny)
         return bool((gained - factor * read).abs().max() <= ROUNDINGS * torch.finfo(self._dtype).eps * size)
 
-    @property
-    def _dtype(self) -> torch.dtype:
-        """The numbers that the model computes in."""
-        found: torch.dtype = next(self._predictor.model.parameters()).dtype
-        return found
-
     def _parts(self, token: int) -> Tensor:
         """Give what is there with no head on, what all heads add to it together, and what each adds alone.
 
@@ -260,21 +314,50 @@ class _Replay:
         parts : (2 + heads, 2, 2) to the final logits, and to those that the unembedding gives; of these to the token's,
             and the root mean square of what is added to all tokens'.
         """
-        asked = [self._layers[0].name, *self._heads]
+        tried = [self._names[0], *self._heads]
         count = _at_once(len(self._logits))
         found: list[Tensor] = []
-        for first in range(0, len(asked), count):
-            self._breathe()
-            kinds = [added(each, token) for each in self._logits_with([None, *asked[first : first + count]])]
+        for first in range(0, len(tried), count):
+            self._check()
+            kinds = [_added(each, token) for each in self._logits_with([None, *tried[first : first + count]])]
             found.append(torch.stack(kinds, 1)[1 if first else 0 :])
         return torch.cat(found)
 
-    def _refusal(self, why: str) -> str:
-        """Say that a model is declined."""
-        return f"{self._predictor.name} has no direct contributions of heads: {why}; its predictions and ablations work"
+    def _refusal(self, why: str) -> EngineError:
+        name = self._predictor.name
+        return EngineError(f"{name} has no direct contributions of heads: {why}; its predictions and ablations work")
+
+
+def _is_norm(module: nn.Module) -> bool:
+    """Say whether a module is a norm, by its class; what has parts is something larger around one."""
+    return "norm" in type(module).__name__.lower() and not any(True for _ in module.children())
+
+
+def _held_parts(module: nn.Module, running: set[nn.Module]) -> Iterator[nn.Module]:
+    """Yield what of a block is held as it was: all that has weights, but for norms and output projections."""
+    for part in module.children():
+        if part in running:
+            continue
+        is_around = any(each in running for each in part.modules())
+        if is_around or (_takes_several(part) and any(True for _ in part.children())):
+            yield from _held_parts(part, running)  # what takes several things may add the stream to what it computes
+        elif any(True for _ in part.parameters()):
+            yield part
 
 
 def _takes_several(module: nn.Module) -> bool:
     """Say whether a module cannot be called with one thing alone."""
-    asked = inspect.signature(module.forward).parameters.values()
-    return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in asked) > 1
+    taken = inspect.signature(module.forward).parameters.values()
+    return sum(each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD for each in taken) > 1
+
+
+def _added(logits: Tensor, token: int) -> Tensor:
+    """Give what each row but the first adds to that one's logits: (rows, 2), to a token's and, as RMS, to all."""
+    nothing = logits[0]
+    spread = [root_mean_square(row - nothing if number else row) for number, row in enumerate(logits)]
+    own = logits[:, token].double()
+    return torch.stack([torch.cat([own[:1], own[1:] - own[0]]), torch.stack(spread).to(own)], 1)
+
+
+def _part(pair: Tensor) -> Part:
+    return float(pair[0]), float(pair[1])

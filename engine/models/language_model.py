@@ -22,7 +22,7 @@ from engine.models.loading import input_device
 from engine.models.spread_models import bring_along, is_spread
 from engine.values.errors import EngineError
 
-SEVERAL = (
+MAPPINGS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
 )  # fmt: skip
 """Transformers' lists of classes with a head, in the order in which they are looked through."""
@@ -71,7 +71,6 @@ def unembedding_of(model: Any) -> nn.Module:
 
 
 def _unembedding(model: Any) -> nn.Module | None:
-    """Find the module that writes logits; None where the model has none."""
     try:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError, TypeError):
@@ -80,10 +79,9 @@ def _unembedding(model: Any) -> nn.Module | None:
 
 
 def _classes(config: Any, is_masked: bool) -> Iterator[Any]:
-    """Yield the classes with a head that a model may have been saved from: the one it names, then those of its type."""
+    """Yield classes with a head that a model may have been saved from: the one it names, then those of its type."""
     found = [class_named(name, config) for name in getattr(config, "architectures", None) or ()]
-    several = [*SEVERAL[2:], *SEVERAL[:2]] if is_masked else SEVERAL
-    for mapping in several:
+    for mapping in [*MAPPINGS[2:], *MAPPINGS[:2]] if is_masked else MAPPINGS:
         entry = getattr(transformers, mapping).get(type(config), None)
         found += list(entry) if isinstance(entry, (tuple, list)) else [entry]
     yield from dict.fromkeys(each for each in found if hasattr(each, "get_output_embeddings"))
@@ -103,7 +101,8 @@ def _around(chosen: Any, model: Any, tensors: Tensors) -> Any:
     place = _place(whole, model)
     own = [name for name, _ in _tensors(whole) if not any(name.startswith(f"{path}.") for path in place)]
     for path in place:
-        _put(whole, path, model if len(place) == 1 else model.get_submodule(path))
+        parent, _, leaf = path.rpartition(".")
+        setattr(whole.get_submodule(parent), leaf, model if len(place) == 1 else model.get_submodule(path))
     spread = is_spread(model)
     like = next(model.parameters())
     device = torch.device(input_device(model)) if spread else like.device
@@ -129,9 +128,9 @@ def _place(whole: Any, model: Any) -> tuple[str, ...]:
     prefix = getattr(whole, "base_model_prefix", "")
     paths = [prefix, *(f"{prefix}.{name}" for name, _ in getattr(whole, prefix, nn.Module()).named_children())]
     paths += [name for name, _ in whole.named_children()]
+    named = dict(whole.named_modules())
     for path in filter(None, paths):
-        part = dict(whole.named_modules()).get(path)
-        if part is not None and type(part) is type(model):
+        if type(named.get(path)) is type(model):
             return (path,)
     children = {name: type(child) for name, child in model.named_children()}
     if children and all(type(getattr(whole, name, None)) is kind for name, kind in children.items()):
@@ -143,12 +142,6 @@ def _tensors(whole: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield parameters and buffers, those under several names under each."""
     yield from whole.named_parameters(remove_duplicate=False)
     yield from whole.named_buffers(remove_duplicate=False)
-
-
-def _put(whole: nn.Module, path: str, part: nn.Module) -> None:
-    """Put a part in its place."""
-    parent, _, leaf = path.rpartition(".")
-    setattr(whole.get_submodule(parent), leaf, part)
 
 
 def _fill(whole: nn.Module, name: str, tensors: Tensors, dtype: torch.dtype, device: torch.device) -> bool:

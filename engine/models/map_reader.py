@@ -19,9 +19,9 @@ from engine.values.outline import ModelOutline
 from engine.values.progress_report import ProgressReporter, Tell
 
 if TYPE_CHECKING:
-    from engine.models.scoring import Scoring
+    from engine.models.observations import Observation
+    from engine.models.score_formula import ScoreFormula
     from engine.models.tokenizer import Words
-    from engine.models.witness import Observation
 
 Tokens = tuple[tuple[str, ...], tuple[str, ...]]
 """The texts along the axis of the queries and along that of the keys."""
@@ -133,7 +133,7 @@ class MapReader(Protocol):
         """Watch every attention module while the model reads a few tokens, for `engine.models.proof.prove`."""
 
     @abstractmethod
-    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[Scoring, Tokens]:
+    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart for the sentence that was read last, and give the tokens along both axes.
 
         Raises

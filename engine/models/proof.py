@@ -11,21 +11,22 @@ is tried with that, one modifier after the other, and the one it holds with is n
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from engine.architectures.finite_numbers import all_finite
 from engine.architectures.heads import LayerWeights
 from engine.architectures.outline import AttentionModule
-from engine.models.proof_case import Case, Try
-from engine.models.proof_output import outputs
-from engine.models.proof_scores import scores
-from engine.models.widened import in_float32
-from engine.models.witness import Observation
+from engine.mathematics.scores import fitted_scale
+from engine.models.devices import wide
+from engine.models.observations import Observation, in_float32
 from engine.values.proof import Finding, LayerProof
 
 TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
@@ -33,6 +34,15 @@ TOLERANCES = {torch.float64: 1e-5, torch.float32: 1e-4, torch.float16: 1e-2, tor
 
 ROUNDINGS = 4
 """How many roundings of the largest score may show in a probability, where scores are large."""
+
+SUM_SLACK = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
+"""How far rows of probabilities may be from one by rounding alone; a thousandth in wider types."""
+
+WHOLE_ROW = 0.5
+"""How much of a row the first sentence must tell of, for it to be compared."""
+
+TELLING = 1e-12
+"""Probabilities below this say more about rounding than about a score."""
 
 PARTS = {
     "Q": ("query", "query_bias", "gate", "gate_bias"),
@@ -65,6 +75,22 @@ UNHELD = "the scores take in more than queries and keys, such as positions that 
 ROUNDING_MODULES = frozenset({"Linear8bitLt"})
 """Projections that do not compute what their weights say, but nearly."""
 
+VALUE_NORMS = ("v_norm", "v_layernorm", "value_norm", "value_layernorm", "kv_norm")
+QUERY_NORMS = ("q_norm", "q_layernorm", "query_norm", "query_layernorm", "q_b_norm")
+KEY_NORMS = ("k_norm", "k_layernorm", "key_norm", "key_layernorm", "kv_norm")
+KEY_CONVOLUTION, VALUE_CONVOLUTION = ("k_sconv",), ("v_sconv",)
+QUERY_KEY_NORM, ROTARY_KEY_NORM = ("qk_norm",), ("k_rope_only_layernorm",)
+OUTPUT_NORMS = ("attn_sub_norm", "sub_norm", "inner_attn_ln", "o_norm")
+GATES = ("gate_proj", "g_proj", "g")
+"""What models call the modules beside the projections that act on values, queries, keys and heads' outputs."""
+
+LATENT_SCALES = {"Q": ("mla_scale_q_lora", "q_lora_scale"), "K": ("mla_scale_kv_lora", "kv_lora_scale")}
+VALUE_SCALE, CLIP = "v_scale", "clip_qkv"
+"""What attention modules call the numbers that they multiply latents and values by, and at which they cut them off."""
+
+Try = tuple[str, float, float]
+"""What a model does beside a plain formula, how far that is from its own numbers, and the largest that are rounded."""
+
 
 def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> LayerProof:
     """Check both identities for one layer.
@@ -75,12 +101,29 @@ def prove(module: AttentionModule, weights: LayerWeights, seen: Observation) -> 
     weights : its heads as the engine has cut them.
     seen : what the module read and wrote, with all positions at zero.
     """
-    missing = _what_is_missing(seen)
-    if missing:
+    if missing := _what_is_missing(seen):
         nothing = Finding(None, math.nan, missing)
         return LayerProof(module.outline.name, nothing, nothing)
+    assert seen.probabilities is not None
+    assert seen.written is not None
     with in_float32(seen.module, seen.key_value_module, *seen.projections.values()):
-        return _prove(Case(module, _as_loaded(module, weights, seen.loaded_as), seen))
+        case = Case(module, _as_loaded(module, weights, seen.loaded_as), seen, seen.probabilities, seen.written)
+        scores = _first_that_holds(case, _scores(case), seen.probabilities)
+        if scores.holds is False and not seen.positions_are_held:
+            scores = Finding(None, scores.residual, UNHELD)
+        return LayerProof(module.outline.name, _first_that_holds(case, _outputs(case), seen.written), scores)
+
+
+def _what_is_missing(seen: Observation) -> str:
+    if seen.written is None:
+        return "it took no part in the sentence, or calls its projections in a way that cannot be watched"
+    if not all_finite(seen.written):
+        return "it computes NaN or infinite numbers, of a parameter that holds such or that the checkpoint lacks"
+    if seen.probabilities is None:
+        return "it does not return its attention probabilities"
+    if (seen.reads["Q"].shape[-2], seen.reads["V"].shape[-2]) != seen.probabilities.shape[2:]:
+        return "its maps are not of the tokens that its projections read"
+    return ""
 
 
 def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtype | None) -> LayerWeights:
@@ -88,41 +131,12 @@ def _as_loaded(module: AttentionModule, weights: LayerWeights, dtype: torch.dtyp
     if dtype is None:
         return weights
     in_two_steps = {*module.latents, *("O" if module.output_first else "")}
-    parts = {
-        name: getattr(weights, name)
-        for matrix, names in PARTS.items() if matrix not in in_two_steps
-        for name in names
-    }  # fmt: skip
+    names = [name for matrix, several in PARTS.items() if matrix not in in_two_steps for name in several]
+    parts = {name: getattr(weights, name) for name in names}
     return replace(weights, **{name: part.to(dtype) for name, part in parts.items() if part is not None})
 
 
-def _prove(case: Case) -> LayerProof:
-    """Check both identities for one layer whose weights are there."""
-    module, seen = case.module, case.seen
-    assert seen.probabilities is not None
-    assert seen.written is not None
-    queries = seen.probabilities.shape[2]
-    if seen.reads["V"].shape[-2] != seen.probabilities.shape[3] or seen.reads["Q"].shape[-2] != queries:
-        nothing = Finding(None, math.nan, "its maps are not of the tokens that its projections read")
-        return LayerProof(module.outline.name, nothing, nothing)
-    looking = _first_that_holds(case, scores, seen.probabilities)
-    if looking.holds is False and not seen.positions_are_held:
-        looking = Finding(None, looking.residual, UNHELD)
-    return LayerProof(module.outline.name, _first_that_holds(case, outputs, seen.written), looking)
-
-
-def _what_is_missing(seen: Observation) -> str:
-    """Say why a layer cannot be checked, if so."""
-    if seen.written is None:
-        return "it took no part in the sentence, or calls its projections in a way that cannot be watched"
-    if not all_finite(seen.written):
-        return "it computes NaN or infinite numbers, of a parameter that holds such or that the checkpoint lacks"
-    if seen.probabilities is None:
-        return "it does not return its attention probabilities"
-    return ""
-
-
-def _first_that_holds(case: Case, tries: Callable[[Case], Iterator[Try]], seen: Tensor) -> Finding:
+def _first_that_holds(case: Case, tries: Iterator[Try], seen: Tensor) -> Finding:
     """Try modifiers in turn, the plain formula first; without one that holds give the smallest residual.
 
     ``seen`` is what the module made, which the formula is to give.
@@ -131,7 +145,7 @@ def _first_that_holds(case: Case, tries: Callable[[Case], Iterator[Try]], seen: 
     if case.loads_rounded:
         tolerance = max(tolerance, TOLERANCES[case.seen.loaded_as or seen.dtype])
     best = math.inf
-    for modifier, residual, size in tries(case):
+    for modifier, residual, size in tries:
         if residual <= max(tolerance, ROUNDINGS * torch.finfo(seen.dtype).eps * size):
             return Finding(True, residual, modifier)
         best = min(best, residual)
@@ -141,3 +155,305 @@ def _first_that_holds(case: Case, tries: Callable[[Case], Iterator[Try]], seen: 
     if beyond := BEYOND & set(case.module.outline.marks):
         return Finding(None, best, f"{', '.join(sorted(beyond))}: no identity covers it")
     return Finding(False, best, f"holds neither plainly nor with anything known ({marks or 'no marks'})")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One layer that is being checked: its heads as they were cut, what its module did, and the norms beside it.
+
+    Attributes
+    ----------
+    probabilities, written : those of ``seen``, which are there.
+    """
+
+    module: AttentionModule
+    weights: LayerWeights
+    seen: Observation
+    probabilities: Tensor
+    written: Tensor
+
+    def child(self, names: tuple[str, ...]) -> Any:
+        """Find a module beside the projections by one of its names, or None."""
+        is_of_keys = names in (KEY_NORMS, VALUE_NORMS)
+        owner = self.seen.key_value_module if is_of_keys else self.seen.module
+        children = dict(owner.named_children())
+        return next((children[name] for name in names if name in children), None)
+
+    @property
+    def clip(self) -> float:
+        """Give the size at which the module cuts queries, keys and values off; infinite where it does not."""
+        module: Any = self.seen.module
+        clip = getattr(module, CLIP, getattr(getattr(module, "config", None), CLIP, None))
+        return math.inf if clip is None else float(clip)
+
+    @property
+    def loads_rounded(self) -> bool:
+        """Whether projections in two steps were rounded as they were loaded, of which only the product is known."""
+        dtype = self.seen.loaded_as
+        if dtype is None or not (self.module.latents or self.module.output_first):
+            return False
+        return any(float(each.min()) < torch.finfo(dtype).eps for each in self.weights.epsilons.values())
+
+    def rows(self, matrix: str) -> Tensor:
+        """Project what the module read by head: (sentences, heads or key/value heads, tokens, rows)."""
+        name = {"Q": "query", "K": "key", "V": "value"}[matrix]
+        return rows_by_head(self.seen.reads[matrix], getattr(self.weights, name), getattr(self.weights, f"{name}_bias"))
+
+    def latent_size(self, matrix: str) -> Tensor | None:
+        """Give what a first step's norm multiplies a token's latent by, (sentences, 1, tokens, 1), or None."""
+        latent = self.module.latents.get(matrix)
+        if latent is None:
+            return None
+        down, norm = self.seen.projections[matrix], self.seen.projections[f"norm {matrix}"]
+        gain: Any = norm.weight
+        with torch.inference_mode():
+            written = down(self.seen.reads[matrix])[..., : len(gain)]
+            plain = written * gain
+            normed: Tensor = norm(written)
+        size: Tensor = (normed * plain).sum(-1, keepdim=True) / plain.square().sum(-1, keepdim=True)
+        scales = [getattr(self.seen.module, name, None) for name in LATENT_SCALES["Q" if matrix == "Q" else "K"]]
+        return wide((size * next((scale for scale in scales if scale is not None), 1.0))[:, None])
+
+    def call(self, module: nn.Module, rows: Tensor) -> Tensor:
+        """Call one of the model's own modules in the dtype that it has while its layer is checked."""
+        with torch.inference_mode():
+            dtype = torch.promote_types(self.written.dtype, torch.float32)
+            result: Tensor = module(rows.to(dtype)).to(rows)
+        return result
+
+    def call_on_all_heads(self, module: nn.Module, rows: Tensor) -> Tensor:
+        """Call a module on the rows of all heads of a token together, (sentences, heads, tokens, rows)."""
+        written = self.call(module, rows.transpose(1, 2).flatten(2))
+        by_head: Tensor = written.unflatten(2, (rows.shape[1], -1)).transpose(1, 2)
+        return by_head
+
+    def convolved(self, names: tuple[str, ...], rows: Tensor) -> Tensor | None:
+        """Call the module's convolution over tokens, where it has one that can be called with rows alone."""
+        convolution = self.child(names)
+        if convolution is None:
+            return None
+        given = list(inspect.signature(convolution.forward).parameters.values())[1:]
+        if any(each.default is each.empty and each.kind is not each.VAR_KEYWORD for each in given):
+            return None
+        return self.call_on_all_heads(convolution, rows)
+
+
+def rows_by_head(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Project (sentences, tokens, width) by head, in float64 where there is one: (sentences, heads, tokens, rows)."""
+    rows = torch.einsum("btd,hrd->bhtr", wide(x), wide(weight.to(x.device)))
+    return rows if bias is None else rows + bias[None, :, None].to(rows)
+
+
+# (a) What a layer's heads write, added up, is what its attention writes.
+
+
+def _outputs(case: Case) -> Iterator[Try]:
+    """Try (a): values, perhaps normed; mixed by the probabilities; perhaps normed or gated; written."""
+    value, names = case.rows("V"), list[str]()
+    if (size := case.latent_size("V")) is not None:
+        value, names = value * size, ["latent norm"]
+    if case.clip < math.inf:
+        value, names = value.clamp(-case.clip, case.clip), [*names, "clipping"]
+    if (convolved := case.convolved(VALUE_CONVOLUTION, value)) is not None:
+        value, names = convolved, [*names, "short convolution"]
+    yield from _written(case, _mixed(case, value), names)
+    marks = case.module.outline.marks
+    if "output scaled by a sink" in marks:
+        yield from _written(case, _mixed(case, value) * _sink_scale(case), [*names, "output scaled by a sink"])
+    if "differential pairs" in marks:
+        yield from _written(case, _pairs(case, value), [*names, "differential pairs"])
+    scale = getattr(case.seen.module, VALUE_SCALE, None)
+    if isinstance(scale, float):
+        yield from _written(case, _mixed(case, value * scale), [*names, "value scale"])
+    if (norm := case.child(VALUE_NORMS)) is not None:
+        yield from _written(case, _mixed(case, case.call(norm, value)), [*names, "value norm"])
+
+
+def _mixed(case: Case, value: Tensor) -> Tensor:
+    """Mix values by the probabilities: (sentences, heads, queries, value_head_dim)."""
+    return case.probabilities.to(value) @ value.repeat_interleave(case.weights.group, 1)
+
+
+def _sink_scale(case: Case) -> Tensor:
+    """Compute ``sigmoid(logsumexp(scores) − sink)``, (sentences, heads, queries, 1), as Granite with sinks does."""
+    module: Any = case.seen.module
+    query, key = case.rows("Q"), case.rows("K").repeat_interleave(case.weights.group, 1)
+    scores = (module.scaling * query @ key.mT).masked_fill(case.probabilities == 0, -torch.inf)
+    sinks: Tensor = module.sinks.detach().to(scores).reshape(1, -1, 1, 1)
+    scale: Tensor = (scores.logsumexp(-1, keepdim=True) - sinks).sigmoid()
+    return scale
+
+
+def _pairs(case: Case, value: Tensor) -> Tensor:
+    """Subtract the second half of the heads from the first, each with both halves of the values (Ye et al. 2024)."""
+    module: Any = case.seen.module
+    probabilities = case.probabilities.to(value)
+    halves = [half.repeat(1, 2, 1, 1).repeat_interleave(case.weights.group, 1) for half in value.chunk(2, 1)]
+    both = torch.cat([probabilities @ half for half in halves], -1)  # (sentences, heads, queries, 2 · value_head_dim)
+    first, second = both.chunk(2, 1)
+    with torch.inference_mode():
+        ones, twos = ((getattr(module, f"lambda_q{n}") * getattr(module, f"lambda_k{n}")).sum().exp() for n in (1, 2))
+        share = float(ones - twos) + float(module.lambda_init)
+        normed = module.groupnorm((first - share * second).to(module.o_proj.weight.dtype)).to(value)
+    paired: Tensor = (1 - float(module.lambda_init)) * normed
+    by_token: Tensor = paired.transpose(1, 2).flatten(2).unflatten(2, (probabilities.shape[1], -1))
+    return by_token.transpose(1, 2)
+
+
+def _written(case: Case, mixed: Tensor, names: list[str]) -> Iterator[Try]:
+    """Write what the heads have mixed, plainly, and by way of a norm or a gate where the module has one."""
+    weights = case.weights
+    written = case.written.reshape(mixed.shape[0], mixed.shape[2], -1).to(mixed)
+    if (tail := _tail(case)) is not None:
+        written, names = written - tail.to(mixed), [*names, "what is beside the heads"]
+
+    def residual(heads: Tensor) -> float:
+        total = torch.einsum("bhtr,hdr->btd", heads, weights.output.to(heads))
+        total = total if weights.output_bias is None else total + weights.output_bias.to(total)
+        return float((total - written).abs().max() / written.abs().max().clamp_min(1e-30))
+
+    handed_on = [(names, mixed)]
+    if (norm := case.child(OUTPUT_NORMS)) is not None:
+        handed_on += [([*names, "output norm"], normed) for normed in _output_normed(case, norm, mixed)]
+    for said, heads in handed_on:
+        yield ", ".join(said), residual(heads), 1.0
+        for gate in _gates(case, heads):
+            yield ", ".join([*said, "output gate"]), residual(heads * gate), 1.0
+
+
+def _output_normed(case: Case, norm: nn.Module, mixed: Tensor) -> Iterator[Tensor]:
+    """Norm all heads' outputs together, and each head's by itself where the norm's gain is no wider."""
+    gain = getattr(norm, "weight", None)
+    width = gain.numel() if isinstance(gain, Tensor) else None
+    if width in (None, mixed.shape[1] * mixed.shape[3]):
+        yield case.call_on_all_heads(norm, mixed)
+    if width in (None, mixed.shape[3]):
+        yield case.call(norm, mixed)
+
+
+def _tail(case: Case) -> Tensor | None:
+    """Write what the output projection reads after the heads, in columns that are no head's."""
+    outline, mixed = case.module.outline, case.seen.mixed
+    own = outline.heads * outline.value_head_dim
+    if not case.module.rule.has_tail or mixed is None:
+        return None
+    weight: Any = case.seen.projections["O"].weight
+    tail: Tensor = wide(mixed[..., own:]) @ wide(weight.detach()[:, own:]).T
+    return tail
+
+
+def _gates(case: Case, mixed: Tensor) -> Iterator[Tensor]:
+    """Compute what an output gate may multiply the heads by, (sentences, heads, queries, value_head_dim or 1)."""
+    x = case.seen.reads["Q"]
+    heads = mixed.shape[1]
+    if case.weights.gate is not None:
+        yield rows_by_head(x, case.weights.gate, case.weights.gate_bias).sigmoid()
+    if (projection := case.child(GATES)) is not None:
+        with torch.inference_mode():
+            rows = projection(x).to(mixed)
+        if rows.shape[-1] % heads == 0:
+            by_head = rows.unflatten(-1, (heads, -1)).transpose(1, 2)
+            bias = getattr(case.seen.module, "gate_bias", None)
+            if isinstance(bias, Tensor):
+                by_head = by_head + bias.detach().to(mixed).reshape(1, heads, 1, -1)
+            for squash in (torch.sigmoid, functional.silu, functional.softplus, lambda each: 2 * each.sigmoid()):
+                yield squash(by_head)
+
+
+# (b) Where a layer's heads look follows from their queries and keys.
+
+
+def _scores(case: Case) -> Iterator[Try]:
+    """Try (b): queries and keys, perhaps normed; their products scaled, capped, or with a bias of the positions."""
+    query, key, names = case.rows("Q"), case.rows("K"), list[str]()
+    if (size := case.latent_size("Q")) is not None:
+        query = query * size
+    if (size := case.latent_size("K")) is not None:
+        own = key.shape[-1] - case.weights.shared_key_rows
+        shared = key[..., own:]
+        if (norm := case.child(ROTARY_KEY_NORM)) is not None:
+            shared = case.call(norm, shared)
+        key, names = torch.cat([key[..., :own] * size, shared], -1), ["latent norm"]
+    if case.clip < math.inf:
+        names = [*names, "clipping"]
+    if (convolved := case.convolved(KEY_CONVOLUTION, key)) is not None:
+        key, names = convolved, [*names, "short convolution"]
+    actual = case.probabilities.to(query)
+    sums = actual.sum(-1, keepdim=True)
+    if bool(((sums > 0) & (sums < 1 - SUM_SLACK.get(case.probabilities.dtype, 1e-3))).any()):
+        names = [*names, "attention sink"]
+    actual = actual / sums.clamp_min(1e-30)
+    yield from _softmaxes(case, query, key, actual, names)
+    both = case.child(QUERY_KEY_NORM)
+    norms = case.child(QUERY_NORMS) or both, case.child(KEY_NORMS) or both
+    if norms != (None, None):
+        query, key = _normed(case, norms[0], query), _normed(case, norms[1], key)
+        yield from _softmaxes(case, query, key, actual, [*names, "query/key norm"])
+
+
+def _normed(case: Case, norm: Any, rows: Tensor) -> Tensor:
+    """Norm each head's rows, or all heads' rows together where the gain is as wide as that; None norms nothing."""
+    if norm is None:
+        return rows
+    gain = getattr(norm, "weight", None)
+    if not isinstance(gain, Tensor) or gain.numel() == rows.shape[-1]:
+        return case.call(norm, rows)
+    if gain.ndim == 2:  # each head has a gain of its own
+        return case.call(norm, rows.transpose(1, 2)).transpose(1, 2)
+    return case.call_on_all_heads(norm, rows)
+
+
+def _softmaxes(case: Case, query: Tensor, key: Tensor, actual: Tensor, names: list[str]) -> Iterator[Try]:
+    """Turn products of queries and keys into probabilities in every way that models do."""
+    query, key = (each.clamp(-case.clip, case.clip) for each in (query, key))  # modules clip behind norms
+    products = query @ key.repeat_interleave(case.weights.group, 1).mT
+    unseen = actual == 0
+
+    def residual(logits: Tensor) -> tuple[float, float]:
+        predicted = logits.masked_fill(unseen, -torch.inf).softmax(-1)
+        size = float(logits.masked_fill(unseen, 0.0).abs().max())
+        return float((predicted.nan_to_num() - actual).abs().max()), size
+
+    usual = query.shape[-1] ** -0.5
+    yield ", ".join(names), *residual(usual * products)
+    fitted = _fitted_scale(products, actual)
+    stated = getattr(case.seen.module, "scaling", None)
+    for scale in dict.fromkeys((1.0, *([stated] if isinstance(stated, float) else []), fitted)):
+        yield ", ".join([*names, f"scale {scale:.4g}"]), *residual(scale * products)
+    by_head = torch.tensor([_fitted_scale(products[:, [h]], actual[:, [h]]) for h in range(products.shape[1])])
+    each = by_head.to(products)[None, :, None, None]
+    yield ", ".join([*names, "a scale for each head"]), *residual(each * products)
+    config: Any = getattr(case.seen.module, "config", None)
+    cap = getattr(config, "attn_logit_softcapping", None)
+    if cap:
+        for scale in (usual, getattr(case.seen.module, "scaling", usual)):
+            yield ", ".join([*names, "soft cap"]), *residual(cap * torch.tanh(scale * products / cap))
+    if len(actual) > 1:  # a bias of the positions is whatever the first sentence says; the others must then follow
+        for scale in dict.fromkeys((usual, 1.0, fitted)):
+            yield ", ".join([*names, "bias of the positions"]), *_following(actual, scale * (products - products[:1]))
+
+
+def _following(actual: Tensor, rise: Tensor) -> tuple[float, float]:
+    """Compare with what the first sentence's probabilities and the others' rise in score say.
+
+    A probability of the first sentence that its dtype has rounded to nothing says nothing of the bias at its place, so
+    rows are compared over the keys that the first sentence tells of.
+    """
+    telling = actual[:1] > TELLING
+    told = (actual * telling).sum(-1, keepdim=True)
+    expected = actual * telling / told.clamp_min(1e-30)
+    predicted = (actual[:1].clamp_min(1e-30).log() + rise).masked_fill(~telling | (actual == 0), -torch.inf).softmax(-1)
+    off = (predicted.nan_to_num() - expected).abs().where(told > WHOLE_ROW, 0.0)
+    return float(off.max()), float(rise.masked_fill(actual == 0, 0.0).abs().max())
+
+
+def _fitted_scale(products: Tensor, actual: Tensor) -> float:
+    """Find the scale with which products differ between sentences as log-probabilities do, by least squares.
+
+    Of one sentence they must do so between its keys, where no bias of the positions is added to them.
+    """
+    telling = (actual > TELLING).all(0, keepdim=True)
+    rise, run = actual.clamp_min(1e-30).log(), products
+    if len(actual) > 1:
+        rise, run = rise - rise[:1], run - run[:1]
+    return fitted_scale(run, rise, telling)

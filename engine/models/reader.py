@@ -41,9 +41,9 @@ from engine.models.map_reader import MapReader, Tokens
 from engine.models.memory import need_memory, need_memory_to_read
 from engine.models.model_inputs import sentence_inputs, vocabulary_of
 from engine.models.model_state import activating_in_pieces, borrowed
-from engine.models.scoring import CALLS, Scoring
+from engine.models.observations import Observation, observe, random_rows
+from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.spread_models import weights_loaded
-from engine.models.witness import Observation, observe, two_rows
 from engine.values.attention import NOTHING_OFF, Off, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import Head
@@ -370,7 +370,7 @@ class Reader(MapReader):
                 f"{self.outline.name} cannot show this layer's maps: {first_line(error)}; its spectra still work"
             ) from error
 
-    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[Scoring, Tokens]:
+    def scoring(self, layer: Head, check: Callable[[], None]) -> tuple[ScoreFormula, Tokens]:
         """Take one layer's scores apart by calling its attention module again, in float64 too."""
         reading = self._reading_of(layer)
         queries, keys = tokens = self._tokens(reading, layer)
@@ -391,12 +391,12 @@ class Reader(MapReader):
                     report.step(CALLS)
 
                 projections = scoring_projections(self.model, described)
-                return Scoring(name, module, projections, (call.args, call.kwargs), shape, step), tokens
+                return ScoreFormula(name, module, projections, (call.args, call.kwargs), shape, step), tokens
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             raise EngineError(f"the scores of {name} cannot be watched: {first_line(error)}; its map works") from error
 
     def observe(self, check: Callable[[], None]) -> dict[Head, Observation]:
         """Watch every attention module while the model reads two rows of random tokens, for `prove`."""
-        ids = two_rows(self.model).to(self._device)
+        ids = random_rows(self.model).to(self._device)
         with self._borrowed(self.model):
             return observe(self.model, self.anatomy.modules, ids, check)

@@ -44,8 +44,10 @@ def rotation_of(outline: ModelOutline, layer: LayerOutline, settings: Mapping[st
     """
     config = _configuration(outline, layer, settings)
     turning = ROTARY_TYPES.get(config.model_type or settings["model_type"])
-    if turning is not None and not turning.refused and not _is_chosen(config, turning):
-        turning = None
+    if turning is not None and turning.chosen is not None and not turning.refused:
+        setting, value = turning.chosen
+        if getattr(config, setting, "") != value:
+            turning = None
     if turning is None or turning.refused:
         raise EngineError(why_unturned(outline.model_type, turning))
     if not _is_turned(config, turning, layer):
@@ -65,14 +67,6 @@ def is_reordered(config: Any) -> bool:
     """Say whether a model puts the dimensions of queries and keys into another order before it turns them."""
     turning = ROTARY_TYPES.get(config.model_type)
     return turning is not None and turning.is_reordered and bool(getattr(config, "rope_interleave", True))
-
-
-def _is_chosen(config: Any, turning: RotaryType) -> bool:
-    """Say whether a configuration lets the model turn something, where its type leaves that to a setting."""
-    if turning.chosen is None:
-        return True
-    setting, value = turning.chosen
-    return bool(getattr(config, setting, "") == value)
 
 
 def _configuration(outline: ModelOutline, layer: LayerOutline, settings: Mapping[str, Any]) -> Any:

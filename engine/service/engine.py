@@ -87,7 +87,7 @@ class Engine:
         """Make an engine for a PyTorch model in memory, whatever it is then asked to open."""
 
         def source() -> Source:
-            from engine.models.live import ModuleSource
+            from engine.models.live_module import ModuleSource
 
             return ModuleSource(module, tokenizer, name, example)
 

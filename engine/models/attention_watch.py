@@ -1,16 +1,15 @@
-"""Seeing attention being computed in any PyTorch module: every softmax over scores, and every fused attention.
+"""Seeing attention computed in any PyTorch module: every softmax over scores, and every fused attention.
 
 Nothing is asked of a module's names. While it computes, calls of PyTorch's functions pass through a function mode
-(``torch.overrides.TorchFunctionMode``), which notes the probabilities, and the projections on the way to them.
+(``torch.overrides.TorchFunctionMode``), which keeps the probabilities.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +19,12 @@ from torch.overrides import TorchFunctionMode
 SOFTMAXES = frozenset({functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax})
 """What turns scores into probabilities, as it can be called."""
 
-ATTENTION = functional.scaled_dot_product_attention
+FUSED = functional.scaled_dot_product_attention
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call of a module that is running: the module, and what it was called with."""
+class ModuleCall:
+    """A module that is running, and what it was called with."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -46,102 +45,80 @@ def _afresh(value: Any) -> Any:
 
 
 @dataclass
-class Attention:
-    """One computation of attention.
+class WatchedAttention:
+    """One computation of attention, of one sentence; heads are sentences times heads where there are several.
 
     Attributes
     ----------
     calls : of the modules that were running, the innermost last.
-    weights : (heads, queries, keys) probabilities; sentences times heads where there are several sentences.
+    weights : (heads, queries, keys) probabilities.
     logits : what the softmax was taken of, in the same shape, where a softmax was called.
-    query, key, value : what a fused attention was called with, (heads or key/value heads, tokens, width) each.
+    fused : the query, key and value that a fused attention was called with, (heads or key/value heads, tokens, width)
+        each; none where a softmax was called.
     """
 
-    calls: tuple[Call, ...]
+    calls: tuple[ModuleCall, ...]
     weights: Tensor
     logits: Tensor | None = None
-    query: Tensor | None = None
-    key: Tensor | None = None
-    value: Tensor | None = None
+    fused: tuple[Tensor, ...] = ()
 
 
-class Attending(TorchFunctionMode):
-    """Notes attention while it is entered.
+class AttentionWatch(TorchFunctionMode):
+    """Keeps every attention that is computed while it is entered, in ``seen``."""
 
-    Parameters
-    ----------
-    scale_heads : what heads' contributions are multiplied by, given how many have been seen before and how many there
-        are now; None leaves them as they are.
-    """
-
-    def __init__(self, scale_heads: Callable[[int, int], Tensor] | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.seen: list[Attention] = []
-        self.running: list[Call] = []
-        self._scale_heads = scale_heads
+        self.seen: list[WatchedAttention] = []
+        self._running: list[ModuleCall] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call a function of PyTorch, and note what it computed where that is attention."""
         kwargs = kwargs or {}
         if func in SOFTMAXES:
             return self._softmax(func, args, kwargs)
-        if func is ATTENTION:
-            return self._fused(args, kwargs)
-        return self.other(func, args, kwargs)
+        return self._fused(args, kwargs) if func is FUSED else self.other(func, args, kwargs)
 
     def other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function that is no attention."""
         return func(*args, **kwargs)
 
-    def after(self, mixed: Tensor) -> Tensor:
-        """Hand on what a fused attention computed."""
-        return mixed
-
-    def weighted(self, weights: Tensor) -> Tensor:
-        """Hand on the probabilities that a softmax computed."""
-        return weights
+    def handed_on(self, computed: Tensor, is_weights: bool) -> Tensor:
+        """Give what goes on from an attention, (..., queries, keys or width): probabilities or what they mixed."""
+        return computed
 
     def _softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Note a softmax along the last dimension of something that has heads, queries and keys."""
+        """Keep a softmax along the last dimension of something that has heads, queries and keys."""
         result = func(*args, **kwargs)
         logits = args[0] if args else kwargs["input"]
         dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if not isinstance(dim, int) or logits.ndim < 3 or dim % logits.ndim != logits.ndim - 1:
             return result
-        self.seen.append(Attention(tuple(self.running), result.flatten(0, -3).detach(), logits.flatten(0, -3)))
-        return self.weighted(self._scaled(result))
+        weights = result.flatten(0, -3).detach()
+        self.seen.append(WatchedAttention(tuple(self._running), weights, logits.flatten(0, -3)))
+        return self.handed_on(result, is_weights=True)
 
     def _fused(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Note a call of PyTorch's own attention, which does not give its probabilities away."""
+        """Keep a call of PyTorch's own attention, which does not give its probabilities away."""
         call = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False)) | kwargs
-        result = ATTENTION(*args, **kwargs)
-        query, key, value = call["query"], call["key"], call["value"]
-        weights = fused_weights(
-            query, key, call.get("attn_mask"), is_causal=bool(call.get("is_causal")), scale=call.get("scale")
+        result = FUSED(*args, **kwargs)
+        sides = call["query"], call["key"], call["value"]
+        weights = _fused_weights(
+            *sides[:2], call.get("attn_mask"), is_causal=bool(call.get("is_causal")), scale=call.get("scale")
         )
-        flat = [each.flatten(0, -3) if each.ndim > 2 else each[None] for each in (query, key, value)]
-        self.seen.append(Attention(tuple(self.running), weights.detach(), None, *flat))
-        return self.after(self._scaled(result))
-
-    def _scaled(self, by_head: Tensor) -> Tensor:
-        """Multiply what each head gives, (..., queries, keys or width), by its own number."""
-        if self._scale_heads is None:
-            return by_head
-        heads = math.prod(by_head.shape[:-2])
-        before = sum(len(each.weights) for each in self.seen) - heads
-        return by_head * self._scale_heads(before, heads).to(by_head).reshape(*by_head.shape[:-2], 1, 1)
+        flat = tuple(each.flatten(0, -3) if each.ndim > 2 else each[None] for each in sides)
+        self.seen.append(WatchedAttention(tuple(self._running), weights.detach(), None, flat))
+        return self.handed_on(result, is_weights=False)
 
     @contextmanager
-    def watching(self, model: nn.Module) -> Iterator[Attending]:
+    def watching(self, model: nn.Module) -> Iterator[Self]:
         """Watch a model, and know which of its modules is computing."""
 
         def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self.running.append(Call(module, args, kwargs))
+            self._running.append(ModuleCall(module, args, kwargs))
 
         def leave(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-            self.running.pop()
+            self._running.pop()
 
         hooks = []
         for module in model.modules():
@@ -158,7 +135,7 @@ class Attending(TorchFunctionMode):
                 hook.remove()
 
 
-def fused_weights(query: Tensor, key: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float | None) -> Tensor:
+def _fused_weights(query: Tensor, key: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float | None) -> Tensor:
     """Compute the probabilities of ``torch.nn.functional.scaled_dot_product_attention`` by its definition.
 
     Parameters
@@ -171,7 +148,7 @@ def fused_weights(query: Tensor, key: Tensor, mask: Tensor | None, *, is_causal:
 
     Returns
     -------
-    weights : (heads, queries, keys); sentences times heads where there are several sentences.
+    weights : (heads, queries, keys)
     """
     if query.ndim > 2 and key.shape[-3] != query.shape[-3]:
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)

@@ -1,7 +1,7 @@
 """How a model makes the scores of one layer: its own queries and keys, each as a function of what it was made of.
 
 Nothing is known of a model's positions, norms or scale by name. Its attention module is called again on what it was
-called with, in float64, and what passes through PyTorch's functions is noted: the product of queries and keys, and what
+called with, in float64, and what passes through PyTorch's functions is kept: the product of queries and keys, and what
 the softmax is taken of. A query's derivative by what its projection wrote is all that was done to it since, rotations
 included; a norm's size is held as it is, for it is one number of the token. What is added beside the product (a bias of
 the positions, a mask) is what the scores are when all queries are zero as they meet the keys.
@@ -11,20 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
+from engine.models.attention_watch import SOFTMAXES
 from engine.models.devices import wide, widest
-from engine.models.score_watch import Held, Noted, ScoreWatch
 from engine.models.spread_models import weight_of
 from engine.values.errors import EngineError
 
+ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})
+"""Functions that multiply queries with keys, and take first what the product is added to."""
+
+MULTIPLYING = ADDING | {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm}
+"""Functions with which models multiply queries with keys."""
+
 EXACT = 1e-5
 """Of the largest score, how far the formula may be from what the module computes in float64; some cast in between."""
+
+SAME = 1e-3
+"""Of what a norm writes, how much its own ε lets change when all that it reads is moved by as much."""
 
 NUMBERS_AT_ONCE = 2**23
 """Of what projections wrote, times the rows it is differentiated for, that are held at once."""
@@ -39,7 +50,127 @@ HIDING = 9999.0
 """What a mask takes off a score at least; where no weight is left then, the key is hidden."""
 
 
-class Scoring:
+@dataclass
+class WatchedScores:
+    """What one call of an attention module made.
+
+    Attributes
+    ----------
+    query, key : (heads, queries, r) and (heads, keys, r), as they met.
+    scores, weights : (heads, queries, keys) before and after the softmax.
+    products : how many products of queries and keys there were.
+    """
+
+    query: Tensor | None = None
+    key: Tensor | None = None
+    scores: Tensor | None = None
+    weights: Tensor | None = None
+    products: int = 0
+
+
+class ScoreWatch(TorchFunctionMode):
+    """Keeps the product of queries and keys, and the softmax after it, in ``seen``.
+
+    Parameters
+    ----------
+    shape : heads, queries, keys.
+    is_zero : whether queries are made zero before they meet keys.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], is_zero: bool = False) -> None:
+        super().__init__()
+        self.seen = WatchedScores()
+        self._shape = shape
+        self._is_zero = is_zero
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in MULTIPLYING and self.seen.scores is None:
+            return self._multiply(func, args, kwargs)
+        result = func(*args, **kwargs)
+        if func in SOFTMAXES and self.seen.query is not None and self.seen.scores is None:
+            scores = args[0] if args else kwargs["input"]
+            heads, queries, keys = self._shape
+            if scores.shape[-2] == queries and scores.shape[-1] >= keys and scores.shape[:-2].numel() == heads:
+                self.seen.scores, self.seen.weights = scores.flatten(0, -3), result.flatten(0, -3)
+        return result
+
+    def _multiply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Keep queries and keys if it is these that are multiplied."""
+        names = ("batch1", "batch2") if func in ADDING else ("input", "other", "mat2")
+        given = [*args, *(kwargs[name] for name in names if name in kwargs)]
+        query, key = given[1:3] if func in ADDING else given[:2]
+        heads, queries, keys = self._shape
+        is_of_heads = query.ndim > 2 and query.shape[:-2].numel() == heads and query.ndim == key.ndim
+        if not is_of_heads or (query.shape[-2], key.shape[-1]) != (queries, keys):
+            return func(*args, **kwargs)
+        self.seen.products += 1
+        every_key = key.expand(*query.shape[:-2], *key.shape[-2:])  # where all heads share one
+        self.seen.query, self.seen.key = query.flatten(0, -3), every_key.flatten(0, -3).mT
+        if self._is_zero:
+            silent = torch.zeros_like(query)
+            args = tuple(silent if each is query else each for each in args)
+            kwargs = {name: silent if each is query else each for name, each in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+@dataclass
+class _Linearised:
+    """A module whose projections begin the gradients anew, and whose norms are affine, of one call in float64.
+
+    Attributes
+    ----------
+    sizes : by norm's module and the number of its call, what it multiplies by, number by number, and whether it takes
+        the mean off first; what is not there yet is measured.
+    share : what the projections' inputs are multiplied by.
+    read, written : by projection's module.
+    calls : by norm's module, how often it was called.
+    """
+
+    sizes: dict[tuple[nn.Module, int], tuple[Tensor, bool]] = field(default_factory=dict)
+    share: float = 1.0
+    read: dict[nn.Module, Tensor] = field(default_factory=dict)
+    written: dict[nn.Module, Tensor] = field(default_factory=dict)
+    calls: dict[nn.Module, int] = field(default_factory=dict)
+
+    def read_share(self, projection: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Give a projection a share of what it reads."""
+        return (args[0] * self.share, *args[1:])
+
+    def cut(self, projection: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+        """Begin the gradients anew at what a projection wrote."""
+        written = result[0] if isinstance(result, tuple) else result
+        leaf = written.detach().clone().requires_grad_()
+        self.read[projection], self.written[projection] = args[0].detach(), leaf
+        passed_on = leaf.clone()  # which may be changed in place
+        return (passed_on, *result[1:]) if isinstance(result, tuple) else passed_on
+
+    def hold(self, norm: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+        """Let a norm be the affine function that it is once its size is known."""
+        rows = args[0]
+        if len(args) != 1 or not isinstance(result, Tensor) or result.shape != rows.shape:
+            return result
+        compute: Any = type(norm).forward
+        self.calls[norm] = self.calls.get(norm, 0) + 1
+        call = norm, self.calls[norm]  # queries and keys may share a norm
+        with torch.no_grad():
+            rest = compute(norm, torch.zeros_like(rows))
+            if call not in self.sizes:
+                moved = compute(norm, rows + rows.abs().amax())
+                is_centred = bool((moved - result).abs().amax() <= SAME * (result - rest).abs().amax())
+                plain = _centred(rows, is_centred)
+                self.sizes[call] = torch.where(plain == 0, 0.0, (result - rest) / plain), is_centred
+        sizes, is_centred = self.sizes[call]
+        return _centred(rows, is_centred) * sizes + rest
+
+
+def _centred(rows: Tensor, is_centred: bool) -> Tensor:
+    return rows - rows.mean(-1, keepdim=True) if is_centred else rows
+
+
+class ScoreFormula:
     """One layer's scores for one sentence; each is ``cap(scale · q·k)`` and something added.
 
     Attributes
@@ -64,7 +195,7 @@ class Scoring:
     EngineError : when its scores are not products of queries and keys and something added.
     """
 
-    @torch.inference_mode(False)  # in between, while the model reads something less urgent
+    @torch.inference_mode(False)  # whatever mode the caller is in: gradients are needed
     def __init__(
         self,
         name: str,
@@ -80,34 +211,29 @@ class Scoring:
         self._call = call
         self._shape = shape
         self._slopes: dict[str, tuple[int, Tensor, Tensor]] = {}
-        own = self._own()
-        assert own.scores is not None
-        assert own.weights is not None
-        assert own.query is not None
-        assert own.key is not None
-        if not bool(own.query.isfinite().all() & own.key.isfinite().all()):
+        own = self._as_it_is()
+        query, key = _there(own.query), _there(own.key)
+        if not bool(query.isfinite().all() & key.isfinite().all()):
             raise self._refusal("has queries or keys that are NaN or infinite, as its weights are, or some before them")
-        self.dtype, keys = own.query.dtype, shape[2]
-        self.weights = own.weights[..., :keys].detach()
-        self._held = Held()
-        self._noted = self._exactly(self._held)
-        silent = self._without_sink(self._exactly(Held(sizes=self._held.sizes), is_zero=True))
+        self.dtype = query.dtype
+        self.weights = _there(own.weights)[..., : shape[2]].detach()
+        self._linearised = _Linearised()
+        self._made = self._in_float64(self._linearised)
+        self.added = self._without_sink(self._in_float64(_Linearised(self._linearised.sizes), is_zero=True))
         self.scores = self._without_sink(own)
-        self.added = silent
-        self.seen = (self.weights > 0) | (silent > -HIDING)
-        self._cap, self.scales = self._formula(self._without_sink(self._noted) - silent)
+        self.seen = (self.weights > 0) | (self.added > -HIDING)
+        self._cap, self.scales = self._formula(self._without_sink(self._made) - self.added)
         self._check_half()
         del self._step  # and whatever it holds
 
-    def _own(self) -> Noted:
-        """Call the module as it is, for the scores that it computes."""
+    def _as_it_is(self) -> WatchedScores:
         self._step()
         args, kwargs = tree_map(_afresh(None), self._call)
         with torch.no_grad(), ScoreWatch(self._shape) as watch:
             self._module(*args, **kwargs)
-        return self._checked(watch.noted)
+        return self._checked(watch.seen)
 
-    def _exactly(self, held: Held, is_zero: bool = False) -> Noted:
+    def _in_float64(self, linearised: _Linearised, is_zero: bool = False) -> WatchedScores:
         """Call the module in float64, holding its norms."""
         self._step()
         afresh = _afresh(widest(next(self._module.parameters()).device))
@@ -115,41 +241,34 @@ class Scoring:
         parts = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
         with ExitStack() as stack, torch.enable_grad():
             for projection in set(self._projections.values()):
-                stack.enter_context(projection.register_forward_pre_hook(held.read_share))
-                stack.enter_context(projection.register_forward_hook(held.cut))
+                stack.enter_context(projection.register_forward_pre_hook(linearised.read_share))
+                stack.enter_context(projection.register_forward_hook(linearised.cut))
             for part in self._module.modules():
                 if "Norm" in type(part).__name__:
-                    stack.enter_context(part.register_forward_hook(held.hold))
+                    stack.enter_context(part.register_forward_hook(linearised.hold))
             watch = stack.enter_context(ScoreWatch(self._shape, is_zero))
             torch.func.functional_call(
                 self._module, {name: afresh(part.detach()) for name, part in parts.items()}, args, kwargs
             )
-        return self._checked(watch.noted)
+        return self._checked(watch.seen)
 
-    def _checked(self, noted: Noted) -> Noted:
-        """Refuse a module whose scores do not come of one product of queries and keys.
-
-        Raises
-        ------
-        EngineError : saying why.
-        """
-        if noted.scores is None:
+    def _checked(self, made: WatchedScores) -> WatchedScores:
+        """Refuse a module whose scores do not come of one product of queries and keys."""
+        if made.scores is None:
             raise self._refusal("does not take the softmax of products of queries and keys")
-        if noted.products > 1:
+        if made.products > 1:
             raise self._refusal("adds several products to its scores")
-        return noted
+        return made
 
     def _refusal(self, why: str) -> EngineError:
-        """Say why scores cannot be explained."""
         return EngineError(f"{self._name} {why}; its scores cannot be split into terms")
 
-    def _without_sink(self, noted: Noted) -> Tensor:
+    def _without_sink(self, made: WatchedScores) -> Tensor:
         """Give the scores of tokens, (heads, queries, keys) float64; where a sink stands beside them, as they were.
 
         A module with a sink takes a row's largest score off all of them first; what became of the sink tells how much.
         """
-        assert noted.scores is not None
-        scores, keys = wide(noted.scores.detach()), self._shape[2]
+        scores, keys = wide(_there(made.scores).detach()), self._shape[2]
         if scores.shape[-1] == keys:
             return scores
         sinks = getattr(self._module, "sinks", None)
@@ -158,15 +277,8 @@ class Scoring:
         return scores[..., :keys] - scores[..., keys:] + wide(sinks.detach())[:, None, None]
 
     def _formula(self, made: Tensor) -> tuple[float | None, Tensor]:
-        """Find the cap, if there is one, and each head's scale with which products make scores.
-
-        Raises
-        ------
-        EngineError : when no scale does.
-        """
-        assert self._noted.query is not None
-        assert self._noted.key is not None
-        products = wide((self._noted.query @ self._noted.key.mT).detach())
+        """Find the cap, if there is one, and each head's scale with which products make scores."""
+        products = wide((_there(self._made.query) @ _there(self._made.key).mT).detach())
         seen, made = self.seen, torch.where(self.seen, made, 0.0)
         cap = getattr(getattr(self._module, "config", None), "attn_logit_softcapping", None)
         tells, raw = seen, made
@@ -183,13 +295,12 @@ class Scoring:
     def _check_half(self) -> None:
         """Refuse queries and keys that are no affine function of what their projections read.
 
-        Raises
-        ------
-        EngineError : when those of half the input are not half way to those of none.
+        Those of half the input are then not half way to those of none.
         """
-        calls = [self._noted, *(self._exactly(Held(sizes=self._held.sizes, share=share)) for share in (0.5, 0.0))]
+        sizes = self._linearised.sizes
+        calls = [self._made, *(self._in_float64(_Linearised(sizes, share)) for share in (0.5, 0.0))]
         for made in ([each.query for each in calls], [each.key for each in calls]):
-            whole, half, none = (each.detach() for each in made if each is not None)
+            whole, half, none = (_there(each).detach() for each in made)
             off = (half - (whole + none) / 2).abs().amax()
             if bool(off > EXACT * whole.abs().amax()):
                 raise self._refusal("makes queries and keys in a way that is not linear in what it reads")
@@ -206,16 +317,15 @@ class Scoring:
         ------
         EngineError : when it was made of several tokens.
         """
-        projection, made = self._projections[matrix], self._noted.query if matrix == "Q" else self._noted.key
-        assert made is not None
-        if projection not in self._held.written:
+        projection, made = self._projections[matrix], _there(self._made.query if matrix == "Q" else self._made.key)
+        if projection not in self._linearised.written:
             raise self._refusal("projects with a module that another layer calls")
-        written, read = self._held.written[projection], self._held.read[projection].flatten(0, -2)
+        written, read = self._linearised.written[projection], self._linearised.read[projection].flatten(0, -2)
         if written.shape[:-1].numel() != made.shape[1] or len(read) != made.shape[1]:
             raise self._refusal("projects other rows than those of its tokens")
         if matrix not in self._slopes or self._slopes[matrix][0] != head:
-            self._slopes[matrix] = head, *_by_token(made[head], written)
-        if bool(_elsewhere(made[head, place], written, place).any()):
+            self._slopes[matrix] = head, *_slopes_by_token(made[head], written)
+        if bool(_slopes_elsewhere(made[head, place], written, place).any()):
             raise self._refusal("mixes the queries or keys of several tokens")
         _, columns, slopes = self._slopes[matrix]
         weight = slopes[:, place] @ _weight(projection).to(written)[columns]
@@ -224,7 +334,12 @@ class Scoring:
         return Side(own, weight, rest)
 
 
-def _by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
+def _there(found: Tensor | None) -> Tensor:
+    assert found is not None  # of a call that `ScoreFormula._checked` has let pass
+    return found
+
+
+def _slopes_by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
     """Differentiate a head's queries or keys (tokens, r) by what was written of the same token.
 
     Returns
@@ -244,7 +359,7 @@ def _by_token(made: Tensor, written: Tensor) -> tuple[Tensor, Tensor]:
     return columns, torch.cat(parts)
 
 
-def _elsewhere(row: Tensor, written: Tensor, place: int) -> Tensor:
+def _slopes_elsewhere(row: Tensor, written: Tensor, place: int) -> Tensor:
     """Differentiate one token's query or key by what was written of all other tokens."""
     slopes = torch.autograd.grad(row.sum(), written, retain_graph=True)[0].flatten(0, -2).clone()
     slopes[place] = 0
@@ -258,7 +373,6 @@ def _weight(projection: nn.Module) -> Tensor:
 
 
 def _capped(scores: Tensor, cap: float | None) -> Tensor:
-    """Press scores below a cap, where there is one."""
     return scores if cap is None else cap * torch.tanh(scores / cap)
 
 

@@ -15,7 +15,7 @@ from engine.architectures.tensors import Tensors
 from engine.models.interventions import heads_per_run
 from engine.models.language_model import unembedding_of, with_head
 from engine.models.reader import Reader
-from engine.models.stream import Stream, blocks_around
+from engine.models.residual_stream import ResidualStream, blocks_around
 from engine.values.attention import Off, Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
@@ -31,7 +31,7 @@ from engine.values.progress_report import (
     in_heads,
 )
 
-Breathe = Callable[[], None]
+Check = Callable[[], None]
 
 CLOSE = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 """Of the largest logit: what rounding in a model's own arithmetic may add up to."""
@@ -56,7 +56,7 @@ class Asked:
 
 
 class Predictor:
-    """A loaded model with its head; belongs to the engine thread.
+    """A loaded model with its head. Every ``check`` is called before each layer runs, and may raise to give up.
 
     Parameters
     ----------
@@ -81,14 +81,14 @@ class Predictor:
         self.outputs = reader.outputs
         paths = {module: path for path, module in reader.model.named_modules()}
         own = [paths[module] for layer, module in reader.modules.items() if layer.stack == self.stack]
-        self.stream = Stream(blocks_around(dict(reader.model.named_modules()), own))
+        self.stream = ResidualStream(blocks_around(dict(reader.model.named_modules()), own))
         self._means: tuple[str, dict[Head, Tensor]] = ("", {})
         self._run_modules: set[nn.Module] = set()
         self._runs = NO_RUNS
 
     @contextmanager
-    def told(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
-        """Have it told how far the model is with so many runs, of which each ends where no more is told."""
+    def reporting(self, activity: str, runs: int, tell: Tell | None = None) -> Iterator[None]:
+        """Report how far the model is with so many runs."""
         self._runs = LayersRun(tell or self._reader.tell, activity, len(self._reader.modules), runs)
         try:
             yield
@@ -131,122 +131,103 @@ class Predictor:
             read[0, position] = mask
         return Asked(sentence, inputs, self.words.texts(read[0].tolist()), position)
 
-    def run(self, asked: Asked, breathe: Breathe, around: Callable[[], Any]) -> Tensor:
+    def run(self, asked: Asked, check: Check, around: Callable[[], Any] = nullcontext) -> Tensor:
         """Run the model on the sentence within a context that is entered anew for each try: (vocabulary,) float32."""
-        return self._run(asked, 1, breathe, around)[0]
+        return self._run(asked, 1, check, around)[0]
 
-    def logits(self, asked: Asked, breathe: Breathe) -> Tensor:
+    def logits(self, asked: Asked, check: Check) -> Tensor:
         """Give the logits of the token after the one asked for, or of the mask: (vocabulary,) float32."""
-        with self.told(PREDICTING, 1):
-            return self._run(asked, 1, breathe)[0]
+        with self.reporting(PREDICTING, 1):
+            return self.run(asked, check)
 
-    def switched(self, asked: Asked, off: Off, breathe: Breathe) -> Tensor:
+    def switched(self, asked: Asked, off: Off, check: Check) -> Tensor:
         """Give the logits with heads switched off, all together: (vocabulary,) float32."""
-        means = self.means(asked, breathe) if off.by_mean else {}
-        with self.told(SWITCHING, 1):
-            return self._run(asked, 1, breathe, lambda: self.outputs.switching(off, 1, means))[0]
+        means = self.means(asked, check) if off.by_mean else {}
+        with self.reporting(SWITCHING, 1):
+            return self.run(asked, check, lambda: self.outputs.switching(off, 1, means))
 
     def each_switched(
-        self, asked: Asked, heads: Sequence[Head], breathe: Breathe, *, by_mean: bool
+        self, asked: Asked, heads: Sequence[Head], check: Check, *, by_mean: bool
     ) -> Iterator[tuple[Head, Tensor]]:
         """Give the logits with each of some heads switched off alone, as they are computed: (vocabulary,) float32."""
-        means = self.means(asked, breathe) if by_mean else None
+        means = self.means(asked, check) if by_mean else None
         tokens = max(each.shape[1] for each in asked.inputs.values() if isinstance(each, Tensor))
         tried = list(heads_per_run(heads, tokens))
         done = 0
         tell = in_heads(self._reader.tell, len(heads), lambda: done, len(self._reader.modules))
-        with self.told(SWITCHING, len(tried), tell):
+        with self.reporting(SWITCHING, len(tried), tell):
             for some in tried:
-                breathe()
-                found = self._run(asked, len(some), breathe, partial(self.outputs.switching_each, some, means))
+                check()
+                found = self._run(asked, len(some), check, partial(self.outputs.switching_each, some, means))
                 done += len(some)
                 yield from zip(some, found, strict=True)
 
-    def means(self, asked: Asked, breathe: Breathe) -> dict[Head, Tensor]:
+    def means(self, asked: Asked, check: Check) -> dict[Head, Tensor]:
         """Give the means over the sentence's tokens of what output projections read with nothing off, by layer."""
         key = repr([each.tolist() for each in asked.inputs.values() if isinstance(each, Tensor)])
         if self._means[0] != key:
             means: dict[Head, Tensor] = {}
-            with self.told(AVERAGING, 1):
+            with self.reporting(AVERAGING, 1):
                 layers = [layer for layer in self.outputs.layers if self.is_run(layer)]
-                self._run(asked, 1, breathe, lambda: self.outputs.keeping_means(layers, means))
+                self.run(asked, check, lambda: self.outputs.keeping_means(layers, means))
             self._means = (key, means)
         return self._means[1]
 
-    def states(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
-        """Give the residual stream at the token, (1, width) before the first block and after each, and the logits.
-
-        Raises
-        ------
-        EngineError : when there is no one residual stream.
-        """
-        kept: list[Tensor] = []
-
-        @contextmanager
-        def watching() -> Iterator[None]:
-            kept.clear()
-            with self.stream.watching(asked.position, len(asked.tokens)) as seen:
-                yield
-            kept.extend(state.to(seen[-1].device) for state in seen)  # blocks may be on several devices
-
-        logits = self._run(asked, 1, breathe, watching)[0]
-        return kept, logits
-
-    def lens(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
-        """Give the states of `states`, and the logits of each through all that follows the last block.
+    def lens(self, asked: Asked, check: Check) -> tuple[list[Tensor], Tensor]:
+        """Give the residual stream at the token, and the logits of each state through all that follows the last block.
 
         Returns
         -------
-        states : (1, width) each.
+        states : (1, width) each, before the first block and after every block.
         logits : (states, vocabulary) float32; the last are the model's own, which is checked.
 
         Raises
         ------
-        EngineError : when what follows the last block is not a function of its states alone.
+        EngineError : when there is no one residual stream, or what follows the last block is not a function of its
+            states alone.
         """
-        with self.told(FOLLOWING, 2):
-            return self._lens(asked, breathe)
+        states: list[Tensor] = []
 
-    def _lens(self, asked: Asked, breathe: Breathe) -> tuple[list[Tensor], Tensor]:
-        """Run the model twice: on the sentence, and on the states alone."""
-        states, logits = self.states(asked, breathe)
-        every = torch.cat(states)
+        @contextmanager
+        def watching() -> Iterator[None]:
+            states.clear()
+            with self.stream.watching(asked.position, len(asked.tokens)) as seen:
+                yield
+            states.extend(state.to(seen[-1].device) for state in seen)  # blocks may be on several devices
+
         refusal = f"what {self.name} does after its last block depends on more than one state; it has no lens"
-        try:
-            found = self.run_tokens(
-                asked, len(states), breathe, lambda: self.stream.ending_with(len(states) - 1, every)
-            )
-        except Superseded:
-            raise
-        except EngineError as error:
-            raise EngineError(refusal) from error
-        if not self.is_close(found[-1], logits):
+        with self.reporting(FOLLOWING, 2):
+            logits = self.run(asked, check, watching)
+            ending = partial(self.stream.ending_with, len(states) - 1, torch.cat(states))
+            try:
+                found = self.run_tokens(asked, len(states), check, ending)
+            except Superseded:
+                raise
+            except EngineError as error:
+                raise EngineError(refusal) from error
+        slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
+        if not bool((found[-1] - logits).abs().max() <= slack * logits.abs().max().clamp_min(1e-6)):
             raise EngineError(refusal)
         return states, found
 
-    def is_close(self, found: Tensor, expected: Tensor) -> bool:
-        """Say whether numbers are equal but for the rounding of the model's own arithmetic."""
-        slack = CLOSE.get(next(self.model.parameters()).dtype, 4e-2)
-        return bool((found - expected).abs().max() <= slack * expected.abs().max().clamp_min(1e-6))
-
-    def run_tokens(self, asked: Asked, count: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
+    def run_tokens(self, asked: Asked, count: int, check: Check, around: Callable[[], Any]) -> Tensor:
         """Run the model on so many sentences of one token: (sentences, vocabulary) float32 logits."""
         single = {
             name: each[:, :1].expand(count, 1, *each.shape[2:]) if isinstance(each, Tensor) else each
             for name, each in asked.inputs.items()
         }
-        return self._logits_of(single, 1, 0, breathe, around)
+        return self._logits_of(single, 1, 0, check, around)
 
-    def _run(self, asked: Asked, copies: int, breathe: Breathe, around: Callable[[], Any] = nullcontext) -> Tensor:
+    def _run(self, asked: Asked, copies: int, check: Check, around: Callable[[], Any]) -> Tensor:
         """Run the model on copies of the sentence: (copies, vocabulary) float32 logits at the token."""
         inputs = {
             name: each.expand(copies, *each.shape[1:]) if isinstance(each, Tensor) else each
             for name, each in asked.inputs.items()
         }
-        return self._logits_of(inputs, len(asked.tokens), asked.position, breathe, around)
+        return self._logits_of(inputs, len(asked.tokens), asked.position, check, around)
 
     def _logits_of(
-        self, inputs: Mapping[str, Any], tokens: int, position: int, breathe: Breathe, around: Callable[[], Any]
+        self, inputs: Mapping[str, Any], tokens: int, position: int, check: Check, around: Callable[[], Any]
     ) -> Tensor:
         """Run the model, and unembed no other token than the one that is wanted."""
 
@@ -260,20 +241,20 @@ class Predictor:
             with ExitStack() as stack:
                 step = stack.enter_context(self._runs.one())
 
-                def pause(module: nn.Module, args: tuple[Any, ...]) -> None:
+                def before_layer(module: nn.Module, args: tuple[Any, ...]) -> None:
                     self._run_modules.add(module)
                     step()
-                    breathe()
+                    check()
 
                 for module in dict.fromkeys(self._reader.modules.values()):
-                    stack.callback(module.register_forward_pre_hook(pause).remove)
+                    stack.callback(module.register_forward_pre_hook(before_layer).remove)
                 stack.callback(self.unembedding.register_forward_pre_hook(one_token).remove)
                 stack.enter_context(around())
                 result = self.model(**inputs)
             logits = _logits(result)
             return logits[:, position if logits.shape[1] == tokens else 0].float().cpu()
 
-        return self._reader.running(tokens, breathe, run)
+        return self._reader.running(tokens, check, run)
 
     def token(self, text: str, count: int) -> int:
         """Find a token's id by its text, with a space before it or without, or by ``#`` and its id.

@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from engine.values.errors import EngineError
 
+Before = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Any]
+After = Callable[[nn.Module, tuple[Any, ...], Any], Any]
+
 
 def blocks_around(named: Mapping[str, nn.Module], paths: list[str]) -> tuple[nn.Module, ...]:
     """Find the blocks of a stack: all that stand beside those with attention, in the lists that these are in.
@@ -51,24 +54,21 @@ def first_tensor(result: Any) -> Any:
 def replaced(result: Any, states: Tensor) -> Any:
     """Put other states, (sentences, width), in the place of those in what a module gives, one token each."""
     whole = first_tensor(result)
-    new = (
-        states.to(whole).reshape(-1, *[1] * (whole.ndim - 2), states.shape[-1]).expand_as(whole).clone()
-    )  # some add in place
-    if isinstance(result, (tuple, list)):
-        return type(result)((new, *result[1:]))
-    return new
+    each = states.to(whole).reshape(-1, *[1] * (whole.ndim - 2), states.shape[-1])
+    new = each.expand_as(whole).clone()  # some models add to it in place
+    return type(result)((new, *result[1:])) if isinstance(result, (tuple, list)) else new
 
 
-class Stream:
-    """The blocks of the stack that a model predicts from.
+class ResidualStream:
+    """The stream of the stack that a model predicts from.
 
-    Parameters
+    Attributes
     ----------
     blocks : in any order; how often and when they are called is seen.
     """
 
     def __init__(self, blocks: tuple[nn.Module, ...]) -> None:
-        self._blocks = blocks
+        self.blocks = tuple(dict.fromkeys(blocks))
 
     @contextmanager
     def watching(self, position: int, tokens: int) -> Iterator[list[Tensor]]:
@@ -78,29 +78,26 @@ class Stream:
         ------
         EngineError : when the blocks hand on something else than one state for each token.
         """
-        kept: list[Tensor] = []
-        lost = False
+        seen: list[Tensor] = []
+        is_lost = False
 
         def keep(x: Any) -> None:
-            nonlocal lost
+            nonlocal is_lost
             state = at_token(x, position, tokens)
-            lost = lost or state is None
+            is_lost = is_lost or state is None
             if state is not None:
-                kept.append(state)
+                seen.append(state)
 
         def before(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if not kept:
+            if not seen:
                 keep(args[0] if args else kwargs.get("hidden_states"))
 
         def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> None:
             keep(first_tensor(result))
 
-        with ExitStack() as stack:
-            for block in self._blocks:
-                stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
-                stack.callback(block.register_forward_hook(after).remove)
-            yield kept
-        if lost or len(kept) < 2 or len({state.shape for state in kept}) > 1:
+        with self._hooked(before, after):
+            yield seen
+        if is_lost or len(seen) < 2 or len({state.shape for state in seen}) > 1:
             raise EngineError(
                 "what this model's blocks hand on is not one residual stream; it can be followed no further"
             )
@@ -108,7 +105,14 @@ class Stream:
     @contextmanager
     def ending_with(self, calls: int, states: Tensor) -> Iterator[None]:
         """Put states, (sentences, width), in the place of what the last of so many calls of blocks gives."""
-        with self._counting(lambda call, result: replaced(result, states) if call == calls else None):
+        call = 0
+
+        def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
+            nonlocal call
+            call += 1
+            return replaced(result, states) if call == calls else None
+
+        with self._hooked(None, after):
             yield
 
     @contextmanager
@@ -125,26 +129,15 @@ class Stream:
                 return (replaced(args[0], state), *args[1:]), kwargs
             return args, {**kwargs, "hidden_states": replaced(kwargs["hidden_states"], state)}
 
-        with ExitStack() as stack:
-            for block in self._blocks:
-                stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
+        with self._hooked(before, None):
             yield
 
     @contextmanager
-    def _counting(self, change: Callable[[int, Any], Any]) -> Iterator[None]:
-        """Change what blocks give, by the number of the call from one."""
-        call = 0
-
-        def after(block: nn.Module, args: tuple[Any, ...], result: Any) -> Any:
-            nonlocal call
-            call += 1
-            return change(call, result)
-
+    def _hooked(self, before: Before | None, after: After | None) -> Iterator[None]:
         with ExitStack() as stack:
-            for block in self._blocks:
-                stack.callback(block.register_forward_hook(after).remove)
+            for block in self.blocks:
+                if before is not None:
+                    stack.callback(block.register_forward_pre_hook(before, with_kwargs=True).remove)
+                if after is not None:
+                    stack.callback(block.register_forward_hook(after).remove)
             yield
-
-    def inside(self) -> Iterator[nn.Module]:
-        """Yield the blocks."""
-        yield from dict.fromkeys(self._blocks)

@@ -1,0 +1,284 @@
+"""The attention layers of a module that no library wrote: ``nn.MultiheadAttention``, and what computes alike."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from engine.models.attention_watch import AttentionWatch, ModuleCall, WatchedAttention
+from engine.models.head_tracing import TracedHeads, trace_heads
+from engine.values.errors import EngineError
+
+ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
+"""PyTorch's own modules in which tokens look both ways."""
+
+ALONE = "self"
+"""What an attention module is called that is the whole model."""
+
+LENGTH = 11
+"""Tokens of an example; few sizes of models are equal to it."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """Arguments of a module, for one sentence."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether a sentence of token ids can be put into it."""
+        return any(_is_ids(each) for each in (*self.args, *self.kwargs.values()))
+
+    def with_ids(self, ids: Tensor) -> Example:
+        """Put other token ids, (1, tokens), in the place of all there are."""
+
+        def put(value: Any) -> Any:
+            return ids.to(value.device) if _is_ids(value) else value
+
+        return Example(tuple(map(put, self.args)), {name: put(value) for name, value in self.kwargs.items()})
+
+
+def _is_ids(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32) and value.ndim == 2
+
+
+Taker = Callable[[], Tensor]
+"""Takes one of a layer's matrices, or its bias, out of the module's parameters as they are now."""
+
+
+@dataclass(frozen=True)
+class FoundAttention:
+    """One attention module of somebody else's.
+
+    Attributes
+    ----------
+    path : its dotted name in the model.
+    module : itself.
+    weights, biases : by matrix, what takes them; heads one after the other, keys and values by key/value head.
+    heads, key_value_heads : how many there are.
+    looks_back_only : whether no token looks at a later one, or None where it has not been seen to compute.
+    reads_elsewhere : whether keys and values come from another sequence than the queries.
+    marks : what changes its circuits.
+    """
+
+    path: str
+    module: nn.Module
+    weights: Mapping[str, Taker]
+    biases: Mapping[str, Taker]
+    heads: int
+    key_value_heads: int
+    looks_back_only: bool | None
+    reads_elsewhere: bool
+    marks: tuple[str, ...] = ()
+
+
+@dataclass
+class Search:
+    """What was found in a module.
+
+    Attributes
+    ----------
+    found : its attention layers, in the order in which they are registered or computed.
+    example : what it was called with, where it was called.
+    reasons : why attention that was seen is not among them.
+    """
+
+    found: list[FoundAttention] = field(default_factory=list)
+    example: Example | None = None
+    reasons: list[str] = field(default_factory=list)
+
+
+def find_attention(module: nn.Module, given: Example | None) -> Search:
+    """Find every attention layer of a module.
+
+    Parameters
+    ----------
+    module : in the state in which it computes and not learns.
+    given : what to call it with; made up where it is None.
+
+    Raises
+    ------
+    EngineError : when there is none that can be followed, saying what was tried.
+    """
+    result = Search()
+    encoders = [f"{path}." if path else "" for path, part in module.named_modules() if isinstance(part, ENCODERS)]
+    for path, part in module.named_modules():
+        if isinstance(part, nn.MultiheadAttention):
+            result.found.append(_of_pytorch(path or ALONE, part, is_encoder=path.startswith(tuple(encoders))))
+    result.example, seen, failure = _watched(module, given, any(result.found))
+    paths = {part: path or ALONE for path, part in module.named_modules()}
+    done: set[nn.Module] = set()
+    for attention in seen:
+        try:
+            found = _followed(attention, paths)
+        except EngineError as error:
+            result.reasons.append(str(error))
+            continue
+        if found.module not in done:
+            done.add(found.module)
+            result.found.append(found)
+    if not result.found:
+        name = type(module).__name__
+        if result.reasons:
+            raise EngineError(result.reasons[0])
+        if result.example is None:
+            raise EngineError(f"{name} cannot be called by itself ({failure}); give example=, what to call it with")
+        raise EngineError(f"{name} computes no softmax attention that attn-tui can see: no softmax over scores")
+    return result
+
+
+def _watched(
+    module: nn.Module, given: Example | None, may_see_nothing: bool
+) -> tuple[Example | None, list[WatchedAttention], str]:
+    """Call a module until a call goes through and attention is seen in it."""
+    failure, called = "nothing to call it with was found", None
+    for example in [given] if given is not None else _examples(module):
+        watch = AttentionWatch()
+        try:
+            with torch.no_grad(), watch.watching(module):
+                module(*example.args, **example.kwargs)
+        except Exception as error:  # whatever a person's own code raises
+            failure = " ".join(str(error).split())[:200] or type(error).__name__
+            continue
+        called = called or example
+        if watch.seen or may_see_nothing:
+            return example, watch.seen, ""
+    return called, [], failure
+
+
+def _followed(attention: WatchedAttention, paths: Mapping[nn.Module, str]) -> FoundAttention:
+    """Follow one computation of attention to its projections, from the innermost module outwards."""
+    reason: EngineError | None = None
+    for call in reversed(attention.calls):
+        if call.module not in paths or not any(each.ndim == 2 for each in call.module.parameters()):
+            continue
+        path = paths[call.module]
+        try:
+            return _of_traced(path, call, trace_heads(call.module, call.again, path))
+        except EngineError as error:
+            reason = reason or error
+    raise reason or EngineError("attention is computed outside of any module that has parameters")
+
+
+def _of_traced(path: str, call: ModuleCall, traced: TracedHeads) -> FoundAttention:
+    weights, biases = dict[str, Taker](), dict[str, Taker]()
+    for matrix, rows in (("Q", traced.query), ("K", traced.key), ("V", traced.value), ("O", traced.output)):
+        parts = [(each.weight, places) for each, places in zip(rows.projections, rows.places, strict=True)]
+        weights[matrix] = partial(_taken_together, parts, int(matrix == "O"))
+        own = [(each.bias, places) for each, places in zip(rows.projections, rows.places, strict=True)]
+        present = [(bias, places) for bias, places in own if bias is not None]
+        if matrix == "O" and present:
+            biases[matrix] = present[0][0].detach
+        elif len(present) == len(own):
+            biases[matrix] = partial(_taken_together, present, 0)
+    is_square = traced.weights.shape[-1] == traced.weights.shape[-2]
+    later = traced.weights.triu(1) if is_square else traced.weights
+    return FoundAttention(
+        path, call.module, weights, biases,
+        heads=len(traced.query.places), key_value_heads=len(traced.key.places),
+        looks_back_only=not bool(later.any()),
+        reads_elsewhere=_reads_elsewhere(call, traced),
+        marks=traced.marks() + (("query/key bias",) if {"Q", "K"} & biases.keys() else ()),
+    )  # fmt: skip
+
+
+def _of_pytorch(path: str, module: nn.MultiheadAttention, is_encoder: bool) -> FoundAttention:
+    """Take PyTorch's own multi-head attention apart, which keeps its projections fused unless their widths differ."""
+    width, heads = module.embed_dim, module.num_heads
+    weights, biases = dict[str, Taker](), dict[str, Taker]()
+    for order, matrix in enumerate("QKV"):
+        places = torch.arange(order * width, (order + 1) * width)
+        separate = getattr(module, f"{matrix.lower()}_proj_weight", None)
+        fused = partial(_taken, module.in_proj_weight, 0, places)
+        weights[matrix] = fused if separate is None else separate.detach
+        if module.in_proj_bias is not None:
+            biases[matrix] = partial(_taken, module.in_proj_bias, 0, places)
+    weights["O"] = module.out_proj.weight.detach
+    if module.out_proj.bias is not None:
+        biases["O"] = module.out_proj.bias.detach
+    marks = ["query/key bias"] if "Q" in biases else []
+    marks += ["added key and value"] if module.bias_k is not None or module.add_zero_attn else []
+    is_cross = path.endswith("multihead_attn")  # what PyTorch's own decoder layer calls its second attention
+    looks_back_only = False if is_encoder else None
+    return FoundAttention(path, module, weights, biases, heads, heads, looks_back_only, is_cross, tuple(marks))
+
+
+def _reads_elsewhere(call: ModuleCall, traced: TracedHeads) -> bool:
+    """Say whether keys are of another sequence than queries: of another length, or of another argument."""
+    read, other = traced.query.read, traced.key.read
+    if read.shape[0] != other.shape[0]:
+        return True
+    given = [each for each in (*call.args, *call.kwargs.values()) if isinstance(each, Tensor) and each.ndim > 1]
+    sequences = {id(each) for each in given if each.is_floating_point() and each.shape[-1] == other.shape[-1]}
+    return len(sequences) > 1 and (read.shape != other.shape or not torch.allclose(read, other))
+
+
+def _taken_together(parts: list[tuple[Tensor, Tensor]], dim: int) -> Tensor:
+    """Take every head's rows or columns and put them one after the other."""
+    if all(parameter is parts[0][0] for parameter, _ in parts):
+        return _taken(parts[0][0], dim, torch.cat([places for _, places in parts]))
+    return torch.cat([_taken(parameter, dim, places) for parameter, places in parts], dim)
+
+
+def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
+    """Take rows or columns out of a parameter as it is now."""
+    return parameter.detach().index_select(dim, places.to(parameter.device))
+
+
+def layer_numbers(paths: list[str]) -> Iterator[int]:
+    """Give each layer the number in its name, where every name has one of its own, else its place in the order."""
+    numbers = [re.findall(r"(?:^|\.)(\d+)(?=\.|$)", path) for path in paths]
+    firsts = [int(each[0]) if each else -1 for each in numbers]
+    yield from firsts if len(set(firsts)) == len(firsts) and -1 not in firsts else range(len(paths))
+
+
+def _examples(module: nn.Module) -> Iterator[Example]:
+    """Make up arguments: token ids for what looks words up, else vectors of the widths that its parts read."""
+    generator = torch.Generator().manual_seed(0)
+    if isinstance(module, nn.MultiheadAttention):
+        yield _example_of_pytorch(module, generator)
+    first = next(module.parameters(), torch.zeros(1))
+    taken = inspect.signature(module.forward).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = max(1, sum(each.default is each.empty and each.kind in positional for each in taken))
+    for table in dict.fromkeys(each.num_embeddings for each in module.modules() if isinstance(each, nn.Embedding)):
+        ids = torch.randint(table, (1, LENGTH), generator=generator).to(first.device)
+        yield Example((ids,) * required, {})
+    has_tokens_first = any(
+        isinstance(each, nn.MultiheadAttention) and not each.batch_first for each in module.modules()
+    )
+    for width in dict.fromkeys(_widths(module)):
+        x = torch.randn(1, LENGTH, width, generator=generator).to(first)
+        for form in (x, x.transpose(0, 1))[:: -1 if has_tokens_first else 1]:
+            yield Example((form,) * required, {})
+
+
+def _example_of_pytorch(module: nn.MultiheadAttention, generator: torch.Generator) -> Example:
+    query, key, value = (
+        torch.randn(1, LENGTH, width, generator=generator).to(module.out_proj.weight)
+        for width in (module.embed_dim, module.kdim, module.vdim)
+    )
+    if module.kdim == module.vdim:
+        key = value = query if module.kdim == module.embed_dim else key
+    return Example(tuple(each if module.batch_first else each.transpose(0, 1) for each in (query, key, value)), {})
+
+
+def _widths(module: nn.Module) -> Iterator[int]:
+    """Give the widths that a module's parts read, in their order."""
+    for part in module.modules():
+        for name in ("embed_dim", "in_features"):
+            if isinstance(width := getattr(part, name, None), int):
+                yield width
+        if isinstance(shape := getattr(part, "normalized_shape", None), tuple) and shape:
+            yield int(shape[-1])
+    for parameter in module.parameters():
+        yield from parameter.shape
