@@ -16,9 +16,9 @@ from safetensors.torch import load_file, save_file
 
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
-from engine.models.directories import cache_directory
 from engine.service.engine import Engine
 from engine.store.cache import SpectraCache, trim
+from engine.store.directories import cache_directory
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Progress

@@ -30,7 +30,7 @@ def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> Non
         "import threading\n"
         "from engine.checkpoints.transformers_library import IMPORTING\n"
         "from engine.models.rotations import rotation_of\n"
-        "from engine.checkpoints.find_source import find_source\n"
+        "from engine.checkpoints.source import find_source\n"
         "from engine.values.options import EngineOptions\n"
         "source = find_source('demo', EngineOptions(), lambda progress: None)\n"
         "outline = source.anatomy.outline\n"

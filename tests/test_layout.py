@@ -15,8 +15,8 @@ from torch import Tensor
 
 from engine.analysis.matrices import arrays_of
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.find_source import find_source
 from engine.checkpoints.layout import read_layout
+from engine.checkpoints.source import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from engine.values.options import EngineOptions

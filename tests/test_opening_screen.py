@@ -13,7 +13,7 @@ from huggingface_hub import constants
 
 from engine.demo import MODEL_DIRECTORY
 from engine.service.engine import Engine
-from engine.service.recent import recent_file, recent_models, remember
+from engine.store.recent import recent_file, recent_models, remember
 from engine.values.found_models import Origin
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from engine.service.choices import look_up
-from engine.service.recent import KEPT, recent_file, recent_models, remember
+from engine.store.recent import KEPT, recent_file, recent_models, remember
 from tests.opening import outline
 from tests.painted import NASTY
 from tui.drawing import text

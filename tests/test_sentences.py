@@ -14,9 +14,9 @@ import torch
 from textual.widget import Widget
 
 from engine.models.reader import EARLIER_SENTENCES
-from engine.service import history as store_module
 from engine.service.engine import Engine
-from engine.service.history import SentenceStore, history_file
+from engine.store import history as store_module
+from engine.store.history import SentenceStore, history_file
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import tui
-from engine.service import log
-from engine.service.options import log_file, state_directory
+from engine.store import log
+from engine.store.directories import log_file, state_directory
 from tests.documentation import REPOSITORY
 from tui.command_line import command, explore
 from tui.config_file import commented, problems_of

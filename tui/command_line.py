@@ -14,7 +14,7 @@ from typing import IO, Any
 import click
 from click.shell_completion import CompletionItem
 
-from engine.service.log import keep_warnings
+from engine.store.log import keep_warnings
 from tui.command_options import check_epsilon, comparing_options, engine_options, one_line_errors, take_options
 from tui.completion import FIRST_WORD, complete_first_word, complete_theme
 from tui.configured import ConfiguredCommand, current_config

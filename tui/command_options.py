@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from engine.service.log import VARIABLE, write_log
-from engine.service.options import limit_threads
+from engine.service.threads import limit_threads
+from engine.store.log import VARIABLE, write_log
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from tui.completion import complete_device, complete_model

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine.service.options import limit_threads, threads_asked_for
+from engine.service.threads import limit_threads, threads_asked_for
 from engine.values.heads import MATRICES, STACKS
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT

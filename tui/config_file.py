@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
-from engine.service.options import limit_threads
+from engine.service.threads import limit_threads
 from engine.store.files import requested_file
 from engine.values.errors import EngineError
 from tui.config_lines import by_line

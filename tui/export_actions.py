@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.binding import Binding, BindingType
 
-from engine.service.log import write_log
+from engine.store.log import write_log
 from engine.values.errors import EngineError, Superseded
 from tui.beside import begin
 from tui.key_groups import TAKING_AWAY

@@ -25,7 +25,7 @@ from textual.widgets import Input
 from textual.widgets._toast import ToastRack
 from textual.worker import WorkerFailed
 
-from engine.service.log import note
+from engine.store.log import note
 from tui.key_names import IN_ASCII
 from tui.lasting import Lasting
 from tui.line_filters import AsciiOnly, Colourless, Settled

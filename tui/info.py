@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.models.directories import cache_directory
-from engine.service.history import history_file
-from engine.service.options import log_file, state_directory
+from engine.store.directories import cache_directory, log_file, state_directory
+from engine.store.history import history_file
 from engine.values.display_text import plural
 from engine.values.memory import size
 from tui.config_file import problems_of

@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 
-from engine.service.log import note
+from engine.store.log import note
 from tui.beside import begin
 from tui.contrast import legible, with_clear_colours
 from tui.key_groups import PROGRAM

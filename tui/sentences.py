@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from engine.service.history import SentenceStore, history_file
+from engine.store.history import SentenceStore, history_file
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, Superseded
 from tui.beside import begin

@@ -8,7 +8,7 @@ from pathlib import Path
 from huggingface_hub import CachedRepoInfo, constants, scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from engine.checkpoints.config_file import settings_of
+from engine.checkpoints.json_files import settings_of
 from engine.checkpoints.names import ADAPTER_CONFIG, CACHED
 from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
 from engine.values.errors import EngineError

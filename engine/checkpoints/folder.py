@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, noting_lost, read_anatomy
 from engine.architectures.tensors import Tensors
-from engine.checkpoints.config_file import read_config
+from engine.checkpoints.json_files import read_config
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import Location
 from engine.checkpoints.memory import sentence_need

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.checkpoints.config_file import FIELDS
-from engine.checkpoints.json_files import NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
+from engine.checkpoints.json_files import FIELDS, NUMBER, OBJECT, TEXT, Kind, plain_file, read_object, shown
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.size_bounds import bounded, without_labels
 from engine.checkpoints.tensor_reader import Checkpoint

@@ -30,7 +30,6 @@ from engine.models.attention_capture import (
     kernels_can_read,
 )
 from engine.models.devices import inferring
-from engine.models.directories import cache_directory
 from engine.models.interventions import Outputs
 from engine.models.loaded_model import Loaded
 from engine.models.loaded_modules import attention_in, scoring_projections
@@ -44,6 +43,7 @@ from engine.models.model_state import activating_in_pieces, borrowed
 from engine.models.observations import Observation, observe, random_rows
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.spread_models import weights_loaded
+from engine.store.directories import cache_directory
 from engine.values.attention import NOTHING_OFF, Off, Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import Head

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
-from engine.checkpoints.config_file import settings_of
+from engine.checkpoints.json_files import settings_of
 from engine.checkpoints.names import DEMO, PARTS, is_model, meant_instead
 from engine.demo import MODEL_DIRECTORY
 from engine.service.queue import Queue, Urgency
-from engine.service.recent import recent_models
+from engine.store.recent import recent_models
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, in_a_unit
@@ -88,7 +88,7 @@ def found_models(revision: str | None, with_recent: bool) -> Iterator[tuple[Foun
     with_recent : whether those opened before are looked for.
     """
     size = sum(each.stat().st_size for each in MODEL_DIRECTORY.glob("*.safetensors"))  # of weights, as of other models
-    recent = recent_models() if with_recent else ()
+    recent = recent_models(settings_of) if with_recent else ()
     used = next((each.last_used for each in recent if each.name == DEMO), 0.0)
     demo = FoundModel(DEMO, Origin.DEMO, size, used, *settings_of(MODEL_DIRECTORY))
     yield (demo, *(each for each in recent if each.name != DEMO))

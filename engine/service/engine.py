@@ -211,7 +211,7 @@ class Engine:
 
         def work(model: OpenModel) -> None:
             if self._options.keep_recent and self._source is None:
-                from engine.service.recent import remember
+                from engine.store.recent import remember
 
                 remember(name, model.outline)
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from engine.service.log import note, write_log, writes
+from engine.store.log import note, write_log, writes
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work
 

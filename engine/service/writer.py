@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from engine.service.log import write_log
 from engine.service.queue import FOR_A_FILE, end_with_program
+from engine.store.log import write_log
 from engine.values.errors import EngineError, Superseded
 
 Answer = TypeVar("Answer")

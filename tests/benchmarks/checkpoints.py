@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.mathematics.chance import chance_of
-from engine.service.options import limit_threads
+from engine.service.threads import limit_threads
 from engine.values.heads import Head
 from engine.values.memory import size
 from engine.values.options import EngineOptions

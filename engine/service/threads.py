@@ -1,28 +1,8 @@
-"""Where settings, states and the log are, and how many threads linear algebra has."""
+"""How many threads linear algebra has."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
-
-from platformdirs import user_config_path, user_log_path, user_state_path
-
-from engine.models.directories import APPLICATION
-
-
-def config_directory() -> Path:
-    """Say where settings are."""
-    return user_config_path(APPLICATION)
-
-
-def state_directory() -> Path:
-    """Say where what is remembered from one start to the next is."""
-    return user_state_path(APPLICATION)
-
-
-def log_file() -> Path:
-    """Say where errors are written in full."""
-    return user_log_path(APPLICATION) / "attn-tui.log"
 
 
 def threads_asked_for() -> int | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.service.options import state_directory
+from engine.store.directories import state_directory
 from engine.store.files import replaced_file
 
 MOST_SENTENCES = 500

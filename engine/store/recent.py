@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from engine.checkpoints.config_file import settings_of
-from engine.service.options import state_directory
+from engine.store.directories import state_directory
 from engine.store.files import replaced_file
 from engine.values.found_models import GONE, FoundModel, Origin
 from engine.values.outline import ModelOutline
+
+Describe = Callable[[Path], tuple[str, int, int]]
 
 KEPT = 30
 """Models that are remembered."""
@@ -26,9 +28,14 @@ def recent_file() -> Path:
     return state_directory() / "recent.json"
 
 
-def recent_models() -> tuple[FoundModel, ...]:
-    """List the models that were opened before, the last one first, and say of folders and files that are gone."""
-    found = [model for each in _read() if (model := _understood(each)) is not None]
+def recent_models(describe: Describe = lambda folder: ("", 0, 0)) -> tuple[FoundModel, ...]:
+    """List the models that were opened before, the last one first, and say of folders and files that are gone.
+
+    Parameters
+    ----------
+    describe : gives the type, layers and heads of the model in a folder, where the list does not have them.
+    """
+    found = [model for each in _read() if (model := _understood(each, describe)) is not None]
     return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
 
 
@@ -62,7 +69,7 @@ def _read() -> list[dict[str, Any]]:
     return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
 
 
-def _understood(entry: dict[str, Any]) -> FoundModel | None:
+def _understood(entry: dict[str, Any], describe: Describe) -> FoundModel | None:
     """Take an entry as far as it makes sense; None where it names no model."""
     name = entry.get("name")
     if not isinstance(name, str) or not name.strip() or "\0" in name:
@@ -81,5 +88,5 @@ def _understood(entry: dict[str, Any]) -> FoundModel | None:
         except OSError:
             missing = "it cannot be read"
         if not missing and not layers:
-            model_type, layers, heads = settings_of(Path(name))
+            model_type, layers, heads = describe(Path(name))
     return FoundModel(name, Origin.RECENT, size, last_used, model_type, layers, heads, missing)
