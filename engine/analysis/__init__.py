@@ -1,1 +1,1 @@
-"""Open models, and one module per view that works its rows out; only ``engine.service`` and users import this."""
+"""An open model, its spectra, and one module per view. Imports models and what is below; service and library use it."""

@@ -1,1 +1,1 @@
-"""Pure functions on numbers: measures of spectra, spectra of factored products, tables. No files, no models."""
+"""Pure functions on numbers: spectra, measures, chance, circuits, composition, patterns. Imports values alone."""

@@ -1,1 +1,1 @@
-"""Where a model's files are, how to read one tensor, where an architecture keeps its heads, how to run a sentence."""
+"""Loading and running models: sentences, maps, predictions, scores, proofs. Imports checkpoints and what is below."""

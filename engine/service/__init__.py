@@ -1,1 +1,1 @@
-"""The engine thread: requests in, results and progress out; the cache on disk."""
+"""The queue and its lanes, and the requests of the explorer; only the screen imports this."""
