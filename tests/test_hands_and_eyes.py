@@ -46,7 +46,7 @@ def clipboard(app: Explorer) -> str:
 async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny_model: TinyModel) -> None:
     config_file().parent.mkdir(parents=True)
     config_file().write_text(
-        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["r", "f2"]\ntree.up = "q q"\n'
+        'nonsense = 1\n[keys]\napp.export = "f6"\ntree.down = "f8"\napp.ranks = ["R", "f2"]\ntree.up = "q q"\n'
         'app.sentence = "f7"\napp.compare = "f9"\n',
         encoding="utf-8",
     )
@@ -55,7 +55,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         (said,) = (str(each.message) for each in app._notifications)
         assert re.search(r"line 1: there is no setting nonsense.*\n… and 1 more; \? lists all$", said)
         line = app.query_one(KeyLine).render().plain
-        assert re.search(r" r Ranks 3 Attention .*f6 Export .*q Quit", line)
+        assert re.search(r" R Ranks 3 Attention .*f6 Export .*q Quit", line)
         await pilot.press("j")
         await settle(pilot)
         assert app.conductor.selected == Head("decoder", 0, 0)
@@ -80,7 +80,7 @@ async def test_keys_from_the_file_work_and_stand_in_the_footer_and_the_help(tiny
         await pilot.press("escape", "escape")
         await pilot.press("question_mark", "slash", *"ranks")
         await pilot.pause()
-        assert re.search(r"(r f2|f2 r)\s+Ranks", screen_text(app))
+        assert re.search(r"(R f2|f2 R)\s+Ranks", screen_text(app))
 
 
 async def test_a_key_goes_through_the_themes_and_the_last_one_comes_back(

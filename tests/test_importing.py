@@ -10,11 +10,9 @@ ON_THE_ENGINE_THREAD = (
     "engine.checkpoints.parameters",
     "engine.models.rotations",
     "engine.models.tokenizer",
-    "engine.service.session",
+    "engine.analysis.open_model",
     "engine.analysis.spectra",
     "engine.analysis.spectra_at_distance",
-    "engine.service.two_models",
-    "engine.service.whole_model",
     "engine.analysis.tables",
 )
 
@@ -28,7 +26,7 @@ def test_what_the_engine_imports_for_weights_leaves_transformers_to_the_lock() -
 def test_while_one_thread_imports_it_another_one_waits_and_has_it_whole() -> None:
     code = (
         "import threading\n"
-        "from engine.checkpoints.transformers_library import IMPORTING\n"
+        "from engine.checkpoints.library_imports import IMPORTING\n"
         "from engine.models.rotations import rotation_of\n"
         "from engine.checkpoints.source import find_source\n"
         "from engine.values.options import EngineOptions\n"

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from engine.architectures.tensors import PART, TensorEntry, Tensors
 from engine.checkpoints.decoded_tensors import Decoded
 from engine.checkpoints.size_bounds import bounded
-from engine.checkpoints.transformers_library import library_config, load_pretrained, model_class
+from engine.checkpoints.transformers_library import first_line, library_config, load_pretrained, model_class
 from engine.values.errors import EngineError
 
 if TYPE_CHECKING:
@@ -182,5 +182,13 @@ class ModuleTensors:
 
 
 def whole_model(directory: Path) -> Tensors:
-    """Load a whole model into main memory and see its parameters by name."""
-    return ModuleTensors(load_pretrained(directory, "auto"))
+    """Load a whole model into main memory and see its parameters by name.
+
+    Raises
+    ------
+    EngineError : when it cannot be loaded.
+    """
+    try:
+        return ModuleTensors(load_pretrained(directory, "auto"))
+    except Exception as error:  # whatever a model's own loading code raises
+        raise EngineError(f"transformers cannot load {directory}: {first_line(error)}") from error

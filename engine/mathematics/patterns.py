@@ -159,7 +159,7 @@ def uniform_attention(visible: VisibleKeys, keys: int) -> Floats:
 
     Examples
     --------
-    >>> uniform_attention(Visible(np.array([0, 0]), np.array([0, 1])), 2).tolist()
+    >>> uniform_attention(VisibleKeys(np.array([0, 0]), np.array([0, 1])), 2).tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
     uniform: Floats = np.zeros((len(visible.first), keys))
