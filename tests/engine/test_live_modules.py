@@ -60,7 +60,7 @@ def test_heads_that_are_normed_one_by_one_are_found_and_marked() -> None:
     narrow = WIDTH // HEADS
     for head in range(HEADS):
         expected = part.c_proj.weight[:, head * narrow : (head + 1) * narrow].detach().numpy()
-        np.testing.assert_array_equal(opened.weights(f"L1H{head}")["W_O"], expected)
+        np.testing.assert_array_equal(opened[f"L1H{head}"].W_O, expected)
     assert "outputs beyond OV" in opened.outline.layers[0].marks
     assert "scores beyond QK" not in opened.outline.layers[0].marks
 
@@ -74,7 +74,5 @@ def test_projections_that_are_stored_transposed_are_followed() -> None:
     model = Around()
     opened = engine.open_module(model)
     part: Any = model.inner.h[1].attn
-    np.testing.assert_array_equal(
-        opened.weights("L1H2")["W_K"], part.c_attn.weight[:, 32 + 16 : 32 + 24].T.detach().numpy()
-    )
+    np.testing.assert_array_equal(opened["L1H2"].W_K, part.c_attn.weight[:, 32 + 16 : 32 + 24].T.detach().numpy())
     assert opened.outline.layers[1].marks == ("query/key bias",)
