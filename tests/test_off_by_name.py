@@ -195,8 +195,12 @@ async def test_a_key_switches_the_head_of_a_row_in_every_table_of_heads(tiny_mod
         assert shown(pane.readout_line).startswith("L0H1  ")
         await press(pilot, "4")
         await settle(pilot)
-        await press(pilot, "space", "G", "space")
+        await press(pilot, "space")
         assert off(app) == "L0H1", "the view is of the row's head too"
+        await press(pilot, ":", *"L0", "enter")
+        await settle(pilot)
+        await press(pilot, "G", "space")
+        assert off(app) == "L0H1"
         assert foot(app).startswith("L0 is a whole layer; o switches single heads, :off L0 all of its heads")
         await press(pilot, *"/x y")
         assert isinstance(app.views.active, TablePane)
