@@ -120,13 +120,14 @@ def test_what_was_begun_before_all_was_forgotten_is_not_kept(whole_layer: bool, 
 
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Note of how many heads singular values are computed at a time."""
+    """Note of how many heads singular values have been computed at a time."""
     counts: list[int] = []
     compute: Callable[..., Any] = Decomposer.heads
 
     def count(decomposer: Decomposer, factors: Any, *arguments: Any) -> Any:
+        found = yield from compute(decomposer, factors, *arguments)
         counts.append(len(factors[0]))
-        return compute(decomposer, factors, *arguments)
+        return found
 
     monkeypatch.setattr(Decomposer, "heads", count)
     return counts
