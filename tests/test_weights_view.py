@@ -251,7 +251,7 @@ async def test_the_filter_line_says_what_is_wrong_goes_to_columns_and_is_cleared
         table = pane(app).shown
         assert table is not None
         for so_far in (" so far", ""):  # whether it is still being worked out
-            pane(app).show("L1H2", table.with_frame(table.frame), None, is_growing=bool(so_far))
+            pane(app).show("L1", table.with_frame(table.frame), None, is_growing=bool(so_far))
             await pilot.pause()
             assert titled(pane(app).title_line) == f"circuits L1  0 of {count}{so_far}  zzz"
             assert f"no row fits{so_far}; /" in screen_text(app)
