@@ -104,7 +104,7 @@ async def test_an_empty_cell_is_not_copied_and_leaves_the_clipboard_as_it_was() 
             (row, column)
             for column in places
             for row, place in enumerate(pane.grid.order)
-            if pane.grid.rows[place][pane.grid.all_columns.index(pane.grid.columns[column])] == ""
+            if pane.grid.rows[place][pane.grid.all_columns.index(pane.grid.columns[column])] is None
         )
         name = pane.grid.columns[column]
         app.copy_to_clipboard("before")

@@ -51,7 +51,7 @@ def test_planted_heads_are_found(planted: Path) -> None:
     engine = opened(planted)
     rows = {str(head): row for head, row in by_head(engine.table("patterns", Query()).result())}
     assert {head: row["label"] for head, row in rows.items()} == {
-        "L0H0": "previous", "L0H1": "", "L1H0": "induction", "L1H1": "self",
+        "L0H0": "previous", "L0H1": None, "L1H0": "induction", "L1H1": "self",
     }  # fmt: skip
     assert engine.labels(lambda progress: None).result() == {
         Head("decoder", 0, 0): "previous", Head("decoder", 1, 0): "induction", Head("decoder", 1, 1): "self",
@@ -102,8 +102,8 @@ def test_the_table_agrees_with_loops_over_the_models_own_maps(model_type: str, t
             numbers = [number for each in again if (number := each[name]) is not None]
             expected[name] = sum(numbers) / len(numbers) if numbers else None
         for name, value in expected.items():
-            assert row[name] == ("" if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)), (head, name)
-        assert row["note"] == ""
+            assert row[name] == (None if value is None else pytest.approx(value, rel=1e-4, abs=1e-6)), (head, name)
+        assert row["note"] is None
 
 
 def looped(
@@ -194,7 +194,7 @@ def test_a_module_that_reads_vectors_says_that_it_reads_no_tokens() -> None:
     in_example = [row for _, row in by_head(engine.table("patterns", Query(text="example")).result())]
     engine.stop()
     assert {row["note"] for row in rows} == {"mine reads no tokens that random ones could stand for"}
-    assert {row["entropy"] for row in rows} == {""}
+    assert {row["entropy"] for row in rows} == {None}
     assert all(0 < row["entropy"] <= row["entropy_chance"] == pytest.approx(math.log(11)) for row in in_example)
 
 

@@ -67,7 +67,7 @@ def test_the_command_says_what_it_takes_and_the_explorer_leaves_it_out(
     finally:
         engine.stop()
     named = dict(zip(plain[0], row, strict=True))
-    assert named["ov_copying"] == named["ov_copying_chance"] == ""
+    assert named["ov_copying"] is named["ov_copying_chance"] is None
     assert str(named["ov_copying_residual"]) == plain[0]["ov_copying_residual"]
     assert [notice for notice in notices if "left empty here" in notice]
 

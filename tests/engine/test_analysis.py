@@ -14,7 +14,7 @@ from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
-from engine.values.table import RowGroup
+from engine.values.table import RowGroup, Table
 from engine.values.views import CIRCUITS, Query
 from tests.conftest import TinyModel
 from tests.exporting import exported
@@ -74,7 +74,8 @@ def test_rows_of_maps_come_some_queries_at_a_time(tiny_model: TinyModel, monkeyp
     units = tables.groups(model, "attention", Query(text=TEXT))
     groups = [unit.rows for unit in units if isinstance(unit, RowGroup) and unit.rows]
     assert max(map(len, groups)) <= 60
-    assert [row for group in groups for row in group] == list(whole.rows)
+    of_groups = Table.of_rows(whole.name, whole.columns, (row for group in groups for row in group))
+    assert of_groups.rows == whole.rows
 
 
 def test_a_layer_is_worked_out_when_its_rows_are_asked_for(
@@ -125,5 +126,6 @@ def test_where_cells_come_later_each_row_comes_once_in_the_end(tiny_model: TinyM
     for name in ("heads", "weights"):
         units = list(tables.groups(model, name, Query(norms=True)))
         (rows,) = [unit.rows for unit in units if isinstance(unit, RowGroup) and unit.rows]
-        assert list(rows) == list(worked_out(model, name, Query(norms=True)).rows)
+        whole = worked_out(model, name, Query(norms=True))
+        assert Table.of_rows(name, whole.columns, rows).rows == whole.rows
         assert len({row[:3] for row in rows}) == len(rows)
