@@ -22,6 +22,7 @@ from engine.mathematics.circuits import (
     sizes_of,
 )
 from engine.mathematics.factored import product, thin
+from engine.mathematics.subspaces import angles, cosines
 from engine.values.outline import LayerOutline
 from tests.test_circuits import (
     BOTH,
@@ -115,6 +116,29 @@ def test_chance_is_what_simulated_heads_and_layers_give(
         values = np.array([each[name] for each in drawn])
         error = values.std() * math.sqrt(1 / SIMULATED + 1 / DRAWS)
         assert abs(values.mean() - chance[name]) <= 4 * error + 1e-6, (name, values.mean(), chance[name], error)
+
+
+def test_chance_angles_are_those_of_what_coarsely_stored_gaussian_factors_keep() -> None:
+    layer = LayerOutline("decoder", 0, 4, 4, 16, 16, 16, 16, 4, 4, "")  # whole, so that factors are of full rank
+    frame = Frame(BOTH, dict.fromkeys(BOTH, 0.05), False)
+    sizes = sizes_of(layer, True, dict.fromkeys(("Q", "K", "V", "O", "QK", "OV"), 0.05))
+    chance, counted = circuit_chance(sizes, frame), {name: round(rank) for name, rank in sizes.ranks.items()}
+    assert max(counted.values()) < 16
+    generator = torch.Generator().manual_seed(1)
+
+    def simulated(first: str, second: str) -> Tensor:
+        one, other = (
+            torch.linalg.qr(torch.randn(2000, 16, counted[name], generator=generator, dtype=torch.float64))[0]
+            for name in (first, second)
+        )
+        return cosines(one, other)
+
+    for circuit, factors in (("qk", ("Q", "K")), ("ov", ("V", "O"))):
+        degrees = angles(simulated(*factors))
+        assert chance[f"{circuit}_angle_mean"] == pytest.approx(float(degrees.mean()), rel=0.1)
+        assert chance[f"{circuit}_angle_largest"] == pytest.approx(float(degrees.amax(-1).mean()), rel=0.1)
+        lost = float((simulated(circuit.upper(), circuit.upper()) <= 0.05).sum(-1).double().mean())
+        assert chance[f"{circuit}_image_in_kernel"] == pytest.approx(lost, abs=0.25)
 
 
 @pytest.mark.parametrize("d", [600, 2000])

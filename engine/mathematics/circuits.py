@@ -336,13 +336,11 @@ class Sizes:
     Attributes
     ----------
     d : by circuit, the width of the residual stream that it leads from and to.
-    rows : by projection, how many rows W_Q, W_K, W_V and W_Oᵀ have.
     inner : by circuit, the rows of the two factors that it is a product of.
     ranks : by matrix, the mean numerical ranks of Gaussian factors that are stored as finely.
     """
 
     d: Mapping[str, int]
-    rows: Mapping[str, int]
     inner: Mapping[str, int]
     ranks: Mapping[str, float]
 
@@ -360,8 +358,7 @@ def sizes_of(layer: LayerOutline, whole_layer: bool, noises: Mapping[str, float]
     inner = {"QK": shared * layer.head_dim, "OV": shared * layer.value_head_dim}
     ranks = {matrix: float(min(*shape, inner.get(matrix, shape[0]))) for matrix, shape in shapes.items()}
     ranks |= {matrix: float(numerical_rank(draws[matrix], noise).mean()) for matrix, noise in noises.items()}
-    rows = {matrix: shapes[matrix][matrix == "O"] for matrix in "QKVO"}
-    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, rows, inner, ranks)
+    return Sizes({"QK": layer.d_model, "OV": layer.d_values}, inner, ranks)
 
 
 def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
@@ -369,21 +366,23 @@ def circuit_chance(sizes: Sizes, frame: Frame) -> Numbers:
 
     Some are known exactly. Turning W_Q against W_K gives 1/d for the symmetry, whatever their singular values; turning
     W_O's sign leaves a head as probable, so that copying is zero; a random subspace of dimension l holds l/d of any
-    direction's square; random subspaces meet no more than their dimensions make them. The others do not change when the
+    direction's square; random subspaces meet no more than their dimensions make them. Angles are those of subspaces of
+    the ranks that are left of Gaussian factors stored as coarsely as the head's. The others do not change when the
     residual stream is turned, so that they are those of small cores (`gaussian_pair`), exactly in distribution up to
     `WIDEST`. In wider streams, where they hardly vary, eigenvalues and angles are those of factors whose widths are all
     made smaller by one ratio, and the distances from the identity come from ``E tr(M)² = ‖M‖² / d``.
     """
     d, ranks = sizes.d["QK"], sizes.ranks
+    counted = {matrix: round(rank) for matrix, rank in ranks.items()}
     found = {f"rank_{matrix.lower()}": rank for matrix, rank in ranks.items()}
     for name, fills, drops in FACTORS_OF:
         prefix = name.lower()
         dropping = ranks[drops] if frame.of_heads else ranks[name]
         found[f"{prefix}_factors_lost"] = max(ranks[fills] - dropping, 0.0)
         if name in frame.compared:
-            found |= _of_angles(name, _cosines_by_chance(sizes.rows[fills], sizes.rows[drops], sizes.d[name]))
+            found |= _of_angles(name, _cosines_by_chance(counted[fills], counted[drops], sizes.d[name]))
             found[f"{prefix}_overlap"] = max(ranks[fills], ranks[drops]) / sizes.d[name]
-            met = _cosines_by_chance(sizes.inner[name], sizes.inner[name], sizes.d[name])
+            met = _cosines_by_chance(counted[name], counted[name], sizes.d[name])
             found[f"{prefix}_image_in_kernel"] = float((met <= frame.tolerance[name]).sum(-1).double().mean())
     if "QK" in frame.compared:
         found |= _traces_by_chance(sizes.inner["QK"], d)
