@@ -92,6 +92,27 @@ def test_a_filter_keeps_these_rows(text: str, rows: list[int]) -> None:
     assert kept(text) == rows
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("layer = mean", [0]),
+        ("layer = 'mean'", [0]),
+        ("layer != mean", [1, 2, 3]),
+        ("layer = 2", [2]),
+        ("layer > 1", [2, 3]),
+        ("layer != mean and layer + 1 < 3", [1]),
+        ("layer in (1, 10)", [1, 3]),
+        ("layer between 2 and 10", [2, 3]),
+        ("layer = x", [2]),
+        ("layer < x", [1]),
+        ("layer = foo", []),
+    ],
+)
+def test_layers_among_words_are_numbers_still(text: str, rows: list[int]) -> None:
+    cells = [("mean", 1.0), ("1", 3.0), ("2", 2.0), ("10", 0.5)]
+    assert list(parse_filter(text, ("layer", "x")).kept(cells)) == rows
+
+
 HEADS_OF = ("stack", "layer", "head", "label", "token", "from_layer", "from_head")
 HEAD_ROWS: list[tuple[Cell, ...]] = [
     ("encoder", 0, "0", "previous", "L1", 0, "1"),

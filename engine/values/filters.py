@@ -46,6 +46,8 @@ _SQL = {*JOINING, *PREDICATES, *ARITHMETIC, CONTAINS, "null", "true", "false"}
 
 NAMING = (("layer", "head"), ("from_layer", "from_head"))
 """Columns that name a head together: the row's own, and the one that feeds it."""
+WORDED = {"layer"}
+"""Columns of whole numbers of which some cells are words, as ``mean`` and ``embedding``."""
 SHORT_LABELS = {"previous": "prev", "first": "1st", "duplicate": "dup", "induction": "ind"}
 """Labels as the tree writes them, which is narrow."""
 _LONG_LABELS = {short: label for label, short in SHORT_LABELS.items()}
@@ -120,7 +122,8 @@ class Filter:
         import polars
 
         types = {Kind.WHOLE: polars.Int64, Kind.NUMBER: polars.Float64}
-        typed = frame.cast({name: types.get(kind_of(name), polars.String()) for name in frame.columns}, strict=False)
+        kinds = {name: Kind.TEXT if name in WORDED else kind_of(name) for name in frame.columns}
+        typed = frame.cast({name: types.get(kind, polars.String()) for name, kind in kinds.items()}, strict=False)
         return typed.with_row_index("row number").filter(self._expression)["row number"].to_list()
 
 
@@ -326,6 +329,8 @@ class _Writer:
     def _operand(self, token: _Token) -> str:
         """Write a column, a number or a text that no column stands beside."""
         if (column := self._column(token)) or token.number or token.is_quoted:
+            if column in WORDED:
+                return self._sized(column)
             return self._named(column) if column else token.number or _quoted(token.text)
         raise self._unknown(token)
 
@@ -357,7 +362,7 @@ class _Writer:
 
     def _sized(self, column: str) -> str:
         named = self._named(column)
-        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS else named
+        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column in WORDED else named
 
     def _against(self, column: str, operator: str, token: _Token, *, is_equal: bool) -> str:
         """Write the comparison of a column with what a word, text or number says."""
@@ -372,7 +377,7 @@ class _Writer:
                 token = _Token(str(int(number)), token.place, "word")
         elif pair is not None and name is not None and column == pair[1] and (found := self._of_head(name, [pair])):
             return f"{no}{found}"
-        if kind in TEXTS and is_equal:
+        if is_equal and (kind in TEXTS or (column in WORDED and not token.number)):
             if token.is_quoted:
                 return f"{named} {operator} {_quoted(token.text)}"
             text = _LONG_LABELS.get(token.word, token.word) if column == "label" else token.word
