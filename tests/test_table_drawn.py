@@ -152,6 +152,13 @@ def test_tokens_are_cut_only_where_numbers_behind_them_would_not_fit() -> None:
     assert fitted(made, 26).widths == (8, 10)
 
 
+def test_layers_beside_a_word_keep_their_place_at_the_right() -> None:
+    made = Columns.of(
+        ("layer", "head", "token"), [["embedding", "0", "11"], ["all", "0", "1"], ["1", "2", "a"]], 1, str
+    )
+    assert made.numeric == (True, False, False)
+
+
 def test_chance_is_never_the_first_column_that_is_scrolled_to_where_its_measure_fits_beside_it() -> None:
     names = ("head", *(f"m{n}{end}" for n in range(8) for end in ("", "_chance")))
     made = Columns.of(names, [["H0"], *([0.123456] for _ in names[1:])], 1, str)

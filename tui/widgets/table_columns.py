@@ -10,7 +10,7 @@ from typing import Literal
 
 from rich.cells import cell_len
 
-from engine.values.table import CHANCE, Cell
+from engine.values.table import CHANCE, TEXTS, Cell, Kind, kind_of
 from tui.drawing.text import fit, fit_end, in_ascii
 from tui.drawing.titles import Title, titles
 from tui.numbers import LONGEST
@@ -67,9 +67,9 @@ class Columns:
         write : turns a cell into what is shown.
         """
         needed, numeric = list[int](), list[bool]()
-        for cells in by_column:
+        for name, cells in zip(names, by_column, strict=False):
             needed.append(min(WIDEST, widest(cells, write)))
-            numeric.append(any(isinstance(cell, int | float) for cell in cells))
+            numeric.append(any(_is_number(cell, kind_of(name)) for cell in cells))
         over = titles(names)
         widths = widths_of(needed, over)
         return cls(names, frozen, tuple(numeric), over, widths, tuple(needed), starts_of(widths))
@@ -233,6 +233,11 @@ def widths_of(cells: Sequence[int], over: Sequence[Title]) -> tuple[int, ...]:
 def starts_of(widths: Sequence[int], gap: int = GAP) -> tuple[int, ...]:
     """Say where each column begins, and where one more would."""
     return tuple(accumulate((width + gap for width in widths), initial=0))
+
+
+def _is_number(cell: Cell, kind: Kind) -> bool:
+    """Say whether a cell holds a number; one that stands among words, as layers beside ``embedding``, is a text."""
+    return isinstance(cell, int | float) or (kind not in TEXTS and isinstance(cell, str) and cell.isdecimal())
 
 
 def widest(cells: Sequence[Cell], write: Callable[[Cell], str]) -> int:
