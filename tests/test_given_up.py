@@ -21,6 +21,7 @@ from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
 from engine.values.progress import Work, finish
+from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.opening import worked_out
@@ -101,6 +102,11 @@ def made(tiny_model: TinyModel) -> Iterator[Callable[[], OpenModel]]:
     one.close()
 
 
+def is_same(one: Table, other: Table) -> bool:
+    """Say whether two tables have the same columns, rows and notes."""
+    return one.frame.equals(other.frame) and one.columns == other.columns and one.notes == other.notes
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_table_given_up_at_any_step_is_the_same_when_asked_for_again(
     name: str, made: Callable[[], OpenModel]
@@ -113,9 +119,9 @@ def test_a_table_given_up_at_any_step_is_the_same_when_asked_for_again(
         try:
             finished = Patience(steps).do(model, partial(tables.table, model, name, query))
         except Superseded:
-            assert worked_out(model, name, query) == expected, f"given up after {steps} steps"
+            assert is_same(worked_out(model, name, query), expected), f"given up after {steps} steps"
         else:
-            assert finished == expected, f"finished in spite of being given up after {steps} steps"
+            assert is_same(finished, expected), f"finished in spite of being given up after {steps} steps"
             break
     assert steps > 1
 
@@ -128,7 +134,7 @@ def test_labels_given_up_at_any_step_leave_the_patterns_as_they_are(made: Callab
             Patience(steps).do(model, lambda: labels(model, lambda progress: None))  # noqa: B023
         except Superseded:
             again = worked_out(model, "patterns", Query(layer=LAYER))
-            assert again == expected, f"given up after {steps} steps"
+            assert is_same(again, expected), f"given up after {steps} steps"
         else:
             break
     assert steps > 3

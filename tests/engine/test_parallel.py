@@ -87,7 +87,8 @@ def test_no_thread_is_left() -> None:
 LEFT_AT_WORK = """
 import threading, torch
 from engine.analysis.parallel import side_by_side
-from engine.service.thread import EngineThread, Urgency
+from engine.service.queue import Queue, Urgency
+from engine.values.progress import Lane, in_a_unit
 
 begun = threading.Event()
 
@@ -96,7 +97,7 @@ def piece():
     return torch.linalg.svdvals(torch.randn(1200, 1200))
 
 torch.set_num_threads(2)
-EngineThread().submit(lambda breathe: side_by_side([piece] * 2), Urgency.SWEEP)
+Queue().submit(lambda: in_a_unit(lambda: side_by_side([piece] * 2)), Urgency.SWEEP, Lane.LAYERS)
 assert begun.wait(60)
 print("the program ends")
 """
