@@ -173,17 +173,23 @@ class Engine:
         self._is_closed = True
         self._queue.give_up_all(self, ANOTHER_IS_OPEN)
 
-        def put_away() -> Work[None]:
-            model, self._model = self._model, None
-            if model is not None:
-                model.close()
-            yield None
+        # Where nothing reads with it any more.
+        self._queue.submit(lambda: in_a_unit(self._put_away), Urgency.SELECTED, Lane.MODEL)
 
-        self._queue.submit(put_away, Urgency.SELECTED, Lane.MODEL)  # where nothing reads with it any more
+    def _put_away(self) -> None:
+        """Let go of the model, whoever still holds this."""
+        model, self._model = self._model, None
+        if model is not None:
+            model.close()
+
+    def _leave(self) -> None:
+        """Let go of the model, and of what it would be opened from, as nothing will be asked any more."""
+        self._put_away()
+        self._source = None
 
     def stop(self, seconds: float = 0.0) -> None:
-        """Give up all work; returns at once, or waits so long for what is being done."""
-        self._queue.stop()
+        """Give up all work, and then let go of the model; returns at once, or waits so long for what is being done."""
+        self._queue.stop(self._leave)
         self._writer.cancel()
         if seconds:
             self._writer.join(seconds)

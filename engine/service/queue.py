@@ -85,6 +85,8 @@ class Queue:
         self._latest: dict[str, _Job] = {}
         self._arrivals = itertools.count()
         self._stopped = False
+        self._at_work = len(Lane)
+        self._last: list[Callable[[], None]] = []
         stop = weakref.WeakMethod(self.stop)
         self._lanes = [
             threading.Thread(target=self._run, args=(lane,), name=f"lane {lane.value}", daemon=True) for lane in Lane
@@ -161,13 +163,21 @@ class Queue:
         if job.urgency is Urgency.SWEEP and waiting and waiting[0].urgency < Urgency.SWEEP:
             raise Interrupted(REPLACED)
 
-    def stop(self) -> None:
-        """Give up everything; returns at once, whatever is being computed, and every lane ends with its unit."""
+    def stop(self, last: Callable[[], None] | None = None) -> None:
+        """Give up everything; returns at once, whatever is being computed, and every lane ends with its unit.
+
+        Parameters
+        ----------
+        last : called once no lane is at work any more.
+        """
         with self._changed:
             self._stopped = True
+            if last is not None:
+                self._last.append(last)
             jobs = self._known()
             self._changed.notify_all()
         self._give_up(jobs, STOPPED)
+        self._end()
 
     def join(self, seconds: float) -> None:
         """Wait until no work is done any more, but no longer than that; after `stop`."""
@@ -199,9 +209,22 @@ class Queue:
         while (job := self._take(lane)) is not None:
             self._do(job)
             del job  # while nothing is wanted, nothing is kept
-        for job in self._waiting[lane]:
-            if job.work is not None:
-                job.work.close()
+        with self._changed:
+            self._at_work -= 1
+        self._end()
+
+    def _end(self) -> None:
+        """Close what has begun, and do what comes last, once no lane is at work any more."""
+        with self._changed:
+            if self._at_work:
+                return
+            begun = [job.work for job in self._known() if job.work is not None]
+            last, self._last = self._last, []
+            self._waiting = {lane: [] for lane in Lane}
+        for work in begun:
+            work.close()
+        for each in last:
+            each()
 
     def _take(self, lane: Lane) -> _Job | None:
         """Wait for the most urgent job of a lane; None when it is to end."""
