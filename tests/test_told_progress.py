@@ -13,7 +13,6 @@ import torch
 from safetensors import safe_open
 
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.folder import FolderSource
 from engine.service.engine import Engine
 from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
 from engine.values.errors import EngineError
@@ -240,7 +239,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
     monkeypatch.setattr("engine.checkpoints.memory.free_memory", lambda: 1000)
     told: list[Progress] = []
     with watched(tiny_model("gpt2"), told) as engine:
-        monkeypatch.setattr(FolderSource, "reader", None)
+        monkeypatch.setattr("engine.models.loading.load_reader", None)
         with pytest.raises(EngineError, match=r"1\.0 kB are free in main memory"):
             engine.read(SENTENCE).result(PATIENCE)
 
