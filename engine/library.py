@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.checkpoints.source import BASE
-from engine.values.attention import Off
 from engine.values.errors import EngineError
-from engine.values.heads import MATRICES, Head, parse_head
+from engine.values.heads import MATRICES, Head, Off, parse_head
 from engine.values.options import EngineOptions
 from engine.values.progress import finish
 from engine.values.views import DEFAULT_FIRST, DEFAULT_TOP, HEAD_PARTS, Query

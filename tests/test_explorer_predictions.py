@@ -10,8 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from engine.service.engine import Engine
-from engine.values.attention import Off
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.options import EngineOptions
 from engine.values.table import Table
 from engine.values.views import Query

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
 from engine.service.engine import Engine
-from engine.values.attention import NOTHING_OFF, MapName, MapWindow, Minuend, Off, PooledMap, Pooling
-from engine.values.heads import Head
+from engine.values.attention import MapName, MapWindow, Minuend, PooledMap, Pooling
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown

@@ -16,8 +16,7 @@ from transformers.activations import ACT2FN
 from engine.models import model_state
 from engine.models.live_module import ModuleSource
 from engine.models.model_state import PIECE, activating_in_pieces
-from engine.values.attention import Off
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from tests.conftest import TinyModel
 from tests.opening import no_hurry, open_reader, run_apart
 

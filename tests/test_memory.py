@@ -15,8 +15,9 @@ from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models import devices, memory
 from engine.service.engine import Engine
-from engine.values.attention import NOTHING_OFF, Off, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
+from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES, FreeMemory, MemoryReport, Placement, SentenceNeed, place_sentence
 from engine.values.options import EngineOptions
 from engine.values.progress import Work

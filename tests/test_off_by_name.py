@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine.service.engine import Engine
-from engine.values.attention import Off
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.options import EngineOptions
 from engine.values.outline import ModelOutline, heads_named
 from tests.conftest import TinyModel

@@ -14,9 +14,8 @@ import transformers
 from torch import Tensor, nn
 
 from engine.service.engine import Engine
-from engine.values.attention import Off
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, refusal

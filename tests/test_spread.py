@@ -25,8 +25,8 @@ from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.reader import Reader
 from engine.models.tokenizer import Tokenizer
-from engine.values.attention import NOTHING_OFF, Off
 from engine.values.errors import EngineError
+from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import ACROSS_DEVICES
 from engine.values.options import EngineOptions
 from engine.values.table import Cell

@@ -14,8 +14,9 @@ from safetensors import safe_open
 
 from engine.analysis.open_model import OpenModel
 from engine.service.engine import Engine
-from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
+from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Progress, Work

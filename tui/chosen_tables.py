@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from engine.values.attention import Off
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.views import Query
 from tui.table_choice import TableChoice
 

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from engine.analysis.attention import attention_table, block_table, difference_of_heads_table
 from engine.service.engine import Engine
-from engine.values.attention import AttentionMap, MapName, MapWindow, Minuend, Off, PooledMap, Sentence
+from engine.values.attention import AttentionMap, MapName, MapWindow, Minuend, PooledMap, Sentence
 from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.table import AnyTable
 from tui.beside import Run
 from tui.drawing.spelling import map_with_parts

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine.values.attention import NOTHING_OFF, Off
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
 from tui.beside import Run

@@ -9,10 +9,9 @@ from weakref import WeakSet
 
 from textual.worker import Worker
 
-from engine.values.attention import Off
 from engine.values.comparison import HOW_TO_COMPARE
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from engine.values.table import AnyTable

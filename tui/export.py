@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from engine.analysis.tables import columns_of
 from engine.service.engine import Engine
-from engine.values.attention import Off
 from engine.values.comparison import Comparison
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline, heads_named
 from engine.values.progress import Progress
 from engine.values.table import LargeTable, Row, RowGroup, Table

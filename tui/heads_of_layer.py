@@ -8,10 +8,10 @@ from functools import partial
 
 from engine.analysis.attention import attention_table, block_table
 from engine.service.engine import Engine
-from engine.values.attention import AT_ONCE, MapName, MapWindow, Off, PooledMap
+from engine.values.attention import AT_ONCE, MapName, MapWindow, PooledMap
 from engine.values.display_text import counted
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.table import AnyTable
 from tui.beside import Run

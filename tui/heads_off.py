@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from engine.values.attention import NOTHING_OFF, Off
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from tui.tree import HeadTree
 
 

@@ -9,19 +9,9 @@ from contextlib import suppress
 from functools import partial
 
 from engine.service.engine import Engine
-from engine.values.attention import (
-    NOTHING_OFF,
-    AttentionMap,
-    AttentionMaps,
-    MapLines,
-    MapName,
-    MapWindow,
-    Minuend,
-    Off,
-    Sentence,
-)
+from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapWindow, Minuend, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import DELTA, Head, no_attention
+from engine.values.heads import DELTA, NOTHING_OFF, Head, Off, no_attention
 from engine.values.outline import ModelOutline
 from engine.values.progress import Progress
 from tui.awaited import Awaited

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from engine.values.attention import NOTHING_OFF, Off
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.views import Query, Scope, View
 from tui.facts import short_name

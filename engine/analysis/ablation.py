@@ -10,9 +10,8 @@ from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
 from engine.analysis.predictions import asked_of, token_of
 from engine.mathematics.logits import ShuffledChanges
-from engine.values.attention import Off
 from engine.values.errors import Unread
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.outline import LayerOutline
 from engine.values.table import UNREAD, Groups, RowGroup
 from engine.values.views import Query

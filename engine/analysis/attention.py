@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
-from engine.values.attention import AttentionMap, AttentionMaps, MapName, Off, PooledMap
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, PooledMap
 from engine.values.errors import NoMap
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.progress import Lane, Progress, Work
 from engine.values.table import (
     ATTENTION_COLUMNS,

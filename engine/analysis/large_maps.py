@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.mathematics.pooling import largest_value, pool
-from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapWindow, Off, PooledMap, Pooling
+from engine.values.attention import AttentionMap, AttentionMaps, MapLines, MapName, MapWindow, PooledMap, Pooling
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 
 if TYPE_CHECKING:
     from engine.models.map_reader import MapReader

@@ -16,10 +16,10 @@ from engine.checkpoints.memory import free_memory
 from engine.checkpoints.source import find_other, find_source
 from engine.checkpoints.tensor_reader import OpenedFiles
 from engine.models.memory import WeightCount, place
-from engine.values.attention import NOTHING_OFF, AttentionMap, AttentionMaps, MapName, Minuend, Off, Sentence
+from engine.values.attention import AttentionMap, AttentionMaps, MapName, Minuend, Sentence
 from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
 from engine.values.errors import EngineError, NotFinite, Superseded
-from engine.values.heads import DELTA, MATRICES, Head, no_attention
+from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import MemoryReport
 from engine.values.progress import Lane, Progress, Work, finish
 from engine.values.progress_report import LOADING, ProgressReporter

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from engine.architectures.outline import AttentionModule
 from engine.models.loaded_modules import output_projection
-from engine.values.attention import Off
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 
 TOKENS_AT_ONCE = 2048
 """Tokens that the model reads at a time while heads are switched off one by one, copies of the sentence together."""

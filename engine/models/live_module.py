@@ -36,9 +36,9 @@ from engine.models.predictions import Asked
 from engine.models.reader import Reader
 from engine.models.score_formula import ScoreFormula
 from engine.models.tokenizer import Words, words_from
-from engine.values.attention import NOTHING_OFF, Off, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import LayerOutline, ModelOutline, Parameter
 from engine.values.progress_report import READING, ProgressReporter, Tell, tell_nobody
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from engine.mathematics.patterns import visible_keys
 from engine.models.map_array import MapArray
-from engine.values.attention import NOTHING_OFF, AttentionMaps, Off, Sentence
+from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
 from engine.values.progress_report import ProgressReporter, Tell
 

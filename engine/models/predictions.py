@@ -16,10 +16,10 @@ from engine.models.interventions import heads_per_run
 from engine.models.language_model import unembedding_of, with_head
 from engine.models.reader import Reader
 from engine.models.residual_stream import ResidualStream, blocks_around
-from engine.values.attention import Off, Sentence
+from engine.values.attention import Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import Head
+from engine.values.heads import Head, Off
 from engine.values.progress_report import (
     AVERAGING,
     FOLLOWING,

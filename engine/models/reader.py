@@ -44,9 +44,9 @@ from engine.models.observations import Observation, observe, random_rows
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.spread_models import weights_loaded
 from engine.store.directories import cache_directory
-from engine.values.attention import NOTHING_OFF, Off, Sentence
+from engine.values.attention import Sentence
 from engine.values.errors import EngineError, NoMap
-from engine.values.heads import Head
+from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.progress_report import READING, ProgressReporter, Tell, tell_nobody
 
 COPIES = 4

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.service.queue import Queue, Urgency
 from engine.service.writer import Writer
-from engine.values.attention import NOTHING_OFF, Off
 from engine.values.errors import EngineError, Superseded
-from engine.values.heads import MATRICES
+from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, in_a_unit
 from engine.values.views import VIEWS

@@ -1,10 +1,11 @@
-"""How heads, their matrices and their attention maps are called."""
+"""How heads and their matrices are called, and which heads are off."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from engine.values.display_text import counted
 from engine.values.errors import EngineError
 
 MATRICES = ("Q", "K", "V", "O", "QK", "OV")
@@ -94,3 +95,34 @@ def parse_head(text: str, stacks: tuple[str, ...]) -> Head:
 def no_attention(stack: str) -> str:
     """Say of the change that an adapter makes to a stack that there are no maps of it, and of which there are."""
     return f"a change has no attention of its own; look at the stack {stack.removesuffix(DELTA)}"
+
+
+NAMED_HEADS = 4
+"""Heads that are named one by one; of more the first are, and the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """Which heads are off, and what stands in the place of what they give.
+
+    Attributes
+    ----------
+    heads : the heads, in any order.
+    by_mean : whether it is the mean, over the sentence's tokens, of what the head gives with nothing off, and not zero.
+    """
+
+    heads: tuple[Head, ...] = ()
+    by_mean: bool = False
+
+    def __str__(self) -> str:
+        """Name the heads: ``L0H1, L1H2 off``, or the first of many: ``12 heads off: L0H0, L0H1, L0H2 …``."""
+        way = f" by {'its' if len(self.heads) == 1 else 'their'} mean" if self.by_mean else ""
+        if len(self.heads) > NAMED_HEADS:
+            return (
+                f"{counted(len(self.heads), 'head')} off{way}: {', '.join(map(str, self.heads[: NAMED_HEADS - 1]))} …"
+            )
+        return f"{', '.join(map(str, self.heads))} off{way}" if self.heads else ""
+
+
+NOTHING_OFF = Off()
+"""All heads work."""
