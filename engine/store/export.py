@@ -72,6 +72,8 @@ def write_table(
     ------
     EngineError : when the file cannot be written.
     """
+    import polars  # noqa: F401  # which takes a while: before there is a file, of which nothing may be left
+
     check_format(format, path)
     pieces = iter(table.pieces() if isinstance(table, Table | LargeTable) else table)
     with requested_file(path) as partial:

@@ -174,7 +174,7 @@ def _series(name: str, cells: Sequence[Cell]) -> polars.Series:
     return polars.Series(name, present, polars.Int64 if kind is Kind.WHOLE else polars.Float64, strict=False)
 
 
-PIECE = 16_384
+PIECE = 4096
 """Rows of a large table that are held at a time."""
 
 
