@@ -115,12 +115,12 @@ from engine.service.writer import Writer
 
 begun = threading.Event()
 
-def write(breathe):
+def write(check):
     with requested_file(Path(sys.argv[1])) as partial:
         partial.write_text("rows")
         begun.set()
         while True:
-            breathe()
+            check()
 
 Writer(lambda view: None).begin(write)
 assert begun.wait(60)
