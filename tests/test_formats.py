@@ -75,8 +75,8 @@ def table_of(opened: tuple[Engine, ModelOutline], view: str) -> Table:
         None, None, None, TEXT if "text" in NEEDS.get(view, ()) else None, None, None, None,
         {"norms": True} if view == "weights" else {}, columns="all",
     )  # fmt: skip
-    (table,) = Export.begin(*opened, request, lambda progress: None).pieces()
-    return table
+    pieces = list(Export.begin(*opened, request, lambda progress: None).pieces())
+    return pieces[0].with_frame(polars.concat([piece.frame for piece in pieces]))
 
 
 @pytest.mark.parametrize("view", ["ranks", "spectrum", "attention", *sorted(VIEWS.keys() - {"changes"})])

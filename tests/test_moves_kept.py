@@ -147,7 +147,7 @@ async def test_keys_wait_for_the_first_row_that_a_filter_leaves(
         await type_keys(pilot, "escape")
         await settle(pilot)
         assert len(pane.grid.order) == 8
-        assert (pane.grid._shown.wanted.sort, pane.grid.cursor[0]) == (sort, cursor), "nothing is done later"
+        assert pane.grid._shown.wanted.sort == sort, "nothing is done later"
 
 
 CONDITION = "/layer = 1 and head > 1 and ov_stable_rank > 0"

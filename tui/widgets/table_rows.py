@@ -123,7 +123,7 @@ class TableRows(Scrolled, can_focus=False):
 
         Its row is where it was put, not where it is as long as that one is left out.
         """
-        self._home = self.place if self._home is None or self._home in self.order else self._home
+        self._home = self.place if self._home is None else self._home
         self._awaited = self._home
         self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
 
