@@ -329,7 +329,7 @@ class Weights:
         if self._arrays is None:
             import numpy as np
 
-            from engine.analysis.matrices import arrays_of
+            from engine.analysis.weights import arrays_of
 
             by_head = arrays_of(self._model, self._model.outline.layer(self.name.whole_layer))
             of_heads = list(by_head.values())

@@ -16,8 +16,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from engine.analysis.matrices import arrays_of
 from engine.analysis.open_model import OpenModel
+from engine.analysis.weights import arrays_of
 from engine.checkpoints.source import find_source
 from engine.values.errors import EngineError
 from engine.values.heads import Head

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from textual.pilot import Pilot
 
-from engine.analysis.spectrum import spectrum_table
+from engine.analysis.ranks import spectrum_table
 from engine.values.attention import MapName
 from engine.values.heads import Head
 from tests.conftest import TinyModel

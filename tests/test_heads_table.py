@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from engine.analysis import pace
+from engine.analysis import tables
 from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import growing
 from engine.values.errors import EngineError
 from engine.values.filters import FilterError, parse_filter
 from engine.values.options import EngineOptions
-from engine.values.table import RANK_COLUMNS, Cell, Table
+from engine.values.progress import Progress
+from engine.values.table import RANK_COLUMNS, Cell, RowGroup, Table
 from engine.values.views import HEAD_PARTS, HEADS, Query, explain
 from tests.conftest import TinyModel
 from tests.exporting import exported
@@ -71,8 +72,8 @@ def test_there_is_one_row_for_each_head_also_where_layers_have_different_numbers
 def test_it_grows_from_the_cheap_columns_to_the_dear_ones(
     tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.analysis.pace.EVERY", -1.0)
-    monkeypatch.setattr("engine.analysis.pace.SHARE", 0)
+    monkeypatch.setattr("engine.analysis.tables.PAUSE", -1.0)
+    monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
     units = growing(opened(tiny_model("llama")), "heads", Query())
     states = [by_head(unit[0]) for unit in units if isinstance(unit, tuple)]
     filled = [
@@ -149,16 +150,21 @@ def test_the_command_line_filters_it() -> None:
 
 
 def test_states_of_a_table_that_grows_come_at_times_and_dear_ones_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, due = 0.0, list[bool]()
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: now))
-    spread = pace.Pace()
-    for _ in range(24):
-        now += 0.1
-        due.append(spread.is_due())
-        if due[-1]:
-            now += 0.29 if sum(due) == 1 else 0.0  # what the first takes to be written and delivered
-            spread.delivered()
-    assert np.flatnonzero(due).tolist() == [2, 14, 17, 20, 23]  # after 0.25 s, after four times 0.29 s
+    now, delivered = 0.0, list[int]()
+
+    def rows(*asked: object) -> Iterator[RowGroup]:
+        nonlocal now
+        for done in range(24):
+            now += 0.1
+            yield RowGroup(progress=Progress("heads", done, 24, "layers"))
+
+    monkeypatch.setattr(tables, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(tables, "_rows", rows)
+    for state in growing(opened("demo"), "heads", Query()):
+        assert isinstance(state, tuple)
+        delivered.append(state[1].done)
+        now += 0.29 if len(delivered) == 1 else 0.0  # what the first takes to be written and delivered
+    assert delivered[:-1] == [0, 12, 15, 18, 21]  # at once, after four times 0.29 s, after 0.25 s
 
 
 def test_a_note_says_of_a_measure_why_a_head_lacks_it_and_nothing_of_heads_that_have_it() -> None:

@@ -12,7 +12,7 @@ ON_THE_ENGINE_THREAD = (
     "engine.models.tokenizer",
     "engine.analysis.open_model",
     "engine.analysis.spectra",
-    "engine.analysis.spectra_at_distance",
+    "engine.analysis.decompositions",
     "engine.analysis.tables",
 )
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.analysis.matrices import arrays_of
 from engine.analysis.open_model import OpenModel
+from engine.analysis.weights import arrays_of
 from engine.checkpoints.layout import read_layout
 from engine.checkpoints.source import find_source
 from engine.values.errors import EngineError

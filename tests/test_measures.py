@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.analysis.ranks import rank_rows_beside_chance
-from engine.analysis.spectrum import spectrum_table
+from engine.analysis.ranks import rank_rows_beside_chance, spectrum_table
 from engine.mathematics import measures
 from engine.mathematics.chance import chance_curve
 from engine.mathematics.measures import MEASURES, StoredSize, product_noise

@@ -12,7 +12,6 @@ import pytest
 from textual.events import Key
 
 from engine.analysis import tables
-from engine.analysis.pace import Pace
 from engine.values.heads import Head
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text, settle, shown, type_keys, until
@@ -199,7 +198,8 @@ async def test_a_table_says_that_it_is_computed_and_how_much_of_it_is_there(
                 yield None
 
     monkeypatch.setattr(tables, "growing", slowly)
-    monkeypatch.setattr(Pace, "is_due", lambda pace: True)
+    monkeypatch.setattr(tables, "PAUSE", 0.0)
+    monkeypatch.setattr(tables, "SHARE", 0)
     async with explorer(tiny_model("llama")) as (app, pilot):
         await type_keys(pilot, "w", "w")
         await until(pilot, lambda: isinstance(app.views.active, TablePane) and app.views.active.shown is not None)

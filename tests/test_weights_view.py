@@ -116,8 +116,8 @@ def test_the_list_is_there_before_anything_is_read_and_no_tensor_is_read_twice(
         yield from parts(source, name)
 
     monkeypatch.setattr(FolderSource, "parts", counting)
-    monkeypatch.setattr("engine.analysis.pace.EVERY", 0.0)
-    monkeypatch.setattr("engine.analysis.pace.SHARE", 0)
+    monkeypatch.setattr("engine.analysis.tables.PAUSE", 0.0)
+    monkeypatch.setattr("engine.analysis.tables.SHARE", 0)
     folder = tiny_model("gpt2", with_head=True)
     ours = opened(folder)
     states = (each for each in growing(ours, "weights", NORMS) if isinstance(each, tuple))

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.analysis.spectrum import spectrum_table
+from engine.analysis.ranks import spectrum_table
 from engine.mathematics.chance import chance_curve
 from engine.service.engine import Engine
 from engine.values.display_text import counted

@@ -7,7 +7,7 @@ import io
 import re
 
 from engine.analysis.attention import map_table
-from engine.analysis.spectrum import spectra_of_two_table, spectrum_table
+from engine.analysis.ranks import spectra_of_two_table, spectrum_table
 from engine.values.attention import AttentionMap
 from engine.values.errors import EngineError
 from engine.values.heads import Head

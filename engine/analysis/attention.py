@@ -1,17 +1,19 @@
-"""The rows of ``attention``: every weight of a sentence's maps, and blocks of long ones; and the maps as arrays."""
+"""The rows of ``attention`` and ``rollout``: the weights of a sentence's maps, and blocks of long ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from engine.analysis.layers import NOTHING, layers_of
 from engine.analysis.open_model import OpenModel
-from engine.values.attention import AttentionMap, AttentionMaps, MapName, PooledMap
-from engine.values.errors import NoMap
-from engine.values.heads import Head, Off
+from engine.mathematics.patterns import Weights, rollout, uniform_attention, visible_keys
+from engine.values.attention import AT_ONCE, AttentionMap, AttentionMaps, MapName, PooledMap
+from engine.values.errors import EngineError, NoMap
+from engine.values.heads import DELTA, Head, Off
 from engine.values.progress import Lane, Progress, Work
 from engine.values.table import (
     ATTENTION_COLUMNS,
@@ -34,7 +36,7 @@ ROWS_AT_ONCE = 2**14
 """Rows of a group: some megabytes, however long the sentence is."""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_attention(model: OpenModel, query: Query) -> Groups:
     """List the weights of the maps that a query names, some thousand rows a group; one layer's maps are held at a time.
 
     Layers without a map of the sentence are left out, and a group says why.
@@ -53,7 +55,7 @@ def rows(model: OpenModel, query: Query) -> Groups:
         del unit  # before there are the maps of the next layer
 
 
-def arrays(model: OpenModel, query: Query) -> Arrays:
+def arrays_of_attention(model: OpenModel, query: Query) -> Arrays:
     """Give one array per layer, (heads, queries, keys) float32, keyed ``L5``, or ``mean`` for the mean over the layers.
 
     A second model's follow each, keyed ``L5.other``. Of several stacks the stack stands before: ``encoder.L5``. Raises
@@ -183,3 +185,43 @@ def _block_rows(pooled: PooledMap) -> Iterator[Row]:
             block = pooled.at(row, column)
             queries, keys = block.queries, block.keys
             yield (*place, queries[0], queries[-1], keys[0], keys[-1], block.largest, block.mean)
+
+
+def rows_of_rollout(model: OpenModel, query: Query) -> Groups:
+    """Work out the rows of every stack in which tokens attend to each other."""
+    for stack in model.outline.stacks:
+        if stack != "cross" and not stack.endswith(DELTA):
+            maps = yield from rollout_of(model, query.text or "", stack)
+            yield RowGroup([(row[0], *row[3:]) for row in attention_rows(maps.select(None))])
+
+
+def rollout_of(model: OpenModel, text: str, stack: str) -> Work[AttentionMaps]:
+    """Give a stack's rollout in a sentence, in the place of one head.
+
+    Raises
+    ------
+    EngineError : when it has none: across stacks, for a sentence that is too long, or for want of a layer's map.
+    """
+    yield Lane.MODEL
+    sentence = yield from model.read(text)
+    if stack == "cross":
+        raise EngineError("rollout follows attention among the same tokens; that across stacks has none")
+    if len(sentence.ids) ** 2 > AT_ONCE:
+        longest, tokens_read = int(AT_ONCE**0.5), len(sentence.ids)
+        raise EngineError(f"rollout is of at most {longest} tokens, not of {tokens_read}; shorten the sentence")
+    tokens: tuple[str, ...] = ()
+    means: list[Weights] = []
+    uniform: list[Weights] = []
+    layers = model.outline.stack_layers(stack)
+    with model.telling("following attention", "layers") as telling:
+        for done, layer in enumerate(layers):
+            yield None
+            telling(done, len(layers))
+            maps = yield from model.attention(text, stack, layer.layer)
+            if maps.weights.shape[1] != maps.weights.shape[2]:
+                raise EngineError(f"{stack} {layer.name} attends to other tokens too, so there is no rollout")
+            tokens = maps.query_tokens
+            uniform.append(uniform_attention(visible_keys(maps.weights, model.check), len(tokens)).astype(np.float32))
+            means.append(maps.select(None).weights)
+    followed, chance = (rollout(iter(each)).astype(np.float32) for each in (means, uniform))
+    return AttentionMaps(sentence, stack, None, tokens, tokens, followed[None], is_rollout=True, chance=chance)

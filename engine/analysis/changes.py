@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from engine.analysis.circuits import measured
+from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.parallel import in_rounds
 from engine.analysis.whole_layers import without_factors
 from engine.architectures.heads import LayerWeights
 from engine.mathematics.changes import (
@@ -48,7 +48,7 @@ COUNTS = (
 """What the columns of whole numbers end with."""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_changes(model: OpenModel, query: Query) -> Groups:
     """Compare the layers that a query names, those alone of which the second model has the like; it is opened for it.
 
     Raises

@@ -11,7 +11,7 @@ from engine.values.table import PROOF_COLUMNS, Groups, RowGroup, Table
 from engine.values.views import Query
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_check(model: OpenModel, query: Query) -> Groups:
     """Check layer by layer; the model reads a few tokens for it."""
     yield Lane.MODEL
     for proof, progress in model.proofs():

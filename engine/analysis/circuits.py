@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.analysis.decompositions import in_rounds
 from engine.analysis.layers import cells_of, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
-from engine.analysis.parallel import in_rounds
 from engine.analysis.spectra import assemble
 from engine.analysis.token_tables import mean_row, token_map
 from engine.analysis.whole_layers import without_factors
@@ -75,7 +75,7 @@ class Measured:
     lacking: tuple[str, ...]
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_circuits(model: OpenModel, query: Query) -> Groups:
     """Work out the rows of the heads that a query names, and of layers as a whole where it wants them."""
     return over_layers("circuits", model, query, _rows_of_layer)
 

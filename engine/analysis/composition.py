@@ -30,7 +30,7 @@ Fed: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
 """A layer, and by kind its heads' compositions with those of a later one."""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_composition(model: OpenModel, query: Query) -> Groups:
     """Compare the heads of the layers that a query names with those of all layers before them in the same stack."""
     return over_layers("composition", model, query, _Comparison(model).rows)
 

@@ -1,26 +1,94 @@
 """Where singular values are computed: on the CPU pieces side by side, on a GPU one after the other.
 
 A GPU that is short of memory, or whose solver gives a matrix up, is not asked again; the CPU does the work then.
+
+LAPACK spends half of an eigenvalue problem in steps that one core does as fast as two, so two matrices side by side are
+done sooner than one after the other with two threads each. Threads of linear algebra that are more than there are cores
+wait for each other at every step, so the pieces share the threads that the caller has.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from engine.analysis.parallel import side_by_side
-from engine.mathematics.spectra import circuit_singular_values, singular_values
+from engine.architectures.heads import LayerWeights
+from engine.mathematics.factored import thin
+from engine.mathematics.rotary import Rotation, rotate_keys
+from engine.mathematics.spectra import circuit_singular_values, layer_factors, singular_values
 from engine.models.devices import choose_device, lacks_memory, spectra_device
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES
+from engine.values.outline import LayerOutline
 from engine.values.progress import Work
 from engine.values.spectra import FloatArray
+
+Result = TypeVar("Result")
+
+
+def in_rounds(
+    pieces: Sequence[Callable[[], Result]], done: Callable[[int], None] = lambda count: None
+) -> Work[list[Result]]:
+    """Run pieces, as many in a unit as the caller has threads of linear algebra, and give their results in order.
+
+    Parameters
+    ----------
+    done : called with how many pieces are done.
+    """
+    results: list[Result] = []
+    while len(results) < len(pieces):
+        yield None
+        results += side_by_side(pieces[len(results) : len(results) + torch.get_num_threads()])
+        done(len(results))
+    return results
+
+
+def side_by_side(pieces: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run pieces on as many threads as the caller has for linear algebra, and give their results in order.
+
+    Raises
+    ------
+    BaseException : the first that a piece raised; pieces that had not begun are left out.
+    """
+    threads = torch.get_num_threads()
+    workers = min(threads, len(pieces))
+    if workers <= 1:
+        return [piece() for piece in pieces]
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+    places = iter(range(len(pieces)))  # whose next place one thread alone is given
+
+    def work() -> None:
+        torch.set_num_threads(threads // workers)
+        for place in places:
+            if errors:
+                return
+            try:
+                results[place] = pieces[place]()
+            except BaseException as error:  # raised on the thread that waits for the results
+                errors.append(error)
+
+    others = [threading.Thread(target=work, name="side by side", daemon=True) for _ in range(workers - 1)]
+    try:
+        for thread in others:
+            thread.start()
+        work()
+    finally:
+        for thread in others:
+            thread.join()
+        torch.set_num_threads(threads)
+    if errors:
+        raise errors.pop()
+    return [results[place] for place in range(len(pieces))]
+
 
 Factors = tuple[Tensor, Tensor, Tensor, Tensor]
 Arrays = dict[str, FloatArray]
@@ -139,3 +207,50 @@ def _why(error: RuntimeError, device: str) -> str:
     if isinstance(error, gave_up) or "cusolver error" in said:
         return "cannot decompose such matrices"
     return f"fails ({said})" if isinstance(error, torch.AcceleratorError) or "CUDA error" in said else ""
+
+
+class SpectraAtDistance:
+    """What QK's spectra at any distance between query and key are computed from, one distance after the other.
+
+    With ``W_Qᵀ = A T`` and ``W_Kᵀ = B S``, A and B of orthonormal columns, ``W_Qᵀ R W_K = A · T R Sᵀ · Bᵀ``: whatever
+    the distance is, the bases stay, and only a core of head_dim × head_dim is made anew. What an adapter changes of QK,
+    ``[Δ_Q; W_Q]ᵀ [W_K'; Δ_K]``, is rotated likewise, each half of its rows by itself.
+
+    Parameters
+    ----------
+    layer : which.
+    weights : its factors of QK.
+    rotation : how its keys are rotated by their positions.
+
+    Attributes
+    ----------
+    layer : its name.
+    """
+
+    def __init__(self, layer: LayerOutline, weights: LayerWeights, rotation: Rotation) -> None:
+        self.layer = layer.name
+        self._rotation = rotation
+        self._head_dim = layer.head_dim
+        self._weights = weights
+        self._triangles: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def _rotated(self, rows: Tensor, distance: int) -> Tensor:
+        """Rotate rows of W_K, (heads, n · head_dim, …), of which each head_dim are rotated by themselves."""
+        by_part = rows.reshape(-1, self._head_dim, rows.shape[-1])
+        return rotate_keys(by_part, self._rotation, distance).reshape(rows.shape)
+
+    def of_heads(self, numbers: Sequence[int], distance: int) -> FloatArray:
+        """Compute QK's singular values of some heads, (heads, rank), largest first."""
+        missing = [number for number in numbers if number not in self._triangles]
+        if missing:
+            shared = [number // self._weights.group for number in missing]
+            query, key = (thin(each).triangle for each in (self._weights.query[missing], self._weights.key[shared]))
+            self._triangles |= {number: (query[place], key[place]) for place, number in enumerate(missing)}
+        query, key = (torch.stack([self._triangles[number][side] for number in numbers]) for side in (0, 1))
+        values: FloatArray = torch.linalg.svdvals(query @ self._rotated(key.mT, distance)).numpy()
+        return values
+
+    def layer_factors(self, distance: int) -> tuple[Tensor, ...]:
+        """Give what the sum of the heads' QK is made of, for `engine.mathematics.spectra.singular_values`."""
+        weights = self._weights
+        return layer_factors("QK", weights.query, self._rotated(weights.key, distance), weights.value, weights.output)

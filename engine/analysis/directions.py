@@ -58,7 +58,7 @@ class Side:
     note: str = ""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_directions(model: OpenModel, query: Query) -> Groups:
     """Put the singular directions of the heads that a query names into words; the model itself is not loaded."""
     return over_layers("directions", model, query, _rows_of_layer)
 

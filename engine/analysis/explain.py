@@ -53,7 +53,7 @@ class Term:
     note: str = ""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_explain(model: OpenModel, query: Query) -> Groups:
     """Explain one cell of the maps of the heads that a query names."""
     return over_layers("explain", model, query, _rows_of_layer)
 

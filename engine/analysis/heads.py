@@ -42,7 +42,7 @@ Key = tuple[str, Head, str | float | None]
 """A part, a layer, and what else the part is of: the ε of its ranks, or the sentence of its patterns."""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_heads(model: OpenModel, query: Query) -> Groups:
     """List the heads, and fill their cells part by part and layer by layer: rows that come later replace earlier ones.
 
     The cheap part comes first, and each is worked out once. Where a part cannot be had of a layer its cells stay empty,

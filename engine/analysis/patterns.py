@@ -93,7 +93,7 @@ class _Repeats:
         )
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_patterns(model: OpenModel, query: Query) -> Groups:
     """Work out the rows of heads; without a sentence, those of the random tokens that come again."""
     return over_layers("patterns", model, query, rows_of_layer)
 

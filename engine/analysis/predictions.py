@@ -1,4 +1,4 @@
-"""The rows of ``predictions``: the tokens that are expected after one of a sentence, by one model or by two."""
+"""What is expected after a token: ``predictions``, ``lens``, ``contributions`` of heads, and ``ablation`` of heads."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from engine.analysis.layers import NOTHING
+from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
+from engine.mathematics.logits import ShuffledChanges
+from engine.mathematics.measures import orthogonal_norm
 from engine.values.display_text import visible
-from engine.values.errors import EngineError
+from engine.values.errors import EngineError, Unread
+from engine.values.heads import Head, Off
+from engine.values.outline import LayerOutline
 from engine.values.progress import Lane, Work
-from engine.values.table import Cell, Groups, RowGroup
+from engine.values.table import UNREAD, Cell, Groups, RowGroup
 from engine.values.views import Query
 
 if TYPE_CHECKING:
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from engine.models.tokenizer import Words
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_predictions(model: OpenModel, query: Query) -> Groups:
     """List the most likely tokens."""
     yield Lane.MODEL
     if query.of_two:
@@ -194,3 +198,123 @@ def _texts_of_both(ids: list[int], words: Words, other: Words, own: _Expected, t
 def _mean(logits: Tensor) -> float:
     """Give the mean of the logits that are numbers; some models rule tokens out by an infinite one."""
     return float(logits.double()[logits.isfinite()].mean())
+
+
+EMBEDDING = "embedding"
+"""What the place before the first block is called."""
+
+
+def rows_of_lens(model: OpenModel, query: Query) -> Groups:
+    """List the most likely tokens at each place, and the residual stream's norm there."""
+    predictor, asked, _ = yield from asked_of(model, query)
+    yield None
+    states, logits = predictor.lens(asked, model.check)
+    rows: list[tuple[Cell, ...]] = []
+    for number, (state, own) in enumerate(zip(states, logits, strict=True)):
+        layer: Cell = EMBEDDING if number == 0 else number - 1
+        chance = NOTHING if number == 0 else orthogonal_norm(states[number - 1], state)
+        norm = float(state.float().norm())
+        for place, choice in enumerate(likely(predictor.words, own, query.top), start=1):
+            rows.append((predictor.stack, layer, place, *choice, norm, chance))
+    yield RowGroup(rows)
+
+
+BEFORE_CAP = "of the logit before the model caps it"
+
+
+def rows_of_contributions(model: OpenModel, query: Query) -> Groups:
+    """Take the logit of a query's token apart."""
+    predictor, asked, logits = yield from asked_of(model, query)
+    from engine.models.contributions import contributions
+
+    yield None
+    token = token_of(query, logits, predictor)
+    found = contributions(predictor, asked, token, len(logits), model.check)
+    of = (token, predictor.words.texts([token])[0])
+    end = (found.logit, BEFORE_CAP if found.is_before_cap else NOTHING)
+    yield RowGroup([
+        *((head.stack, head.layer, head.label, "head", *of, *value, *end) for head, value in found.heads.items()),
+        (predictor.stack, NOTHING, NOTHING, "rest", *of, *found.rest, *end),
+    ])  # fmt: skip
+
+
+Pair = tuple[float, float]
+"""A token's logit and probability, or what chance gives for their changes."""
+
+KEPT = 16
+"""Sweeps, whole or broken off, whose numbers are kept."""
+
+
+def rows_of_ablation(model: OpenModel, query: Query) -> Groups:
+    """Switch off the heads that a query names together, or each head of its layers alone.
+
+    What has been found is kept when a sweep is broken off.
+    """
+    return _together(model, query) if query.off else over_layers("ablation", model, query, _ablation_of_layer)
+
+
+def _ablation_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
+    predictor, asked, logits = yield from asked_of(model, query)
+    if not predictor.is_run(layer.name):
+        raise Unread(UNREAD)
+    token = token_of(query, logits, predictor)
+    sweeps = model.cached("ablation", dict[Any, dict[Head, tuple[Pair, Pair]]])
+    found = sweeps.setdefault((query.text, query.position, token, query.by_mean), {})
+    for oldest in list(sweeps)[:-KEPT]:
+        del sweeps[oldest]
+    wanted = [head for head in layer.head_names() if query.wants(head.head)]
+    missing = [head for head in wanted if head not in found]
+    yield None
+    for head, after in predictor.each_switched(asked, missing, model.check, by_mean=query.by_mean):
+        found[head] = _pair(after, token), _chance(ShuffledChanges(logits, after), token)
+    text, before = predictor.words.texts([token])[0], _pair(logits, token)
+    yield RowGroup([
+        (
+            head.stack, head.layer, head.label, token, text,
+            *_compared(before, *found[head]), _name(model, head),
+        )
+        for head in wanted
+    ])  # fmt: skip
+
+
+def _together(model: OpenModel, query: Query) -> Groups:
+    """Work out a row for each of the tokens that are likely before or after some heads are switched off together."""
+    for head in query.off:
+        model.outline.layer(head)
+    predictor, asked, logits = yield from asked_of(model, query)
+    yield None
+    after = predictor.switched(asked, Off(query.off, query.by_mean), model.check)
+    if query.token is None:
+        several = [each.topk(min(query.top, len(each))).indices.tolist() for each in (logits, after)]
+        tokens = list(dict.fromkeys(several[0] + several[1]))
+    else:
+        tokens = [token_of(query, logits, predictor)]
+    names = " ".join(_name(model, head) for head in query.off)
+    dealt = ShuffledChanges(logits, after)
+    yield RowGroup([
+        (
+            NOTHING, NOTHING, NOTHING, token, text,
+            *_compared(_pair(logits, token), _pair(after, token), _chance(dealt, token)), names,
+        )
+        for token, text in zip(tokens, predictor.words.texts(tokens), strict=True)
+    ])  # fmt: skip
+
+
+def _name(model: OpenModel, head: Head) -> str:
+    """Name a head, with its stack where a model has several."""
+    return f"{head.stack}.{head}" if len(model.outline.stacks) > 1 else str(head)
+
+
+def _pair(logits: Tensor, token: int) -> Pair:
+    return float(logits[token]), float(logits.double().softmax(0)[token])
+
+
+def _chance(dealt: ShuffledChanges, token: int) -> Pair:
+    """Give what a token's logit and probability would change by if the same changes fell on tokens at random."""
+    return dealt.logit_change, dealt.change(token)
+
+
+def _compared(before: Pair, after: Pair, chance: Pair) -> tuple[float, ...]:
+    """Put a token's numbers before and after side by side, with what chance gives for their differences."""
+    logit, probability = ((old, new, new - old, by) for old, new, by in zip(before, after, chance, strict=True))
+    return *probability, *logit

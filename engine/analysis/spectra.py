@@ -34,9 +34,9 @@ from engine.values.spectra import EPSILONS, NORMS, FloatArray, SpectraGroup, Spe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from engine.analysis.decompositions import Decomposer
-    from engine.analysis.spectra_at_distance import SpectraAtDistance
+    from engine.analysis.decompositions import Decomposer, SpectraAtDistance
     from engine.architectures.heads import LayerWeights, StoredLayer
+
 
 Arrays = dict[str, FloatArray]
 """By matrix, singular values (heads, structural rank); by the names of `EPSILONS` and `NORMS`, how finely a factor is
@@ -277,7 +277,7 @@ class SpectraStore:
     def _of_rotated(self, layer: Head) -> Work[SpectraAtDistance]:
         """Give what computes QK at distances of a layer; that of the layer that was looked at last is kept."""
         yield from self._prepare(Lane.WEIGHTS)
-        from engine.analysis.spectra_at_distance import SpectraAtDistance
+        from engine.analysis.decompositions import SpectraAtDistance
         from engine.models.rotations import rotation_of
 
         source, outline, found = self._source, self._outline.layer(layer), self._at_distance

@@ -1,17 +1,17 @@
 """The tables of an open model by the name of their view: as they are worked out, as they grow, or whole.
 
-Each view has the module of its name here, whose ``rows`` gives the groups of rows; it is imported when it is asked for.
+Each view has a generator ``rows_of_…`` of its name, in a module that is imported when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from engine.analysis.open_model import OpenModel
-from engine.analysis.pace import Pace
 from engine.analysis.spectra import with_torch
 from engine.values.errors import EngineError
 from engine.values.heads import Head
@@ -33,6 +33,12 @@ from engine.values.views import VIEWS, Query
 if TYPE_CHECKING:
     from engine.analysis.attention import Arrays
 
+PAUSE = 0.25
+"""Seconds at least between two states of a table that grows, so that a screen is not drawn for every row."""
+
+SHARE = 4
+"""How many times as long as a state takes to write and to deliver nothing is delivered after it."""
+
 COLUMNS = {
     "ranks": (RANKS_BESIDE_CHANCE_COLUMNS,) * 2,
     "spectrum": (SPECTRUM_COLUMNS, SPECTRA_OF_TWO_COLUMNS),
@@ -41,6 +47,16 @@ COLUMNS = {
     **{name: (view.columns, view.columns_of(of_two=True)) for name, view in VIEWS.items()},
 }
 """By view, the columns of its table, and of that with a second model's numbers."""
+
+MODULES = {
+    "spectrum": "ranks",
+    "rollout": "attention",
+    "matrices": "weights",
+    "lens": "predictions",
+    "contributions": "predictions",
+    "ablation": "predictions",
+}
+"""By view, the module that works it out, where it is not the one of its name."""
 
 WITHOUT_TORCH = ("ranks", "spectrum", "heads", "weights")
 """Views that import torch only where something has to be computed."""
@@ -102,24 +118,24 @@ def growing(model: OpenModel, name: str, query: Query) -> Iterator[tuple[Table, 
 
     Between them come lanes and None, as from `groups`; parameters and errors as there.
     """
-    grown, pace, is_first = _Grown(name, query), Pace(), True
+    grown, due = _Grown(name, query), 0.0
     for unit in _rows(model, name, query):
         if not isinstance(unit, RowGroup):
             yield unit
             continue
         grown.add(unit)
-        progress = unit.progress
-        if progress is not None and (is_first or progress.finished or pace.is_due()):
+        progress, begun = unit.progress, time.monotonic()
+        if progress is not None and (progress.finished or begun >= due):
             yield grown.table(), progress
-            pace.delivered()
-            is_first = False
+            delivered = time.monotonic()
+            due = delivered + max(PAUSE, SHARE * (delivered - begun))
     yield grown.table(), Progress(name, 1, 1, "")
 
 
 def arrays(model: OpenModel, name: str, query: Query) -> Arrays:
     """Give the arrays of ``attention`` or ``matrices``, as they are worked out."""
     yield from with_torch()
-    yield from import_module(f"engine.analysis.{name}").arrays(model, query)
+    yield from _of_module(name, "arrays")(model, query)
 
 
 def _rows(model: OpenModel, name: str, query: Query) -> Groups:
@@ -131,12 +147,18 @@ def _rows(model: OpenModel, name: str, query: Query) -> Groups:
     if name not in WITHOUT_TORCH:
         yield from with_torch()
         yield Lane.WEIGHTS
-    rows: Groups = import_module(f"engine.analysis.{name}").rows(model, query)
     with model.telling(name, "layers") as telling:
-        for unit in rows:
+        for unit in _of_module(name, "rows")(model, query):
             if isinstance(unit, RowGroup) and unit.progress is not None and unit.progress.activity == name:
                 telling(unit.progress.done, unit.progress.total)
             yield unit
+
+
+def _of_module(name: str, what: str) -> Callable[[OpenModel, Query], Any]:
+    """Import a view's module, and take its ``rows_of_…`` or ``arrays_of_…``."""
+    module = import_module(f"engine.analysis.{MODULES.get(name, name)}")
+    found: Callable[[OpenModel, Query], Any] = getattr(module, f"{what}_of_{name}")
+    return found
 
 
 class _Grown:

@@ -1,14 +1,18 @@
-"""The rows of ``weights``: every parameter at once, what is tied a little later, norms as they come."""
+"""The rows of ``weights``: every parameter, with its norm; and the arrays of ``matrices``, the weights by head."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from engine.analysis.layers import NOTHING
+import numpy as np
+
+from engine.analysis.attention import Arrays
+from engine.analysis.layers import NOTHING, over_layers
 from engine.analysis.open_model import OpenModel
 from engine.values.errors import EngineError, Superseded
-from engine.values.outline import Parameter
+from engine.values.heads import Head
+from engine.values.outline import LayerOutline, Parameter
 from engine.values.progress import Lane, Progress
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import Query
@@ -20,7 +24,7 @@ Found = tuple[float | str, str]
 """A norm, or nothing, and what is to be known of it."""
 
 
-def rows(model: OpenModel, query: Query) -> Groups:
+def rows_of_weights(model: OpenModel, query: Query) -> Groups:
     """List the parameters of the model, or of the layers with a number; what is known later comes in rows that replace.
 
     The files' headers alone give the first; then comes what the model ties, which takes the import of its code; then,
@@ -140,3 +144,32 @@ def _narrowed(listed: tuple[Parameter, ...], query: Query) -> tuple[Parameter, .
 def _may_be_vocabulary(parameter: Parameter) -> bool:
     """Say whether a parameter may be an embedding or unembedding: a matrix that belongs to no layer."""
     return len(parameter.shape) == 2 and parameter.layer is None
+
+
+def arrays_of_matrices(model: OpenModel, query: Query) -> Arrays:
+    """Give the arrays of the heads that a query names, keyed ``L5H1.W_Q``; of several stacks ``encoder.L5H1.W_Q``."""
+    return over_layers("matrices", model, query, _arrays_of_layer)
+
+
+def _arrays_of_layer(model: OpenModel, layer: LayerOutline, query: Query) -> Arrays:
+    yield Lane.WEIGHTS
+    prefix = f"{layer.stack}." if len(model.outline.stacks) > 1 else ""
+    for head, named in arrays_of(model, layer).items():
+        for name, array in named.items():
+            if query.wants(head.head) and query.matrix in (None, name.partition("_")[2]):
+                yield f"{prefix}{head}.{name}", array
+
+
+def arrays_of(model: OpenModel, layer: LayerOutline) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
+    """Give every head's W_Q, W_K, W_V, W_O and biases of a layer; bfloat16 becomes float32, exactly."""
+    import torch
+
+    weights = model.layer_weights(layer.name)
+
+    def array(tensor: Tensor) -> np.ndarray[Any, Any]:
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+    return {
+        head: {name: array(tensor) for name, tensor in weights.of_head(head.head).items()}
+        for head in layer.head_names()
+    }

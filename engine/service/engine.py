@@ -268,7 +268,7 @@ class Engine:
         """Ask for every head's weights of a layer."""
 
         def work(model: OpenModel) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
-            from engine.analysis.matrices import arrays_of
+            from engine.analysis.weights import arrays_of
 
             return arrays_of(model, model.outline.layer(layer))
 
@@ -407,7 +407,7 @@ class Engine:
         """Ask for a sentence's attention followed through all layers of a stack."""
 
         def work(model: OpenModel) -> Work[AttentionMaps]:
-            from engine.analysis.rollout import rollout_of
+            from engine.analysis.attention import rollout_of
 
             return (yield from rollout_of(model, text, stack))
 
