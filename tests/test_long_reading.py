@@ -133,10 +133,10 @@ print(json.dumps([peaks, buffer.nbytes]))
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
-def test_reading_and_then_looking_at_layers_takes_about_one_layers_maps(tmp_path: Path) -> None:
+def test_reading_and_then_looking_at_layers_takes_less_than_one_layers_maps(tmp_path: Path) -> None:
     peaks, maps = json.loads(run_apart(PEAK, OMP_NUM_THREADS="1", XDG_CACHE_HOME=str(tmp_path)).splitlines()[-1])
     assert maps == 6 * TOKENS**2 * 4
     reading, *looking = peaks
-    assert reading < 1.3 * maps  # the logits of all tokens, which nobody looks at, are more than that
-    assert max(looking) < 1.8 * maps  # half of it is written; the rest is what reading left free in the heap
+    assert reading < maps  # the logits of all tokens, which nobody looks at, are more than that
+    assert max(looking) < maps  # what the layers read, and a row's last pages, are half of that beside it
     assert not any(file.is_file() for file in tmp_path.rglob("*"))

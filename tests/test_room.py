@@ -76,11 +76,11 @@ print(json.dumps([tokens, found, enough]))
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a while")
 @pytest.mark.parametrize(
-    ("model_type", "most", "bound", "settings"),
-    [("llama", 0.65, 1.25, {}), ("mistral", 0.5, 1.7, {"sliding_window": 1024}), ("bert", 1.1, 1.25, {})],
+    ("model_type", "most", "settings"),
+    [("llama", 0.65, {}), ("mistral", 0.5, {"sliding_window": 1024}), ("bert", 1.1, {})],
 )
 def test_making_one_layers_maps_and_means_takes_the_memory_that_is_asked_for_before(
-    model_type: str, most: float, bound: float, settings: dict[str, Any], tiny_model: TinyModel
+    model_type: str, most: float, settings: dict[str, Any], tiny_model: TinyModel
 ) -> None:
     heads = {"num_attention_heads": 8, "num_key_value_heads": 8}
     folder = tiny_model(model_type, max_position_embeddings=2048, **heads, **settings)
@@ -89,7 +89,7 @@ def test_making_one_layers_maps_and_means_takes_the_memory_that_is_asked_for_bef
     for peak, size in found:
         assert size == 8 * 2048**2 * 4
         assert peak < most * size  # what the mask hides is never written; the eager way takes three layers' maps
-        assert peak / 1.1 < asked < bound * peak
+        assert peak / 1.1 < asked < 1.25 * peak
 
 
 @pytest.mark.parametrize("window", [None, 100])

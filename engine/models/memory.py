@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ STATES = 6
 
 BLOCKS = 4_000_000
 """Bytes of scores and weights of a block of queries held beside maps that are made block after block."""
+
+WINDOWS = ("sliding_window", "local_attention")
+"""What configurations call how many tokens a layer of a window sees."""
 
 TOGETHER = 64
 """Queries whose weights are written together, from the first key that any of them sees to the last."""
@@ -137,12 +140,13 @@ def need_memory(heads: int, queries: int, keys: int, copies: int = 1, *, seen: f
         )
 
 
-def need_memory_to_read(layers: Sequence[LayerOutline], tokens: int, copies: int, itemsize: int) -> None:
+def need_memory_to_read(layers: Sequence[LayerOutline], config: Any, tokens: int, copies: int, itemsize: int) -> None:
     """Refuse a sentence of which no layer's maps would fit.
 
     Parameters
     ----------
     layers : those that attend.
+    config : of the model; where it has layers of a window, they are the ones that fit first.
     tokens : of the sentence.
     copies : of a layer's maps, that are held while they are made; where it is one, what a mask hides takes no memory.
     itemsize : bytes of a number of queries, keys and values; 0 where they are not in main memory.
@@ -154,9 +158,29 @@ def need_memory_to_read(layers: Sequence[LayerOutline], tokens: int, copies: int
     heads = max((layer.heads for layer in layers), default=1)
     width = max((layer.heads * layer.head_dim for layer in layers), default=0)
     looks_back = all(layer.stack == "decoder" for layer in layers)
-    seen = min(1.0, 0.5 + TOGETHER / tokens) if copies == 1 and looks_back else 1.0
+    seen = _seen_share(tokens, _narrowest_window(config, tokens), looks_back=looks_back) if copies == 1 else 1.0
     blocks = BLOCKS if heads * tokens**2 * WEIGHT_BYTES > BLOCKS else 0
     need_memory(heads, tokens, tokens, copies, seen=seen, states=STATES * tokens * width * itemsize + blocks)
+
+
+def _seen_share(tokens: int, window: int, *, looks_back: bool) -> float:
+    """Give the share of keys that are written of queries that see a window of the tokens before, or on both sides."""
+    begin = np.arange(tokens) // TOGETHER * TOGETHER
+    first = np.maximum(begin - window, 0)
+    end = np.minimum(begin + TOGETHER + (0 if looks_back else window), tokens)
+    return float((end - first).mean() / tokens)
+
+
+def _narrowest_window(config: Any, tokens: int) -> int:
+    """Say how many tokens before, or on both sides, the queries of those layers see that see least.
+
+    A configuration that says it of layers in both directions counts both sides together; here each counts alone, which
+    is more than they see.
+    """
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    settings = text.to_dict() if hasattr(text, "to_dict") else vars(text)  # some refuse to be asked for these
+    found = [settings.get(name) for name in WINDOWS] if settings.get("use_sliding_window", True) else []
+    return min((each for each in found if isinstance(each, int) and each > 0), default=tokens)
 
 
 def heads_lie_together(heads: int, queries: int, keys: int) -> bool:

@@ -30,6 +30,7 @@ from engine.models.attention_capture import (
     kernels_can_read,
 )
 from engine.models.devices import inferring
+from engine.models.heap import large_tensors_apart
 from engine.models.interventions import Outputs
 from engine.models.loaded_model import Loaded
 from engine.models.loaded_modules import attention_in, scoring_projections
@@ -242,6 +243,7 @@ class Reader(MapReader):
                 self._borrowed(self.model),
                 kernels,
                 activating_in_pieces(self.model),
+                large_tensors_apart(tokens),
                 refusing_choices(self.model),
                 inferring(),
             ):
@@ -266,7 +268,7 @@ class Reader(MapReader):
         has_biases = any(isinstance(part, nn.Embedding) for each in self.modules.values() for part in each.modules())
         copies = 1 if self.reads_with_kernels and not has_biases else COPIES  # T5 makes a bias as large as the maps
         itemsize = self.model.dtype.itemsize if self._device == "cpu" else 0
-        need = self.outline.attending_layers, tokens, copies, itemsize
+        need = self.outline.attending_layers, self.model.config, tokens, copies, itemsize
         try:
             need_memory_to_read(*need)
         except EngineError:
@@ -338,7 +340,7 @@ class Reader(MapReader):
                 attending_with_kernels(self.model, check, captured),
                 inferring(),
             ):
-                with refusing_choices(self.model):
+                with large_tensors_apart(max(shape[1:])), refusing_choices(self.model):
                     was_handed_on = captured.is_in(module(*call.args, **call.kwargs))
                     del call  # before there is the memory of maps
                 if was_handed_on:
