@@ -2,7 +2,18 @@
 
 Nothing is fetched. The written text and the repeats depend on the seed alone; Python's prose is that of the Python
 that runs.
+
+``templates.txt`` says how to write a text: a line `name:` opens a rule, and every line after it is one way to write it,
+taken at random; what is there twice is taken twice as often. `{word}` is replaced by a random item of that name, and
+what comes out is expanded again; `{word=x}` also remembers it, so that `{x}` says it a second time; `{word.past}`
+inflects it; `[this|that|]` is one of its alternatives. `{A}`, `{B}` and `{C}` are people, with pronouns such as
+`{A.he}`.
+
+``words.txt`` has the items of a name in a line. An item with parts, such as `France=Paris`, is a fact, whose parts a
+template picks by number. A name such as `sea.place` belongs to a theme; every text has one.
 """
+
+from __future__ import annotations
 
 import ast
 import codecs
@@ -10,24 +21,165 @@ import math
 import random
 import re
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
-
-from engine.demo.documents import DOCUMENT_RULES, KINDS
-from engine.demo.writer import Writer
 
 HELD_OUT_DISTANCES = (11, 17, 31, 53, 67, 97, 127, 151)
 """Distances at which training never repeats a token sequence, so that a test there cannot be passed by position."""
 
+KINDS = {
+    "story": 6, "conversation": 3, "introduction": 2, "letter": 2, "recipe": 1, "report": 2, "lesson": 3, "facts": 3,
+    "list": 1, "paragraph": 7, "sentence": 5,
+}  # fmt: skip
+"""The kinds of document, each with how often it is written in comparison with the others."""
+
+Items = dict[str, Sequence[str]]
+
 _PROSE_SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'\"()\-/%!?.]+[.!?:]")
 _SKIPPED_FOLDERS = frozenset({"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__"})
+
+_CHOICE = re.compile(r"\[([^\[\]]*)\]")
+_SLOT = re.compile(r"\{(\w+)(?:=(\w+))?(?:\.(\w+))?\}")
+_START = re.compile(r"(^|[.!?]\s+\"?|\n\"?|^\")([a-z])", re.MULTILINE)
+_ARTICLE = re.compile(r"\b([Aa])(?= (?:[aei]|o(?!ne\b|nce\b)|u(?!ni|se)|hour|honest|8\b|1[18]\b|8\d\b))")
+
+_PAST_FORMS = """
+have=had go=went see=saw eat=ate drink=drank make=made take=took find=found buy=bought sell=sold read=read write=wrote
+run=ran swim=swam sit=sat sing=sang tell=told feel=felt lose=lost win=won catch=caught fly=flew ride=rode drive=drove
+sleep=slept cut=cut set=set teach=taught speak=spoke draw=drew build=built hide=hid fight=fought keep=kept wear=wore
+send=sent leave=left break=broke choose=chose pay=paid feed=fed light=lit throw=threw dig=dug ring=rang sweep=swept
+"""
+_PRESENT = {"have": "has", "go": "goes"}
+_DOUBLED = frozenset({"run", "swim", "sit", "win", "cut", "set", "dig", "plan", "clap"})
+_PLURAL_FORMS = """
+mouse=mice wolf=wolves sheep=sheep fish=fish child=children knife=knives leaf=leaves loaf=loaves tooth=teeth
+goose=geese deer=deer fisherman=fishermen medicine=medicine
+"""
+_PAST, _PLURALS = (dict(pair.split("=") for pair in forms.split()) for forms in (_PAST_FORMS, _PLURAL_FORMS))
+_PRONOUNS = {
+    "he": ("she", "he"), "him": ("her", "him"), "his": ("her", "his"), "He": ("She", "He"), "His": ("Her", "His"),
+    "boy": ("girl", "boy"), "man": ("woman", "man"), "king": ("queen", "king"), "prince": ("princess", "prince"),
+    "son": ("daughter", "son"), "mr": ("Mrs.", "Mr."),
+}  # fmt: skip
+
+
+def _read_items() -> tuple[Items, dict[str, Items]]:
+    """Read what slots are filled with: by name, and by theme and name."""
+    items: Items = {
+        "digit": [str(value) for value in range(2, 10)],
+        "count": [str(value) for value in range(10, 100)],
+        "age": [str(value) for value in range(6, 90)],
+        "year": [str(value) for value in range(1890, 2031)],
+        "degrees": [str(value) for value in range(3, 36)],
+        "hour": [str(value) for value in range(1, 13)],
+        "minute": [f"{value:02d}" for value in range(0, 60, 5)],
+        "sum": [f"{a}={b}={a + b}={2 + a % 8}" for a in range(1, 21) for b in range(1, 21)],
+    }
+    themes: dict[str, Items] = {}
+    folder = Path(__file__).parent
+    for line in (folder / "words.txt").read_text(encoding="utf-8").splitlines():
+        name, _, words = line.partition(": ")
+        theme, _, category = name.rpartition(".")
+        (themes.setdefault(theme, {}) if theme else items)[category] = words.split(", ")
+    for category in ("place", "thing", "worker"):
+        items[f"any_{category}"] = list(dict.fromkeys(each for theme in themes.values() for each in theme[category]))
+    for rule in (folder / "templates.txt").read_text(encoding="utf-8").split("\n\n"):
+        name, *templates = rule.strip().splitlines()
+        items[name.removesuffix(":")] = [template.replace("\\n", "\n") for template in templates]
+    return items, themes
+
+
+_ITEMS, _THEMES = _read_items()
+
+
+def _ends_in_consonant_and_y(word: str) -> bool:
+    return word.endswith("y") and word[-2] not in "aeou"
+
+
+def _past(verb: str) -> str:
+    if verb in _PAST:
+        return _PAST[verb]
+    if _ends_in_consonant_and_y(verb):
+        return verb[:-1] + "ied"
+    stem = verb + verb[-1] if verb in _DOUBLED else verb.removesuffix("e")
+    return stem + "ed"
+
+
+def _progressive(verb: str) -> str:
+    if verb in _DOUBLED:
+        return verb + verb[-1] + "ing"
+    return (verb if verb.endswith("ee") else verb.removesuffix("e")) + "ing"
+
+
+def _present(verb: str) -> str:
+    return _PRESENT.get(verb) or _with_s(verb)
+
+
+def _with_s(word: str) -> str:
+    """Write the regular plural of a noun, or the form of a verb that follows `she`."""
+    if _ends_in_consonant_and_y(word):
+        return word[:-1] + "ies"
+    return word + ("es" if word.endswith(("s", "sh", "ch", "x")) else "s")
+
+
+def _inflect(text: str, form: str) -> str:
+    """Put a phrase into a form: a verb's on its first word, a noun's on its last, or pick a part of a fact."""
+    if form.isdigit():
+        return text.split("=")[int(form) - 1]
+    if form == "pl":
+        before, space, noun = text.rpartition(" ")
+        return before + space + (_PLURALS.get(noun) or _with_s(noun))
+    verb, space, rest = text.partition(" ")
+    forms = {"past": _past, "ing": _progressive, "s": _present}
+    return forms[form](verb) + space + rest
+
+
+class Writer:
+    """Fills templates; one writer keeps one stream of random choices."""
+
+    def __init__(self, chooser: random.Random) -> None:
+        self._chooser = chooser
+        self._memory: dict[str, str] = {}
+        self._theme: Items = {}
+
+    def write(self, rule: str) -> str:
+        """Write one text of the kind that the rule names, about one theme and with its own people."""
+        self._memory = {}
+        self._theme = _THEMES[self._chooser.choice(tuple(_THEMES))]
+        women = [(name, 0) for name in _ITEMS["female"]]
+        people = self._chooser.sample(women + [(name, 1) for name in _ITEMS["male"]], 3)
+        for letter, (name, gender) in zip("ABC", people, strict=True):
+            self._memory[letter] = name
+            for form, words in _PRONOUNS.items():
+                self._memory[f"{letter}.{form}"] = words[gender]
+        text = self._expand("{" + rule + "}")
+        text = _ARTICLE.sub(r"\1n", text)
+        return _START.sub(lambda match: match[1] + match[2].upper(), text)
+
+    def _expand(self, template: str) -> str:
+        """Replace every alternative and every slot, those of the replacements too."""
+        while _CHOICE.search(template):
+            template = _CHOICE.sub(lambda match: self._chooser.choice(match[1].split("|")), template)
+        return _SLOT.sub(self._fill, template)
+
+    def _fill(self, match: re.Match[str]) -> str:
+        """Give what stands in place of one slot."""
+        name, bound, form = match.groups()
+        if form and f"{name}.{form}" in self._memory:
+            return self._memory[f"{name}.{form}"]
+        text = self._memory.get(name)
+        if text is None:
+            text = self._expand(self._chooser.choice(self._theme.get(name) or _ITEMS[name]))
+        if bound:
+            self._memory[bound] = text
+        return _inflect(text, form) if form else text
 
 
 def written_documents(seed: int) -> Iterator[str]:
     """Write documents of all kinds without end, the same ones for the same seed."""
     chooser = random.Random(seed)
-    writer = Writer(DOCUMENT_RULES, chooser)
+    writer = Writer(chooser)
     kinds, weights = list(KINDS), list(KINDS.values())
     while True:
         yield writer.write(chooser.choices(kinds, weights)[0])

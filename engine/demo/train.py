@@ -26,7 +26,6 @@ from torch import Tensor
 
 from engine.demo import MODEL_DIRECTORY
 from engine.demo.corpus import HELD_OUT_DISTANCES, english_documents, python_prose, repeated_row
-from engine.demo.measure import repeat_scores
 
 START = "<|start|>"
 """What every text begins with; heads that have nothing to look for can rest there."""
@@ -202,14 +201,35 @@ def train(steps: int, report_every: int) -> tuple[transformers.LlamaForCausalLM,
     return model.eval(), tokenizer
 
 
+def repeat_scores(model: transformers.LlamaForCausalLM, distance: int, rows: int = 4) -> tuple[float, float]:
+    """Show the model random tokens twice, the copy ``distance`` later, and measure what its best heads look at.
+
+    Every row is the start token 0 and then ``distance`` random tokens, twice.
+
+    Returns
+    -------
+    The largest mean attention of any head to the token before, over all queries, and to the one after the query's first
+    occurrence, over the queries of the copy.
+    """
+    once = torch.randint(1, VOCABULARY, (rows, distance), generator=torch.Generator().manual_seed(5))
+    start = torch.zeros(rows, 1, dtype=once.dtype)
+    with torch.no_grad():
+        output = model(torch.cat([start, once, once], dim=1), output_attentions=True)
+    maps = torch.stack(output.attentions)  # (layer, row, head, query, key)
+    queries = torch.arange(distance + 1, maps.shape[-2])
+    previous = maps.diagonal(offset=-1, dim1=-2, dim2=-1).mean((1, -1))
+    induction = maps[..., queries, queries - distance + 1].mean((1, -1))
+    return float(previous.max()), float(induction.max())
+
+
 def scores(model: transformers.LlamaForCausalLM) -> str:
     """Say how well the best heads do on repeats at two distances that training never uses."""
     model.eval()
     model.set_attn_implementation("eager")
     lines = []
     for distance in HELD_OUT_DISTANCES[1:4:2]:
-        previous, induction = repeat_scores(model, 1, distance, rows=4, seed=5)
-        lines.append(f"distance {distance}: previous {previous.max():.2f} induction {induction.max():.2f}")
+        previous, induction = repeat_scores(model, distance)
+        lines.append(f"distance {distance}: previous {previous:.2f} induction {induction:.2f}")
     model.set_attn_implementation("sdpa")
     model.train()
     return "  ".join(lines)
