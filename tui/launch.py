@@ -36,7 +36,7 @@ def launch(start: Start, options: EngineOptions, *, theme: str | None, ascii_onl
     if not _has_terminal():
         _refuse_without_terminal(start.model, options)
     gc.disable()  # until the first head is on screen
-    IMPORTING.spares_collector = True
+    IMPORTING.spares_event_loop = True
     sys.setswitchinterval(SWITCH_SECONDS)
     engine = Engine(options)
 

@@ -1,12 +1,14 @@
-"""Libraries are imported by one thread at a time; only where that was asked for the collector is kept out of it."""
+"""Libraries are imported by one thread at a time; the event loop is spared only where that was asked for."""
 
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -16,9 +18,9 @@ from engine.checkpoints.library_imports import Importing
 
 @pytest.fixture
 def quiet() -> Iterator[Importing]:
-    """Give a context that spares the collector, and leave it as it was."""
+    """Give a context that spares the event loop, and leave the collector as it was."""
     made = Importing()
-    made.spares_collector = True
+    made.spares_event_loop = True
     yield made
     sys.modules.pop("made_up", None)
     gc.unfreeze()
@@ -54,6 +56,21 @@ def test_the_collector_works_again_after_a_failure(quiet: Importing) -> None:
     with pytest.raises(ZeroDivisionError), quiet:
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux lists what a process has mapped")
+@pytest.mark.parametrize("is_asked_for", [False, True])
+def test_torch_is_mapped_before_it_is_imported_only_where_that_is_asked_for(is_asked_for: bool) -> None:
+    code = (
+        "import sys; from pathlib import Path; from engine.checkpoints.library_imports import Importing\n"
+        f"importing = Importing(); importing.spares_event_loop = {is_asked_for}\n"
+        "with importing:\n"
+        "    print('torch' in sys.modules, 'libtorch_cpu' in Path('/proc/self/maps').read_text())\n"
+        "    import torch\n"
+        "print(torch.linalg.svdvals(torch.diag(torch.tensor([3.0, 2.0]))).tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"False {is_asked_for}", "[3.0, 2.0]"]
 
 
 def test_one_thread_imports_at_a_time() -> None:
