@@ -18,7 +18,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.segment import Segment, Segments
 
-from engine.service.threads import limit_threads
+from engine.values.options import limit_threads
 from tests.snapshots import FOLDER, SHOTS, Shot, cells_of, described, environment_of, strips_of
 from tui.pictures import letters_apart
 

@@ -20,7 +20,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from engine.store.directories import log_file
+from engine.store.files import log_file
 from tests.explorer import PATIENCE, screen_text, settle, waited_for
 from tests.invariants import compare, disagreements, unanswered
 from tests.monkey_foot import drawn_otherwise, said_twice, silent

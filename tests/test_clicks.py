@@ -9,7 +9,7 @@ from textual.events import MouseDown, MouseEvent, MouseMove, MouseScrollDown, Mo
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
-from engine.store.recent import remember
+from engine.store.history import remember
 from engine.values.heads import Head
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel

@@ -17,8 +17,7 @@ from engine.checkpoints import download, download_worker
 from engine.checkpoints.download import find_in_cache
 from engine.checkpoints.locate import locate
 from engine.values.errors import Superseded
-from engine.values.progress import Progress
-from engine.values.progress_report import Pace
+from engine.values.progress import Progress, Rate
 from tests.conftest import TinyModel
 from tests.fake_hub import FakeHub, commit
 from tests.opening import not_found, open_folder
@@ -179,7 +178,7 @@ def test_a_disk_without_room_is_said_before_anything_is_fetched(
 
 
 def test_the_time_left_follows_from_the_mean_rate_of_the_last_seconds() -> None:
-    pace = Pace()
+    pace = Rate()
     assert pace.rate(0.0, 0) is None
     assert pace.rate(0.5, 100) is None, "too early to tell"
     assert pace.rate(2.0, 400) == 200

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.store.export import write_table
-from engine.store.files import claimed_path, unused_path, write_npz
+from engine.store.export import write_npz, write_table
+from engine.store.files import unused_path
 from engine.values.errors import EngineError
 from engine.values.table import AnyTable, Cell, LargeTable, Table
 from tests.opening import ROOT
@@ -268,22 +268,7 @@ def test_an_unused_name_is_found_beside_the_used_ones(folder: Path, monkeypatch:
     monkeypatch.chdir(folder)
     found = []
     for _ in range(3):
-        found.append(unused_path("gpt2-ranks", ".csv"))
+        found.append(unused_path(Path("gpt2-ranks.csv.gz")))
         found[-1].touch()
-    assert [each.name for each in found] == ["gpt2-ranks.csv", "gpt2-ranks-2.csv", "gpt2-ranks-3.csv"]
+    assert [each.name for each in found] == ["gpt2-ranks.csv.gz", "gpt2-ranks-2.csv.gz", "gpt2-ranks-3.csv.gz"]
     assert {each.parent for each in found} == {folder}
-
-
-def test_files_that_are_written_at_once_do_not_take_the_same_name(folder: Path) -> None:
-    with claimed_path(folder / "a.csv") as first, claimed_path(folder / "a.csv") as second:
-        assert (first.name, second.name) == ("a.csv", "a-2.csv")
-        write_csv(table(("a", 1, 0.5)), first)
-        with claimed_path(second) as third:
-            assert third.name == "a-3.csv"
-        write_csv(table(("b", 1, 0.5)), second)
-    with claimed_path(first) as fourth, claimed_path(folder / "gone" / "b.csv.gz") as elsewhere:
-        assert (fourth.name, elsewhere.name) == ("a-3.csv", "b.csv.gz")
-    (folder / "b.csv.gz").touch()
-    with claimed_path(folder / "b.csv.gz") as fifth:
-        assert fifth.name == "b-2.csv.gz"
-    assert names(folder) == ["a-2.csv", "a.csv", "b.csv.gz"]

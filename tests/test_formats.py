@@ -16,7 +16,7 @@ import polars
 import pytest
 
 from engine.service.engine import Engine
-from engine.service.writer import Check
+from engine.service.queue import Check
 from engine.store.export import FORMATS, write_table
 from engine.values.errors import EngineError, Superseded
 from engine.values.options import EngineOptions

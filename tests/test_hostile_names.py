@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from engine.store.directories import log_file
+from engine.store.files import log_file
 from tests.conftest import TinyModel
 from tests.explorer import explorer, screen_text
 from tests.terminal import COMMAND, PATIENCE, Terminal

@@ -10,7 +10,7 @@ import pytest
 from textual.theme import BUILTIN_THEMES
 
 from engine.service.engine import Engine
-from engine.store.directories import log_file
+from engine.store.files import log_file
 from engine.values.options import EngineOptions
 from tests.explorer import explorer, screen_text, until
 from tests.test_settings import call, configure

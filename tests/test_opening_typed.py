@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from engine.checkpoints import names
 from engine.checkpoints.locate import locate
-from engine.store.recent import remember
+from engine.store.history import remember
 from engine.values.found_models import GONE, FoundModel, Origin, Place
 from tests.choosing import opening_screen, words
 from tests.conftest import TinyModel

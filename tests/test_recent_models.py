@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from engine.service.choices import look_up
-from engine.store.recent import KEPT, recent_file, recent_models, remember
+from engine.store.history import KEPT, recent_file, recent_models, remember
 from tests.opening import outline
 from tests.painted import NASTY
 from tui.drawing import text
@@ -37,9 +37,9 @@ def test_the_list_is_short_has_every_model_once_and_takes_what_it_understands() 
     names = [model.name for model in recent_models()]
     assert names[:3] == ["m20", "m34", "m33"]
     assert len(names) == len(set(names)) == KEPT == len(json.loads(recent_file().read_text()))
-    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": 3}]')
+    recent_file().write_text('[{"name": "x", "size": "large", "layers": -1, "last_used": "never", "model_type": "t"}]')
     (model,) = recent_models()
-    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "")
+    assert (model.name, model.size, model.layers, model.last_used, model.model_type) == ("x", 0, 0, 0.0, "t")
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and not os.access("/proc/version", os.R_OK), reason="needs a place to fail")

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import tui
 from engine.store import log
-from engine.store.directories import log_file, state_directory
+from engine.store.files import log_file, state_directory
 from tests.documentation import REPOSITORY
 from tui.command_line import command, explore
 from tui.config_file import commented, problems_of

@@ -16,8 +16,7 @@ from engine.service.engine import Engine
 from engine.values.errors import Superseded
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.progress import Progress, Work
-from engine.values.progress_report import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART
+from engine.values.progress import FOLLOWING, PREDICTING, SWITCHING, TAKING_APART, Progress, Work
 from engine.values.table import Table
 from engine.values.views import Query
 from tests.conftest import TinyModel
@@ -62,7 +61,7 @@ def attending() -> Iterator[list[str]]:
 @pytest.fixture
 def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every step told, however short it is."""
-    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
 
 
 @pytest.mark.usefixtures("told_at_once")

@@ -13,8 +13,7 @@ from engine.analysis.token_tables import token_map
 from engine.service.engine import Engine
 from engine.values.heads import Head
 from engine.values.options import EngineOptions
-from engine.values.progress import finish
-from engine.values.progress_report import ProgressReporter, tell_nobody
+from engine.values.progress import ProgressReporter, finish, tell_nobody
 from engine.values.views import Query
 from tests.conftest import TinyModel
 from tests.exporting import exported, run

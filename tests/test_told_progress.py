@@ -19,8 +19,7 @@ from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Off
 from engine.values.memory import MemoryReport, SentenceNeed
 from engine.values.options import EngineOptions
-from engine.values.progress import Lane, Progress, Work
-from engine.values.progress_report import ProgressReporter
+from engine.values.progress import Lane, Progress, ProgressReporter, Work
 from tests.conftest import TinyModel
 from tests.explorer import explorer, settle, shown, until
 from tests.exporting import run
@@ -48,7 +47,7 @@ def watched(model: object, told: list[Progress]) -> Iterator[Engine]:
 def test_the_layers_that_are_told_are_those_that_have_run(
     tiny_model: TinyModel, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
     told: list[Progress] = []
     with watched(tiny_model(name), told) as engine:
         engine.read(SENTENCE).result(PATIENCE)
@@ -113,7 +112,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Have progress told by a clock of the test's own."""
     clock = Clock()
-    monkeypatch.setattr("engine.values.progress_report.time", SimpleNamespace(monotonic=clock.monotonic))
+    monkeypatch.setattr("engine.values.progress.time", SimpleNamespace(monotonic=clock.monotonic))
     return clock
 
 
@@ -246,7 +245,7 @@ def test_a_refusal_for_the_cpu_loads_nothing(tiny_model: TinyModel, monkeypatch:
 
 
 def test_the_command_shows_the_same(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.values.progress_report.EVERY", 0.0)
+    monkeypatch.setattr("engine.values.progress.EVERY", 0.0)
     lines: list[str] = []
     monkeypatch.setattr(StatusLine, "show", lambda self, progress: lines.append(describe(progress)))
     done = run(tiny_model("gpt2"), "attention", "--text", SENTENCE, "--layer", "0")

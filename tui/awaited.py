@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine.values.memory import FROM_DISK, MemoryReport, size
-from engine.values.progress_report import LOADING, READING
+from engine.values.progress import LOADING, READING
 from tui.facts import short_name
 from tui.status_line import how_far
 

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from engine.service.threads import limit_threads
 from engine.store.log import VARIABLE, write_log
 from engine.values.errors import EngineError
-from engine.values.options import EngineOptions
+from engine.values.options import EngineOptions, limit_threads
 from tui.completion import complete_device, complete_model
 from tui.cut_off import is_of_a_stream, unwritable
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from engine.service.threads import limit_threads, threads_asked_for
 from engine.values.heads import MATRICES, STACKS
+from engine.values.options import limit_threads, threads_asked_for
 from engine.values.views import NEEDS
 from engine.values.views import VIEWS as WORKED_OUT
 from tui.command_options import (

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from textwrap import fill
 
-from engine.service.threads import limit_threads
 from engine.store.files import requested_file
 from engine.values.errors import EngineError
+from engine.values.options import limit_threads
 from tui.config_lines import by_line
 from tui.configured import Effective
 from tui.keymap import check_keys, every_binding

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import click
 
 from engine.service.engine import Engine
-from engine.store.export import FORMATS, check_format, format_of, text_of, write_table
-from engine.store.files import write_npz
+from engine.store.export import FORMATS, check_format, format_of, text_of, write_npz, write_table
 from engine.values.errors import EngineError
 from engine.values.options import EngineOptions
 from engine.values.table import Table, reasons

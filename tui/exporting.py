@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.store.export import FORMATS, check_format
-from engine.store.files import claimed_path, unused_path
+from engine.store.files import unused_path
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tui.choice import Choice, What, formats_for
@@ -108,7 +107,7 @@ class Exporting:
         EngineError : when there is nothing to write, or no folder.
         """
         self._refuse_unfinished(choice)
-        return unused_path(self._stem(choice.what), choice.ending, self.folder)
+        return unused_path((self.folder or Path()) / f"{self._stem(choice.what)}{choice.ending}")
 
     def _refuse_unfinished(self, choice: Choice) -> None:
         """Raise where a picture would show that something is being worked out, and nothing of it."""
@@ -205,8 +204,8 @@ class Exporting:
         self._conductor.restoring.keep_export(Exported(choice.what.name, choice.format, _folder_of(path)))
         jobs = Jobs(self._app, self._conductor, self.outline, self._asked, self.writing)
         how_far = "as far as it is known by now: " if self.is_unfinished(choice) else ""
-        with nullcontext(path) if may_replace else claimed_path(path) as place:
-            return how_far + await jobs.write(choice, place, self._table_name())
+        place = path if may_replace else unused_path(path)
+        return how_far + await jobs.write(choice, place, self._table_name())
 
 
 def _folder_of(path: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from engine.store.directories import cache_directory, log_file, state_directory
+from engine.store.files import cache_directory, log_file, state_directory
 from engine.store.history import history_file
 from engine.values.display_text import plural
 from engine.values.memory import size

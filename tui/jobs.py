@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from engine.service.writer import Check
-from engine.store.export import write_table
-from engine.store.files import requested_file, write_npz
+from engine.service.queue import Check
+from engine.store.export import write_npz, write_table
+from engine.store.files import requested_file
 from engine.values.display_text import plural
 from engine.values.memory import size
 from engine.values.outline import ModelOutline

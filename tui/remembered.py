@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from engine.store.directories import state_directory
+from engine.store.files import state_directory
 from tui.left import Left
 
 MODELS = 100

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from engine.store.directories import config_directory
+from engine.store.files import config_directory
 
 FILE_VARIABLE = "ATTN_TUI_CONFIG"
 """Names another configuration file."""

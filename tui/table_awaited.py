@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from engine.values.progress import Progress
-from engine.values.progress_report import SWITCHING, Pace
+from engine.values.progress import SWITCHING, Progress, Rate
 from tui.drawing.view_titles import COMPUTING
 from tui.status_line import how_far
 
@@ -24,12 +23,12 @@ class TableAwaited:
         self._stop = stop
         self._told: Progress | None = None
         self._swept: Progress | None = None
-        self._pace = Pace()
+        self._pace = Rate()
 
     def begin(self) -> None:
         """Wait for another table."""
         self._told = self._swept = None
-        self._pace = Pace()
+        self._pace = Rate()
 
     def sweep(self, name: str, done: int, heads: int) -> Progress:
         """Note how many heads a table is through that is worked out head by head, and give that as it is shown."""

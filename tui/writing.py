@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from engine.service.writer import Check
+from engine.service.queue import Check
 from engine.values.errors import EngineError
 from engine.values.progress import Progress
 from tui.key_names import key_of

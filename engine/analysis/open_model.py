@@ -21,8 +21,7 @@ from engine.values.comparison import HOW_TO_COMPARE, Comparison, compared
 from engine.values.errors import EngineError, NotFinite, Superseded
 from engine.values.heads import DELTA, MATRICES, NOTHING_OFF, Head, Off, no_attention
 from engine.values.memory import MemoryReport
-from engine.values.progress import Lane, Progress, Work, finish
-from engine.values.progress_report import LOADING, ProgressReporter
+from engine.values.progress import LOADING, Lane, Progress, ProgressReporter, Work, finish
 from engine.values.proof import LayerProof
 from engine.values.spectra import SpectraGroup, Spectrum
 

@@ -28,8 +28,7 @@ from engine.values.attention import AttentionMaps
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.progress import Lane, Progress, Work, restartable
-from engine.values.progress_report import READING
+from engine.values.progress import READING, Lane, Progress, Work, restartable
 from engine.values.table import Cell, Groups, RowGroup
 from engine.values.views import PATTERNS, Query
 

@@ -23,7 +23,7 @@ from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles
 from engine.mathematics.chance import chance_of
 from engine.mathematics.measures import StoredSize, frobenius_norm, product_noise, random_norm, spectral_norm
 from engine.store.cache import SpectraCache
-from engine.store.directories import cache_directory
+from engine.store.files import cache_directory
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
 from engine.values.options import EngineOptions

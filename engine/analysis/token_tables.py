@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.architectures.tensors import Cut
     from engine.checkpoints.source import Source
     from engine.models.tokenizer import Words
-    from engine.values.progress_report import ProgressReporter
+    from engine.values.progress import ProgressReporter
 
 
 NO_TABLE = "no table of tokens of this width is known by name"

@@ -19,8 +19,7 @@ from engine.checkpoints.names import ADAPTER_CONFIG, CACHED, DEMO
 from engine.checkpoints.weight_files import adapter_file, missing_shards, weight_file
 from engine.values.errors import EngineError
 from engine.values.memory import size
-from engine.values.progress import Progress
-from engine.values.progress_report import Pace
+from engine.values.progress import Progress, Rate
 
 ANSWER_SECONDS = 8.0
 """How long the Hub may take to say whether it has a model."""
@@ -72,7 +71,7 @@ def from_hub(name: str, revision: str | None, report: Callable[[Progress], None]
     ------
     EngineError : when the Hub cannot be reached, has no such model, or does not hand it out.
     """
-    progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Pace(), 0
+    progress, pace, before = Progress(f"asking the Hub for {name}", 0, 0, ""), Rate(), 0
     end = None
     with _worker(name, revision) as messages:
         while True:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.progress_report import ProgressReporter
+from engine.values.progress import ProgressReporter
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of one call."""

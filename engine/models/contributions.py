@@ -28,7 +28,7 @@ from engine.models.residual_stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
-from engine.values.progress_report import TAKING_APART
+from engine.values.progress import TAKING_APART
 
 ROWS_AT_ONCE = 512
 """Heads that are tried at a time, at most."""

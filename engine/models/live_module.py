@@ -40,7 +40,7 @@ from engine.values.attention import Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import LayerOutline, ModelOutline, Parameter
-from engine.values.progress_report import READING, ProgressReporter, Tell, tell_nobody
+from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 IN_MEMORY = "a module in memory"
 """Where such a model is, in place of a folder."""

@@ -16,7 +16,7 @@ from engine.values.attention import AttentionMaps, Sentence
 from engine.values.errors import EngineError
 from engine.values.heads import NOTHING_OFF, Head, Off
 from engine.values.outline import ModelOutline
-from engine.values.progress_report import ProgressReporter, Tell
+from engine.values.progress import ProgressReporter, Tell
 
 if TYPE_CHECKING:
     from engine.models.observations import Observation

@@ -20,16 +20,7 @@ from engine.values.attention import Sentence
 from engine.values.display_text import visible
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head, Off
-from engine.values.progress_report import (
-    AVERAGING,
-    FOLLOWING,
-    NO_RUNS,
-    PREDICTING,
-    SWITCHING,
-    LayersRun,
-    Tell,
-    in_heads,
-)
+from engine.values.progress import AVERAGING, FOLLOWING, NO_RUNS, PREDICTING, SWITCHING, LayersRun, Tell, in_heads
 
 Check = Callable[[], None]
 

@@ -44,11 +44,11 @@ from engine.models.model_state import activating_in_pieces, borrowed
 from engine.models.observations import Observation, observe, random_rows
 from engine.models.score_formula import CALLS, ScoreFormula
 from engine.models.spread_models import weights_loaded
-from engine.store.directories import cache_directory
+from engine.store.files import cache_directory
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, NoMap
 from engine.values.heads import NOTHING_OFF, Head, Off
-from engine.values.progress_report import READING, ProgressReporter, Tell, tell_nobody
+from engine.values.progress import READING, ProgressReporter, Tell, tell_nobody
 
 COPIES = 4
 """Of a layer's maps, that its eager way holds at a time: scores, with the mask, their softmax, and what is kept."""

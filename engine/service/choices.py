@@ -12,7 +12,7 @@ from engine.checkpoints.json_files import settings_of
 from engine.checkpoints.names import DEMO, PARTS, is_model, meant_instead
 from engine.demo import MODEL_DIRECTORY
 from engine.service.queue import Queue, Urgency
-from engine.store.recent import recent_models
+from engine.store.history import recent_models
 from engine.values.found_models import FoundModel, Origin, Place
 from engine.values.options import EngineOptions
 from engine.values.progress import Lane, Work, in_a_unit

@@ -7,8 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from engine.service.queue import Queue, Urgency
-from engine.service.writer import Writer
+from engine.service.queue import Queue, Urgency, Writer
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import MATRICES, NOTHING_OFF, Off
 from engine.values.options import EngineOptions
@@ -216,7 +215,7 @@ class Engine:
 
         def work(model: OpenModel) -> None:
             if self._options.keep_recent and self._source is None:
-                from engine.store.recent import remember
+                from engine.store.history import remember
 
                 remember(name, model.outline)
 

@@ -29,6 +29,10 @@ from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work
 
 Answer = TypeVar("Answer")
+Check = Callable[[], None]
+
+WRITING = "writing"
+"""What the engine's work for a file is for."""
 
 FOR_A_FILE: ContextVar[str] = ContextVar("FOR_A_FILE", default="")
 """On a thread that writes a file: the view that its requests are for, so that they can be given up together."""
@@ -264,7 +268,7 @@ class Queue:
             self._go_on(job, lane or job.lane)
 
     def _forget(self, job: _Job) -> None:
-        """Let nothing be known of a job that is done, which would keep its answer."""
+        """Let nothing be known of a job that is done."""
         with self._changed:
             if self._latest.get(job.view) is job:
                 del self._latest[job.view]
@@ -361,3 +365,62 @@ def _end_all() -> None:
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(int(hasattr(sys, "last_value")))
+
+
+# --- files
+
+
+class Writer:
+    """Writes files, each on a thread of its own, so that neither the screen nor a lane waits for a disk.
+
+    Every public method may be called from any thread.
+
+    Parameters
+    ----------
+    give_up : stops the engine's work for a view.
+    """
+
+    def __init__(self, give_up: Callable[[str], None]) -> None:
+        self._give_up = give_up
+        self._cancelled = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self, work: Callable[[Check], Answer]) -> Future[Answer]:
+        """Begin to write a file.
+
+        Parameters
+        ----------
+        work : called on a thread of its own with ``check``, which it calls now and then and which raises
+            `Superseded` once it is not wanted any more. What it asks of the engine comes after what is looked at.
+        """
+        future: Future[Answer] = Future()
+        future.set_running_or_notify_cancel()  # who no longer awaits it cannot take the place of its answer
+        cancelled = self._cancelled = threading.Event()
+
+        def check() -> None:
+            if cancelled.is_set():
+                raise Superseded("the file is not wanted any more")
+
+        def run() -> None:
+            FOR_A_FILE.set(WRITING)
+            try:
+                answer = work(check)
+            except BaseException as error:  # whatever it raises is its answer
+                future.set_exception(_answer_of(error))
+            else:
+                future.set_result(answer)
+
+        self._thread = threading.Thread(target=run, name="writer", daemon=True)
+        end_with_program(self._thread, cancelled.set)
+        self._thread.start()
+        return future
+
+    def cancel(self) -> None:
+        """Give up the file that is being written, at its next step."""
+        self._cancelled.set()
+        self._give_up(WRITING)
+
+    def join(self, seconds: float) -> None:
+        """Wait until nothing of a file that was given up is left, but no longer than that."""
+        if self._thread is not None:
+            self._thread.join(seconds)

@@ -7,14 +7,14 @@ import hashlib
 import json
 import math
 import os
-import shutil
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from engine.store.files import remove_abandoned, replaced_file
+from engine.store.files import replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 6
@@ -24,16 +24,12 @@ FORMAT_VERSION = 3
 """Counted up whenever files are written in another way."""
 
 SIZE_LIMIT = 512 * 2**20
-"""Bytes that the cache may take; the models used longest ago go first."""
+"""Bytes that the cache may take; the files read longest ago go first."""
 
 TRIM_SHARE = 64
 """Part of the limit that a program writes between two looks at what all of them together have written."""
 
 _NUMBERS = np.dtype("<f8")
-
-
-def _tell_nobody(notice: str) -> None:
-    """Let a notice pass."""
 
 
 def pack(arrays: Mapping[str, FloatArray], of: str) -> bytes:
@@ -76,8 +72,8 @@ class SpectraCache:
     """Arrays by name, for one model whose content is known by an identity.
 
     A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
-    so that several programs may read and write the same ones. What programs left half-written that were killed is
-    deleted at the start. A disk that cannot be written to only makes the next run slower, and is told of once.
+    so that several programs may read and write the same ones. A disk that cannot be written to only makes the next run
+    slower, and is told of once.
 
     Parameters
     ----------
@@ -88,7 +84,7 @@ class SpectraCache:
     """
 
     def __init__(
-        self, root: Path, identity: str, limit: int = SIZE_LIMIT, notify: Callable[[str], None] = _tell_nobody
+        self, root: Path, identity: str, limit: int = SIZE_LIMIT, notify: Callable[[str], None] = lambda notice: None
     ) -> None:
         key = hashlib.sha256(identity.encode()).hexdigest()[:32]
         self._root, self._limit = root, limit
@@ -96,10 +92,7 @@ class SpectraCache:
         version = f"spectra-{MATHEMATICS_VERSION}.{FORMAT_VERSION}"
         self._of = f"{version} {identity}"
         self._directory = root / version / key
-        self._unchecked: int | None = None
-        remove_abandoned(root.glob("spectra-*/*"))
-        with contextlib.suppress(OSError):
-            os.utime(self._directory)
+        self._until_trimmed = 0
 
     @property
     def is_there(self) -> bool:
@@ -110,69 +103,42 @@ class SpectraCache:
         """Read the arrays kept under a name, or None."""
         file = self._directory / name
         try:
-            return unpack(file.read_bytes(), f"{self._of} {name}") if file.is_file() else None
+            arrays = unpack(file.read_bytes(), f"{self._of} {name}")
+            os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not note who reads
         except Exception:  # what somebody else has written there may be almost anything
             return None
+        return arrays
 
     def save(self, name: str, arrays: Mapping[str, FloatArray]) -> None:
         """Keep arrays under a name; what makes the cache too large goes, and this too where it alone is too large."""
         packed = pack(arrays, f"{self._of} {name}")
-        file = self._directory / name
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            if file.exists() and not file.is_file():  # a pipe would be written to as it is, and wait for a reader
-                file.unlink()
-            with replaced_file(file) as partial:
+            with replaced_file(self._directory / name) as partial:
                 partial.write_bytes(packed)
         except OSError as error:
             if not self._has_told:
                 self._has_told = True
                 self._notify(f"spectra are not kept: {error.strerror or error}; attn-tui info names the folder")
             return
-        share = self._limit // TRIM_SHARE
-        self._unchecked = None if self._unchecked is None else self._unchecked + len(packed)
-        if self._unchecked is None or self._unchecked > share:
-            trim(self._root, self._limit - share)
-            self._unchecked = 0
+        self._until_trimmed -= len(packed)
+        if self._until_trimmed < 0:
+            self._until_trimmed = self._limit // TRIM_SHARE
+            trim(self._root, self._limit - self._until_trimmed)
 
 
 def trim(root: Path, limit: int = SIZE_LIMIT) -> None:
-    """Delete the models used longest ago until the cache is within its limit.
-
-    Of the one used last, its oldest files go where it is too large alone. Other programs may write and delete in the
-    same folders meanwhile: what has gone already is no matter.
-    """
-    folders = [folder for folder in root.glob("spectra-*/*") if folder.is_dir()]
-    total = 0
-    for place, folder in enumerate(sorted(folders, key=_last_used, reverse=True)):
-        files = _files(folder)
-        total += sum(size for _, size in files.values())
+    """Delete the files read longest ago until the cache is within its limit; other programs may do so meanwhile."""
+    files: list[tuple[float, int, Path]] = []
+    for file in root.glob("spectra-*/*/*"):
+        with contextlib.suppress(OSError):
+            stat = file.stat()
+            files.append((stat.st_atime, stat.st_size, file))
+    total = sum(size for _, size, _ in files)
+    for _, size, file in sorted(files):
         if total <= limit:
-            continue
-        if place > 0:
-            shutil.rmtree(folder, ignore_errors=True)
-            continue
-        for file, (_, size) in sorted(files.items(), key=lambda item: item[1]):
-            if total > limit:
-                with contextlib.suppress(OSError):
-                    file.unlink()
-                total -= size
-
-
-def _last_used(folder: Path) -> float:
-    """Say when a model was last used, in seconds since 1970; long ago where its folder has gone."""
-    try:
-        return folder.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _files(folder: Path) -> dict[Path, tuple[float, int]]:
-    """List the files of a model with the time and the size of each."""
-    found: dict[Path, tuple[float, int]] = {}
-    with contextlib.suppress(OSError):
-        for file in folder.iterdir():
-            with contextlib.suppress(OSError):
-                stat = file.stat()
-                found[file] = stat.st_mtime, stat.st_size
-    return found
+            return
+        total -= size
+        with contextlib.suppress(OSError):
+            file.unlink()
+            file.parent.rmdir()  # where that was the last

@@ -1,12 +1,13 @@
-"""Tables in files: CSV, JSON lines and Parquet, written by Polars, a large one in pieces."""
+"""Tables in files, CSV, JSON lines and Parquet, written by Polars, a large one in pieces; and arrays in NumPy's."""
 
 from __future__ import annotations
 
 import contextvars
 import gzip
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.store.files import requested_file
 from engine.values.errors import EngineError
@@ -14,6 +15,7 @@ from engine.values.table import LargeTable, Table
 
 if TYPE_CHECKING:
     import polars
+    from numpy.typing import NDArray
 
 FORMATS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet"}
 """By what it is called on the command line and what its files end with, how a person calls it."""
@@ -100,3 +102,20 @@ def _frame_of(pieces: Iterator[Table]) -> polars.LazyFrame:
             yield piece.frame
 
     return register_io_source(source, schema=first.frame.schema)
+
+
+def write_npz(arrays: Iterable[tuple[str, NDArray[Any]]], path: Path) -> Path:
+    """Write named arrays to an uncompressed ``.npz``, one at a time, so that none has to wait for the others.
+
+    Raises
+    ------
+    EngineError : when the file cannot be written.
+    """
+    import numpy as np
+
+    with requested_file(path) as partial, zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
+        for name, array in arrays:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+            del array  # before there is the next one
+    return path

@@ -1,19 +1,32 @@
-"""Sentences that were typed before, kept on disk from one start to the next: a line of JSON each, the oldest first."""
+"""What was typed and opened before, kept from one start to the next in files that may be damaged or gone without harm.
+
+Sentences are lines of JSON, the oldest first; models are one list, the last one first.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from engine.store.directories import state_directory
-from engine.store.files import replaced_file
+from engine.store.files import replaced_file, state_directory
+from engine.values.found_models import GONE, FoundModel, Origin
+from engine.values.outline import ModelOutline
 
 MOST_SENTENCES = 500
 """That are kept."""
 
 MOST_BYTES = 1_000_000
-"""Of the file; the oldest sentences go first, and one larger than that is not kept."""
+"""Of the file of sentences; the oldest go first, and one larger than that is not kept."""
+
+KEPT = 30
+"""Models that are remembered."""
+
+LONGEST = 2**20
+"""Bytes beyond which a list of models is not of this program."""
 
 
 def history_file() -> Path:
@@ -62,24 +75,20 @@ class SentenceStore:
         ------
         OSError : as in `add`.
         """
-        before = self.load()
-        if text in before:
-            self._write([each for each in before if each != text])
+        self._write(each for each in self.load() if each != text)
 
     def _write(self, sentences: Iterable[str]) -> None:
         """Write the newest sentences that there is room for, for this person's eyes alone."""
         if self._path is None:
             return
-        lines = [json.dumps(each, ensure_ascii=False).encode("utf-8", errors="replace") for each in sentences]
-        kept: list[bytes] = []
-        for line in reversed(lines[-MOST_SENTENCES:]):
-            if sum(map(len, kept)) + len(kept) + len(line) + 1 > MOST_BYTES:
-                break
-            kept.append(line)
+        lines = [json.dumps(each, ensure_ascii=False).encode(errors="replace") + b"\n" for each in sentences]
+        lines = lines[-MOST_SENTENCES:]
+        while sum(map(len, lines)) > MOST_BYTES:
+            lines.pop(0)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with replaced_file(self._path) as partial:
             partial.touch(mode=0o600)
-            partial.write_bytes(b"".join(line + b"\n" for line in reversed(kept)))
+            partial.write_bytes(b"".join(lines))
 
 
 def _sentence(line: str) -> str:
@@ -89,3 +98,68 @@ def _sentence(line: str) -> str:
     except ValueError:
         return ""
     return found if isinstance(found, str) and found.strip() else ""
+
+
+def recent_file() -> Path:
+    """Say where the list of models is."""
+    return state_directory() / "recent.json"
+
+
+def recent_models(
+    describe: Callable[[Path], tuple[str, int, int]] = lambda folder: ("", 0, 0),
+) -> tuple[FoundModel, ...]:
+    """List the models that were opened before, the last one first, and say of folders and files that are gone.
+
+    Parameters
+    ----------
+    describe : gives the type, layers and heads of the model in a folder, where the list does not have them.
+    """
+    found = [model for each in _read() if (model := _understood(each, describe)) is not None]
+    return tuple(sorted({model.name: model for model in found}.values(), key=lambda model: -model.last_used)[:KEPT])
+
+
+def remember(name: str, outline: ModelOutline) -> None:
+    """Put a model at the head of the list; a disk that cannot be written to is no reason to stop."""
+    first = outline.stack_layers(outline.stacks[0])
+    with suppress(OSError):
+        place, path = Path(name).expanduser(), recent_file()
+        name = str(place.resolve()) if place.exists() else name
+        entry = {
+            "name": name, "size": outline.stored_bytes, "last_used": time.time(), "model_type": outline.model_type,
+            "layers": len(first), "heads": first[0].heads,
+        }  # fmt: skip
+        entries = [entry, *(each for each in _read() if each.get("name") != name)][:KEPT]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced_file(path) as partial:
+            partial.write_text(json.dumps(entries, indent=1), encoding="utf-8")
+
+
+def _read() -> list[dict[str, Any]]:
+    """Read the list as it is on disk; what cannot be read counts as empty."""
+    path = recent_file()
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < LONGEST else []
+    except (OSError, ValueError, RecursionError):
+        return []
+    return [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+
+
+def _understood(entry: dict[str, Any], describe: Callable[[Path], tuple[str, int, int]]) -> FoundModel | None:
+    """Take an entry as far as it makes sense; None where it names no model."""
+    name = entry.get("name")
+    if not isinstance(name, str) or not name.strip() or "\0" in name:
+        return None
+    size, layers, heads, last_used = (
+        number if isinstance(number := entry.get(key), int | float) and 0 <= number < 2**60 else 0
+        for key in ("size", "layers", "heads", "last_used")
+    )
+    model_type = str(entry.get("model_type", ""))
+    missing = ""
+    if Path(name).is_absolute():
+        try:
+            missing = "" if Path(name).exists() else GONE
+        except OSError:
+            missing = "it cannot be read"
+        if not missing and not layers:
+            model_type, layers, heads = describe(Path(name))
+    return FoundModel(name, Origin.RECENT, int(size), last_used, model_type, int(layers), int(heads), missing)

@@ -13,7 +13,7 @@ import warnings
 from datetime import datetime
 from typing import TextIO
 
-from engine.store.directories import log_file
+from engine.store.files import log_file
 from engine.values.display_text import visible_lines
 
 LEVELS = ("error", "warning", "debug")

@@ -19,10 +19,9 @@ from functools import partial
 from pathlib import Path
 
 from engine.mathematics.chance import chance_of
-from engine.service.threads import limit_threads
 from engine.values.heads import Head
 from engine.values.memory import size
-from engine.values.options import EngineOptions
+from engine.values.options import EngineOptions, limit_threads
 from engine.values.progress import finish
 from tests.sparse_checkpoints import SHAPES, write_checkpoint
 from tests.terminal import COMMAND, Terminal

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.service.threads import limit_threads
-from engine.values.options import EngineOptions
+from engine.values.options import EngineOptions, limit_threads
 
 limit_threads(None)
 

@@ -14,7 +14,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
-from engine.service.threads import limit_threads
+from engine.values.options import limit_threads
 
 MOST_LAYERS = 12
 """How many layers are computed at most; more are scaled up from these."""

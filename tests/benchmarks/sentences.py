@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.models.loading import load_reader
-from engine.service.threads import limit_threads
+from engine.values.options import limit_threads
 
 WORDS = 1000
 SHORT = "w1 w2 w3"

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.service.threads import limit_threads
+from engine.values.options import limit_threads
 
 limit_threads(None)
 

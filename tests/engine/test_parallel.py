@@ -111,7 +111,7 @@ WRITING = """
 import sys, threading
 from pathlib import Path
 from engine.store.files import requested_file
-from engine.service.writer import Writer
+from engine.service.queue import Writer
 
 begun = threading.Event()
 

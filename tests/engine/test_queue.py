@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from engine.service.queue import FOR_A_FILE, Queue, Urgency
-from engine.store.directories import log_file
+from engine.store.files import log_file
 from engine.values.errors import EngineError, Interrupted, Superseded
 from engine.values.progress import Lane, Work, finish, in_a_unit, restartable
 from tests.opening import run_apart
