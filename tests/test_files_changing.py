@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from engine.analysis.decompositions import Decomposer
 from engine.analysis.open_model import OpenModel
-from engine.checkpoints.byte_ranges import Placed, read_placed, safetensors_places
+from engine.checkpoints.byte_ranges import read_placed
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.checkpoints.tensor_reader import Checkpoint
@@ -100,14 +100,12 @@ def test_a_file_that_is_cut_short_while_its_layer_is_computed_is_computed_as_it_
 def test_a_read_that_comes_too_late_is_one_line(tiny_copy: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, name = tiny_copy("llama"), "layers.0.self_attn.q_proj.weight"
     checkpoint = Checkpoint(folder)
-    begins = safetensors_places(folder / "model.safetensors")[name]
+    placed = checkpoint._placed(name)
     with (folder / "model.safetensors").open("r+b") as stream:
-        stream.truncate(begins + 10)
+        stream.truncate(placed.begin + 10)
     assert refused(lambda: checkpoint.read(name)).endswith("model.safetensors" + SAID)
     with pytest.raises(OSError, match="bytes too early"):
-        read_placed(
-            folder / "model.safetensors", Placed(begins, torch.empty(checkpoint.entries[name].shape, device="meta"))
-        )
+        read_placed(folder / "model.safetensors", placed)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.bool])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.checkpoints.renamed import ModuleTensors
+from engine.checkpoints.converted_tensors import ModuleTensors
 from engine.mathematics import changes, circuits, composition, directions, factored, spectra
 from engine.mathematics.rotary import Rotation, rotate_keys
 from engine.models import devices

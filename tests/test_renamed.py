@@ -13,7 +13,7 @@ from transformers import conversion_mapping
 from transformers.core_model_loading import WeightRenaming
 
 from engine.architectures.heads import read_layer
-from engine.checkpoints import renamed
+from engine.checkpoints import converted_tensors
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 from tests import tiny_models
@@ -60,7 +60,7 @@ def test_one_tensor_at_a_time_is_converted(tmp_path: Path, monkeypatch: pytest.M
     plain = saved("llama", tmp_path / "plain")
     folder = strange(saved("llama", tmp_path / "strange"))
     rename_from_now_on(monkeypatch)
-    monkeypatch.setattr(renamed, "whole_model", refused)
+    monkeypatch.setattr(converted_tensors, "whole_model", refused)
     assert_same_heads(folder, plain)
 
 
@@ -74,7 +74,7 @@ def test_the_whole_model_is_loaded_where_the_conversion_is_not_as_expected(
     def moved(*arguments: Any) -> Any:
         raise ImportError("cannot import name 'rename_source_key'")
 
-    monkeypatch.setattr(renamed, "_grouped", moved)
+    monkeypatch.setattr(converted_tensors, "_converted", moved)
     assert_same_heads(folder, plain)
 
 

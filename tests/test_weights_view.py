@@ -17,7 +17,7 @@ from textual.widget import Widget
 import engine
 from engine.analysis.open_model import OpenModel
 from engine.analysis.tables import growing
-from engine.checkpoints import tensor_reader
+from engine.architectures import tensors
 from engine.checkpoints.folder import FolderSource
 from engine.service.engine import Engine
 from engine.values.options import EngineOptions
@@ -50,7 +50,7 @@ def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
     folder = tiny_copy(model_type, with_head=True)
     stored = {name: tensor.to(dtype) for name, tensor in load_file(folder / "model.safetensors").items()}
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
-    monkeypatch.setattr(tensor_reader, "PART", 1000)
+    monkeypatch.setattr(tensors, "PART", 1000)
     found = named(worked_out(opened(folder), "weights", NORMS))
     kind = transformers.GPT2LMHeadModel if model_type == "gpt2" else transformers.T5ForConditionalGeneration
     model = kind.from_pretrained(folder, dtype=dtype)
@@ -65,7 +65,7 @@ def test_norms_are_those_of_transformers_own_tensors_however_small_the_parts(
 
 def test_no_part_of_a_tensor_is_larger_than_asked(tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_folder(tiny_model("llama"))[0]
-    monkeypatch.setattr(tensor_reader, "PART", 100)
+    monkeypatch.setattr(tensors, "PART", 100)
     name = next(iter(source.anatomy.modules.values())).weights["Q"]
     parts = list(source.parts(name))
     assert {len(part) for part in parts[:-1]} == {100}

@@ -1,11 +1,13 @@
-"""What is known of a model's tensors before they are read, and the protocol of what reads them."""
+"""What is known of a model's tensors before they are read, and the base of what reads them."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -59,24 +61,44 @@ UNKNOWN = TensorEntry((0,), "unknown")
 """Stands for a tensor of which no more than the name is known."""
 
 
-class Tensors(Protocol):
-    """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way."""
+class Tensors(ABC):
+    """Tensors by name: a checkpoint's on disk, those of a module in memory, or either seen in another way.
 
-    @property
-    def entries(self) -> Mapping[str, TensorEntry]:
-        """Every tensor's shape and dtype."""
+    Attributes
+    ----------
+    entries : every tensor's shape and dtype.
+    """
 
-    def read(self, name: str) -> Tensor:
-        """Give one tensor, as it is used in computing."""
+    entries: Mapping[str, TensorEntry]
+
+    @abstractmethod
+    def read(self, name: str, view: View = whole) -> Tensor:
+        """Give one tensor, or what a view leaves of it, as it is used in computing.
+
+        Raises
+        ------
+        EngineError : when it cannot be read.
+        """
 
     def cutting(self, name: str) -> Cut:
-        """Give what cuts parts out of one tensor, for as long as these are wanted."""
+        """Give what cuts parts out of one tensor, for as long as these are wanted; the whole is read now."""
+        tensor = self.read(name)
+        return lambda view: view(tensor)
 
     def parts(self, name: str) -> Iterator[Tensor]:
         """Go through the numbers of one tensor in order, at most `PART` at a time."""
+        cut = self.cutting(name)
+        for first in range(0, self.entries[name].parameters, PART):
+            yield cut(partial(_part, first))
 
     def step(self, name: str) -> float | None:
         """Give the distance between neighbouring numbers of one tensor, as a root mean square.
 
         None where it grows with the numbers, as `STORED_EPSILONS` says.
         """
+        return None
+
+
+def _part(first: int, tensor: Tensor) -> Tensor:
+    """Take a part of a tensor's numbers in their order."""
+    return tensor.reshape(-1)[first : first + PART]

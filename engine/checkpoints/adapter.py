@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import regex
 
 from engine.architectures.outline import Anatomy, AttentionModule
 from engine.architectures.tensors import TensorEntry, Tensors
-from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.json_files import (
     FLAG,
@@ -291,16 +291,18 @@ class AdapterSource:
     def _changed_tensors(self) -> Tensors:
         """See the base model's tensors with the adapter's changes, and each change by itself."""
         stored = self.base.tensors
-        decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+        conversions: dict[str, Conversion] = {}
         for name, source in self._replacements.items():
-            decoders[name] = self.adapter.entries[source], partial(self.adapter.read, source)
+            conversions[name] = Conversion(self.adapter.entries[source], partial(self.adapter.read, source))
         for name in self._by_tensor:
-            decoders[name] = stored.entries[name], partial(self._changed, name)
+            conversions[name] = Conversion(
+                stored.entries[name], partial(self._changed, name), partial(stored.step, name)
+            )
         for module in self.base.anatomy.modules.values():
             for name in (*module.weights.values(), *module.biases.values()):
                 entry = TensorEntry(stored.entries[name].shape, "float32")
-                decoders[f"{CHANGED}{name}"] = entry, partial(self._delta, name)
-        return Decoded(stored, decoders)
+                conversions[f"{CHANGED}{name}"] = Conversion(entry, partial(self._delta, name))
+        return ConvertedTensors(stored, {name: name for name in stored.entries}, conversions)
 
     def _changed(self, name: str) -> Tensor:
         """Give a weight as the adapter leaves it, in float64."""

@@ -7,8 +7,6 @@ program (SIGBUS). A read that comes too late gives too few bytes instead, which 
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -17,9 +15,6 @@ import torch
 from torch import Tensor
 
 from engine.architectures.tensors import View, whole
-
-LENGTH = 8
-"""Bytes, little-endian, that say how long the header of a safetensors file is, which follows them."""
 
 NEAR = 2**16
 """Bytes from one run of wanted bytes to the next up to which what lies between is read along: to ask costs more."""
@@ -40,23 +35,6 @@ class Placed:
 
     begin: int
     form: Tensor
-
-
-def safetensors_places(file: Path) -> Mapping[str, int]:
-    """Read where in a safetensors file each tensor begins.
-
-    Raises
-    ------
-    OSError, ValueError : when it cannot be read, or has no such header.
-    """
-    with file.open("rb") as stream:
-        length = int.from_bytes(stream.read(LENGTH), "little")
-        header = json.loads(stream.read(length))
-    return {
-        name: LENGTH + length + int(described["data_offsets"][0])
-        for name, described in header.items()
-        if name != "__metadata__"
-    }
 
 
 def read_placed(file: Path, placed: Placed, view: View = whole) -> Tensor:

@@ -13,7 +13,7 @@ from engine.checkpoints.json_files import read_config
 from engine.checkpoints.library_imports import IMPORTING
 from engine.checkpoints.locate import Location
 from engine.checkpoints.memory import sentence_need
-from engine.checkpoints.quantised import readable
+from engine.checkpoints.quantised_weights import dequantised
 from engine.checkpoints.size_bounds import check_sizes
 from engine.checkpoints.tensor_reader import Checkpoint, OpenedFiles, stamps
 from engine.values.errors import EngineError
@@ -37,7 +37,7 @@ class FolderSource:
         self._checkpoint = Checkpoint(location.directory)
         self._config = read_config(location.directory)
         check_sizes(self._config, self._checkpoint.entries, str(location.directory / "config.json"))
-        self.tensors: Tensors = readable(self._checkpoint, self._config, location.name)
+        self.tensors: Tensors = dequantised(self._checkpoint, self._config, location.name)
         self.anatomy: Anatomy = self._take_what_is_there_apart()
 
     def _take_what_is_there_apart(self) -> Anatomy:
@@ -57,14 +57,14 @@ class FolderSource:
             return read_anatomy(name, where, config, self.tensors.entries)
         except EngineError as by_stored_names:
             with IMPORTING:
-                from engine.checkpoints.renamed import renamed
+                from engine.checkpoints.converted_tensors import with_model_names
                 from engine.checkpoints.transformers_library import complete_config
 
             with suppress(EngineError):
                 complete = complete_config(self.location.directory)
                 with suppress(EngineError):
                     return read_anatomy(name, where, complete, self.tensors.entries, (DEFAULTS_USED,))
-                own_names = renamed(self.tensors, self.location.directory)
+                own_names = with_model_names(self.tensors, self.location.directory)
                 anatomy = read_anatomy(name, where, complete, own_names.entries)
                 self.tensors = own_names
                 return anatomy

@@ -49,7 +49,7 @@ class GgufSource:
     def __init__(self, name: str, file: Path) -> None:
         if any(importlib.util.find_spec(package) is None for package in PACKAGES):
             raise EngineError(f"{name} is a GGUF file; to read it: pip install 'attn-tui[gguf]'")
-        from engine.checkpoints.renamed import ModuleTensors
+        from engine.checkpoints.converted_tensors import ModuleTensors
         from engine.checkpoints.transformers_library import completed, load_pretrained
 
         self.identity: str | None = stamps((file.resolve(),))

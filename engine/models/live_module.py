@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
 from engine.architectures.rules import Rule
 from engine.architectures.tensors import TensorEntry, Tensors
-from engine.checkpoints.decoded_tensors import Decoded
+from engine.checkpoints.converted_tensors import Conversion, ConvertedTensors, ModuleTensors
 from engine.checkpoints.parameters import module_parameters
-from engine.checkpoints.renamed import ModuleTensors
 from engine.checkpoints.transformers_library import completed
 from engine.models.attention_watch import AttentionWatch, ModuleCall
 from engine.models.devices import memory_told
@@ -104,7 +103,7 @@ class ModuleSource:
     def _of_search(self, search: Search) -> Anatomy:
         """Describe what was found by watching as if it were stored, every projection by itself."""
         self._example = search.example
-        decoders: dict[str, tuple[TensorEntry, Callable[[], Tensor]]] = {}
+        conversions: dict[str, Conversion] = {}
         modules: dict[Head, AttentionModule] = {}
         by_stack: dict[str, list[FoundAttention]] = {}
         looks_back = any(each.looks_back_only for each in search.found)
@@ -114,11 +113,13 @@ class ModuleSource:
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
                 takers = {f"{each.path}#{matrix}": take for matrix, take in each.weights.items()}
                 takers |= {f"{each.path}#{matrix}.bias": take for matrix, take in each.biases.items()}
-                decoders |= {name: (_entry(take()), partial(_in_main_memory, take)) for name, take in takers.items()}
+                conversions |= {
+                    name: Conversion(_entry(take()), partial(_in_main_memory, take)) for name, take in takers.items()
+                }
                 self._found[Head(stack, number)] = each
                 modules[Head(stack, number)] = _described(each, stack, number)
         real = self.tensors.entries
-        self.tensors = Decoded(self.tensors, decoders)
+        self.tensors = ConvertedTensors(self.tensors, {name: name for name in real}, conversions)
         is_watched = any(not isinstance(each.module, nn.MultiheadAttention) for each in search.found)
         notes = [*([WATCHED] if is_watched else []), *search.reasons]
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,

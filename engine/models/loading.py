@@ -61,11 +61,11 @@ def _(source: FolderSource, device: str, dtype: str) -> MapReader:
     location = source.location
     if source.anatomy.outline.unreadable:
         raise EngineError(source.anatomy.outline.unreadable)
-    source.opened.check_all()
+    source.opened.check()
     words = words_of(source)
     options = {"trust_remote_code": source.trust_remote_code}
     model = load_model(location.name, location.directory, device, dtype, **options)
-    source.opened.check_all()  # loading takes a while
+    source.opened.check()  # loading takes a while
     return Reader(source.anatomy, Loaded(model, words, input_device(model) if device == ACROSS_DEVICES else device))
 
 
