@@ -14,7 +14,7 @@ from torch import Tensor
 
 from engine.architectures.heads import LayerWeights, read_layer
 from engine.mathematics.rotary import Rotation, rotate_keys
-from engine.models.loaded_modules import attention_in
+from engine.models.loaded_model import attention_in
 from engine.models.rotations import rotation_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head

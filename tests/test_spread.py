@@ -19,8 +19,7 @@ from engine.architectures.heads import read_layer
 from engine.checkpoints.folder import FolderSource
 from engine.checkpoints.locate import locate
 from engine.models import attention_capture
-from engine.models.loaded_model import Loaded
-from engine.models.loaded_parameters import cause_of_nan
+from engine.models.loaded_model import Loaded, cause_of_nan
 from engine.models.loading import input_device, load_model, load_reader
 from engine.models.proof import prove
 from engine.models.reader import Reader

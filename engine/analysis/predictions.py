@@ -74,7 +74,7 @@ def _refuse_broken(model: OpenModel, predictor: Predictor, logits: Tensor) -> No
     ------
     EngineError : naming what they are due to.
     """
-    from engine.models.loaded_parameters import broken_parameter, cause_of_nan
+    from engine.models.loaded_model import broken_parameter, cause_of_nan
 
     said = f"the logits that {predictor.name} gives here are %s, nothing is predicted: %s"
     if bool(logits.isnan().any()):

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 
 from engine.mathematics.logits import root_mean_square
 from engine.models.devices import wide
+from engine.models.interventions import at_token, first_tensor, replaced
 from engine.models.predictions import CLOSE, Asked, Check, Predictor
-from engine.models.residual_stream import at_token, first_tensor, replaced
 from engine.values.errors import EngineError, Superseded
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline

@@ -1,12 +1,20 @@
-"""Which device the work runs on."""
+"""Which device the work runs on, and where weights are that are spread over several.
+
+accelerate wraps each module's ``forward`` in a model that is spread: its hook brings the weights from main memory or
+disk, runs the module and lets them go again, so that in between a parameter is a shape alone (on PyTorch's meta
+device). Whoever looks at parameters beside the module's own computing has them brought here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from engine.values.errors import EngineError
 from engine.values.memory import FreeMemory
@@ -106,3 +114,111 @@ def describe_devices() -> str:
     if torch.backends.mps.is_available():
         names.append("mps")
     return ", ".join(["cpu", *names])
+
+
+def _hooks(module: nn.Module) -> tuple[Any, ...]:
+    hook = getattr(module, "_hf_hook", None)
+    return () if hook is None else tuple(getattr(hook, "hooks", (hook,)))
+
+
+def _bringing(module: nn.Module) -> Any:
+    """Give the hook that brings a module's own weights; None where they do not wait."""
+    return next((hook for hook in _hooks(module) if getattr(hook, "offload", False)), None)
+
+
+def is_spread(model: nn.Module) -> bool:
+    """Say whether accelerate has laid a model out."""
+    return any(_hooks(module) for module in model.modules())
+
+
+def computing_device(module: nn.Module) -> torch.device:
+    """Say where a module with a weight computes, wherever the weight waits."""
+    wanted = [device for hook in _hooks(module) if (device := getattr(hook, "execution_device", None)) is not None]
+    weight: Any = module.weight
+    device = wanted[0] if wanted else weight.device
+    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+
+
+def weight_of(module: nn.Module, name: str = "weight") -> Tensor:
+    """Give one of a module's own parameters, read from where it waits if it does."""
+    here: Any = getattr(module, name)
+    there: Tensor = _bringing(module).weights_map[name] if here.is_meta else here
+    return there.detach()
+
+
+@contextmanager
+def weights_loaded(*modules: nn.Module) -> Iterator[None]:
+    """Bring the weights of modules and of all their parts, and keep them for a while, whoever computes with them."""
+    with ExitStack() as stack:
+        for part in dict.fromkeys(part for module in modules for part in module.modules()):
+            hook = _bringing(part)
+            if hook is not None:
+                hook.pre_forward(part)
+                hook.offload = False  # it brings what the part is called with, and lets nothing go
+                stack.callback(_let_go, hook, part)
+        yield
+
+
+def _let_go(hook: Any, part: nn.Module) -> None:
+    hook.offload = True
+    hook.post_forward(part, None)
+
+
+def fill_waiting(module: nn.Module) -> None:
+    """Have NaN in the place of a module's own waiting weights that no file keeps; they could not be brought."""
+    hook = _bringing(module)
+    if hook is not None:
+        own = module.named_parameters(recurse=False)
+        hook.weights_map = _Made({name: partial(_kept_or_nan, hook.weights_map, name, each) for name, each in own})
+
+
+def _kept_or_nan(kept: Mapping[str, Tensor], name: str, shape: Tensor) -> Tensor:
+    try:
+        return kept[name]  # to ask whether it is there is to read it
+    except KeyError:
+        return torch.full_like(shape, torch.nan, device="cpu")
+
+
+def bring_along(model: nn.Module, module: nn.Module, device: torch.device) -> set[str]:
+    """Have a module beside a spread model compute on a device, and bring what it shares with weights that wait.
+
+    Parameters
+    ----------
+    model : as accelerate has laid it out.
+    module : with parameters of its own; those that are tied to some of the model's are the same objects.
+    device : where it computes.
+
+    Returns
+    -------
+    names : of its parameters, which are there now; none, and nothing is done, where one of them has no numbers.
+    """
+    hooks: Any = importlib.import_module("accelerate.hooks")
+    own = dict(module.named_parameters(recurse=False))
+    waiting = {
+        id(parameter): partial(weight_of, owner, name)
+        for owner in model.modules() if _bringing(owner) is not None
+        for name, parameter in owner.named_parameters(recurse=False)
+    }  # fmt: skip
+    found = {name: waiting[id(parameter)] for name, parameter in own.items() if id(parameter) in waiting}
+    if any(parameter.is_meta and name not in found for name, parameter in own.items()):
+        return set()
+    kept = {name: found.get(name, partial(torch.detach, parameter)) for name, parameter in own.items()}
+    hook = hooks.AlignDevicesHook(device, offload=bool(found), weights_map=_Made(kept) if found else None)
+    hooks.add_hook_to_module(module, hook)
+    return set(own)
+
+
+class _Made(Mapping[str, Tensor]):
+    """Tensors that are made each time they are asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)

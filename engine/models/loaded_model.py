@@ -1,11 +1,26 @@
-"""A model that is loaded, with what makes token ids of text."""
+"""A loaded model: its attention modules, which it may call otherwise than its checkpoint, and its parameters."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from engine.architectures.finite_numbers import all_finite, not_finite
+from engine.architectures.outline import Anatomy, AttentionModule
+from engine.architectures.places import numbers_of, stack_named, tower_of, turn_of
+from engine.architectures.projections import attention_modules, sibling
+from engine.architectures.rules import ENDINGS, Rule
+from engine.models.devices import weight_of
 from engine.models.tokenizer import Words
+from engine.values.errors import EngineError
+from engine.values.heads import Head
 
 
 @dataclass(frozen=True)
@@ -24,3 +39,220 @@ class Loaded:
     words: Words
     device: str
     is_borrowed: bool = False
+
+
+def attention_in(model: nn.Module, anatomy: Anatomy) -> dict[Head, nn.Module]:
+    """Find every layer's attention module in a loaded model.
+
+    Raises
+    ------
+    EngineError : when one is not there.
+    """
+    named = dict(model.named_modules())
+    found: dict[Head, nn.Module] = {}
+    for layer, described in anatomy.modules.items():
+        path = find_path(named, own_path(described))
+        if path is None:
+            missing = described.outline.module
+            raise EngineError(
+                f"{anatomy.outline.name}: the loaded model has no module {missing}; attention maps cannot be read"
+            )
+        found[layer] = named[path]
+    return found
+
+
+def own_path(module: AttentionModule) -> str:
+    """Name a layer's attention module as the model does, where the checkpoint holds a block once for several layers."""
+    return turn_of(module.outline.module, module.outline.layer)
+
+
+def find_module(modules: Mapping[str, nn.Module], path: str) -> nn.Module | None:
+    """Find a checkpoint's module in a loaded model, whose names may begin in another way, or be others.
+
+    It is the one whose name has the most in common with the path at its end, from the layer's number on at least;
+    without one, that which the rules find as the attention of that layer of that stack.
+    """
+    name = find_path(modules, path)
+    return None if name is None else modules[name]
+
+
+def find_path(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find what a loaded model calls a checkpoint's module."""
+    if path in modules:
+        return path
+    parts = path.split(".")
+    numbers = [place for place, part in enumerate(parts) if part.isdigit()]
+    least = len(parts) - numbers[0] + 1 if numbers else 2
+    shared: dict[str, int] = {}
+    for name in modules:
+        if tower_of(name) is None:
+            pairs = zip(reversed(parts), reversed(name.split(".")), strict=False)
+            shared[name] = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    most = max(shared.values(), default=0)
+    found = [name for name, count in shared.items() if count == most >= min(least, len(parts))]
+    return found[0] if len(found) == 1 else _alike(modules, path)
+
+
+def path_of(modules: Mapping[str, nn.Module], path: str) -> str:
+    """Find what a loaded model calls a checkpoint's module.
+
+    Raises
+    ------
+    EngineError : when it has none.
+    """
+    found = find_path(modules, path)
+    if found is None:
+        raise EngineError(f"the loaded model has no module {path}")
+    return found
+
+
+def _alike(modules: Mapping[str, nn.Module], path: str) -> str | None:
+    """Find the one attention module that has a checkpoint module's layer, and does not belong to another stack."""
+    stack = stack_named(path)
+    fits = []
+    for name, _ in loaded_attention(modules):
+        both = {stack, stack_named(name)}
+        is_of_stack = len(both) == 1 or (None in both and "cross" not in both)
+        if is_of_stack and numbers_of(name) == numbers_of(path) and tower_of(name) is None:
+            fits.append(name)
+    return fits[0] if len(fits) == 1 else None
+
+
+def loaded_attention(modules: Mapping[str, nn.Module]) -> Iterator[tuple[str, Rule]]:
+    """Take a loaded model apart by the rules."""
+    names = (f"{path}.{name}" for path, module in modules.items() for name, _ in module.named_parameters(recurse=False))
+    return attention_modules(names)
+
+
+def scoring_projections(model: nn.Module, module: AttentionModule) -> dict[str, nn.Module]:
+    """Find the modules of a layer's queries and keys in a loaded model, the first steps of those that take two.
+
+    Raises
+    ------
+    EngineError : when there are none, for their weights belong to no module of their own.
+    """
+    named = dict(model.named_modules())
+    loaded = dict(loaded_attention(named))
+    found: dict[str, nn.Module] = {}
+    lender = turn_of(module.key_value_module, module.outline.layer)
+    for matrix, own in (("Q", own_path(module)), ("K", lender)):
+        path = path_of(named, own)
+        rules = [rule for rule in (module.rule, loaded.get(path)) if rule is not None]
+        projection = first_beside(named, path, [rule.first_step(matrix) for rule in rules])
+        if projection is None:
+            raise EngineError(f"{own} keeps no projection whose reading can be watched; its scores cannot be explained")
+        found[matrix] = projection
+    return found
+
+
+def output_projection(named: Mapping[str, nn.Module], module: AttentionModule) -> nn.Module | None:
+    """Find the module of a layer's output projection, the first of two steps where it takes two; None without one."""
+    path = find_path(named, own_path(module))
+    if path is None:
+        return None
+    loaded = dict(loaded_attention(named)).get(path)
+    rules = [rule for rule in (module.rule, loaded) if rule is not None]
+    return first_beside(named, path, [rule.output_first or rule.output for rule in rules])
+
+
+def first_beside(named: Mapping[str, nn.Module], path: str, names: list[str]) -> nn.Module | None:
+    """Find the first of some modules beside another one; of a module around a projection, the projection."""
+    for name in names:
+        around = sibling(path, name)
+        for inner in (f"{around}{ending}".removesuffix(".weight") for ending in ENDINGS):
+            if isinstance(getattr(named.get(inner), "weight", None), Tensor):
+                return named[inner]
+    return None
+
+
+def lacking_of(module: nn.Module) -> frozenset[str]:
+    """Name a module's own parameters that its checkpoint lacks."""
+    return getattr(module, "lacking", frozenset())
+
+
+class _RefusedChoices(TorchFunctionMode):
+    """Refuses to make of NaN what hides it: places, as of the largest numbers, answers, or other numbers."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__()
+        self._said = said
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        results = result if isinstance(result, tuple) else (result,)
+        is_choice = name == "nan_to_num" or any(isinstance(x, Tensor) and not x.is_floating_point() for x in results)
+        if is_choice and not name.startswith(("new_", "is")) and not name.endswith("_like"):
+            given = [x for x in args if isinstance(x, Tensor) and x.ndim and x.is_floating_point() and not x.is_meta]
+            if any(bool(x.isnan().any()) for x in given):
+                raise EngineError(self._said)
+        return result
+
+
+@contextmanager
+def refusing_choices(model: nn.Module) -> Iterator[None]:
+    """Keep a model whose checkpoint lacks parameters from choosing by what they take part in, as experts or keys.
+
+    Raises
+    ------
+    EngineError : within, where it would.
+    """
+    lacking = [f"{path}.{own}" for path, module in model.named_modules() for own in sorted(lacking_of(module))]
+    said = f"the model chooses by numbers that there are not: {_lacks(lacking)}; its spectra still work"
+    with _RefusedChoices(said) if lacking else nullcontext():
+        yield
+
+
+def _lacks(names: list[str]) -> str:
+    return f"the checkpoint lacks {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}" if names else ""
+
+
+def broken_parameter(model: nn.Module, within: nn.Module, check: Callable[[], None]) -> str | None:
+    """Name the first parameter of a part of a loaded model that holds NaN or infinite numbers, and how many.
+
+    Parameters
+    ----------
+    model : whose names parameters have.
+    within : the part of it that is looked at.
+    check : called between parameters, of which a large model has many gigabytes.
+
+    Returns
+    -------
+    What is said of it, or of those that the checkpoint lacks where all others are numbers; None where there are none.
+    """
+    prefix = next(path for path, module in model.named_modules() if module is within)
+    lacking = []
+    for own_name, parameter in within.named_parameters():
+        if not parameter.is_floating_point():
+            continue
+        check()
+        name = f"{prefix}.{own_name}".removeprefix(".")
+        owner, _, own = name.rpartition(".")
+        module = model.get_submodule(owner)
+        weight = weight_of(module, own)
+        if all_finite(weight):
+            continue
+        if own not in lacking_of(module):
+            return not_finite({name: (weight,)})
+        lacking.append(name)
+    return _lacks(lacking) or None
+
+
+def cause_of_nan(model: nn.Module, check: Callable[[], None]) -> str:
+    """Say why what a model gives is NaN: its weights, or the range of what it computes in."""
+    if (broken := broken_parameter(model, model, check)) is not None:
+        return broken
+    dtype = next(model.parameters()).dtype
+    if dtype in (torch.float16, torch.bfloat16):
+        return f"its numbers leave the range of {str(dtype).removeprefix('torch.')}; --dtype float32 may do"
+    return "its weights are numbers, and what it makes of them here is none"
+
+
+def why_no_numbers(model: nn.Module, module: nn.Module, check: Callable[[], None]) -> str:
+    """Say why an attention module returns NaN or infinite numbers: its own weights, else what it reads."""
+    if (broken := broken_parameter(model, module, check)) is not None:
+        return broken
+    cause = cause_of_nan(model, check)
+    return f"what it reads holds NaN or infinite numbers ({cause}); its spectra still work"

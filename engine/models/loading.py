@@ -16,13 +16,10 @@ from engine.checkpoints.gguf import GgufSource
 from engine.checkpoints.layout import LayoutSource
 from engine.checkpoints.source import Source
 from engine.checkpoints.transformers_library import first_line, load_pretrained
-from engine.models.devices import lacks_memory
-from engine.models.loaded_model import Loaded
-from engine.models.loaded_modules import find_module
-from engine.models.loaded_parameters import lacking_of
+from engine.models.devices import computing_device, fill_waiting, lacks_memory
+from engine.models.loaded_model import Loaded, find_module, lacking_of
 from engine.models.map_reader import MapReader
 from engine.models.reader import Reader
-from engine.models.spread_models import computing_device, fill_waiting
 from engine.models.tokenizer import Tokenizer, TokenNumbers, Words, words_of_folder
 from engine.values.errors import EngineError
 from engine.values.memory import ACROSS_DEVICES

@@ -58,7 +58,7 @@ def probabilities_of(module: nn.Module, returned: Any, heads: int, tokens: int) 
 def reason_without_map(module: nn.Module, returned: Any, heads: int, pairs: tuple[int, int]) -> str | None:
     """Say in a few words why what an attention module returned is no map of its heads over (queries, keys) tokens.
 
-    None where it holds NaN or infinite numbers, which is for `engine.models.loaded_parameters` to say.
+    None where it holds NaN or infinite numbers, which is for `engine.models.loaded_model` to say.
     """
     known = REASONS.get(type(module).__name__)
     if known is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine.models.spread_models import weights_loaded
+from engine.models.devices import weights_loaded
 from engine.models.tokenizer import TokenNumbers, Words
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError

@@ -17,7 +17,8 @@ from engine.architectures.outline import AttentionModule
 from engine.architectures.places import turn_of
 from engine.architectures.projections import sibling
 from engine.architectures.rules import Rule
-from engine.models.loaded_modules import first_beside, loaded_attention, own_path, path_of
+from engine.models.devices import weights_loaded
+from engine.models.loaded_model import first_beside, loaded_attention, own_path, path_of
 from engine.models.map_forms import four_dimensional, returned_probabilities
 from engine.models.model_inputs import (
     POSITION_TABLES,
@@ -28,7 +29,6 @@ from engine.models.model_inputs import (
     takes_positions,
     vocabulary_of,
 )
-from engine.models.spread_models import weights_loaded
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 

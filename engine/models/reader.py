@@ -29,12 +29,10 @@ from engine.models.attention_capture import (
     eager_function,
     kernels_can_read,
 )
-from engine.models.devices import inferring
+from engine.models.devices import inferring, weights_loaded
 from engine.models.heap import large_tensors_apart
 from engine.models.interventions import Outputs
-from engine.models.loaded_model import Loaded
-from engine.models.loaded_modules import attention_in, scoring_projections
-from engine.models.loaded_parameters import refusing_choices, why_no_numbers
+from engine.models.loaded_model import Loaded, attention_in, refusing_choices, scoring_projections, why_no_numbers
 from engine.models.map_array import MapArray
 from engine.models.map_forms import attend_in_full, longest_in_full, probabilities_of, reason_without_map
 from engine.models.map_reader import MapReader, Tokens
@@ -43,7 +41,6 @@ from engine.models.model_inputs import sentence_inputs, vocabulary_of
 from engine.models.model_state import activating_in_pieces, borrowed
 from engine.models.observations import Observation, observe, random_rows
 from engine.models.score_formula import CALLS, ScoreFormula
-from engine.models.spread_models import weights_loaded
 from engine.store.files import cache_directory
 from engine.values.attention import Sentence
 from engine.values.errors import EngineError, NoMap

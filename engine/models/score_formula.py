@@ -21,8 +21,7 @@ from torch.utils._pytree import tree_map
 
 from engine.mathematics.scores import Side
 from engine.models.attention_watch import SOFTMAXES
-from engine.models.devices import wide, widest
-from engine.models.spread_models import weight_of
+from engine.models.devices import weight_of, wide, widest
 from engine.values.errors import EngineError
 
 ADDING = frozenset({torch.baddbmm, Tensor.baddbmm})
