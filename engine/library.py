@@ -80,7 +80,8 @@ class Model:
         return Weights(self._fresh(), self._named(name))
 
     def _ipython_key_completions_(self) -> list[str]:
-        return [_full(name, self.outline) for each in self.outline.layers for name in (each.name, *each.head_names())]
+        names = (name for each in self.outline.layers for name in (each.name, *each.head_names()))
+        return [f"{name.stack}.{name}" if len(self._stacks) > 1 else str(name) for name in names]
 
     def close(self) -> None:
         """Let go of its memory; it is opened anew by `engine.open_model`."""
@@ -99,8 +100,8 @@ class Model:
         head = self._named(name)
         if matrix not in MATRICES:
             raise EngineError(f"there is no matrix '{matrix}'; it is one of {', '.join(MATRICES)}")
-        model = self._fresh() if self._is_live else self._model
-        if head.head < 0:
+        model = self._fresh()
+        if head.is_layer:
             group = finish(model.spectra_at(head, True, distance, (matrix,)))
             if lacks := group.lacks(matrix):
                 raise EngineError(lacks)
@@ -119,14 +120,14 @@ class Model:
         whole_layers: bool = False,
     ) -> DataFrame:
         """Measure spectra: a row for each head and matrix; with ``whole_layers`` those of layers as a whole too."""
-        query = self._query(layer, head, matrix=matrix, distance=distance)
-        return self.table("ranks", replace(query, epsilon=epsilon, whole_layers=whole_layers))
+        shaped = {"epsilon": epsilon, "distance": distance, "whole_layers": whole_layers}
+        return self.table("ranks", self._query(layer, head, matrix=matrix, **shaped))
 
     def singular_values(
         self, layer: Layer = None, head: int | None = None, matrix: str | None = None, *, whole_layers: bool = False
     ) -> DataFrame:
         """List singular values: the view ``spectrum``, a row each, beside what chance gives."""
-        return self.table("spectrum", replace(self._query(layer, head, matrix=matrix), whole_layers=whole_layers))
+        return self.table("spectrum", self._query(layer, head, matrix=matrix, whole_layers=whole_layers))
 
     def heads(
         self, *parts: str, layer: Layer = None, text: str | None = None, epsilon: float | None = None
@@ -142,7 +143,7 @@ class Model:
             raise EngineError(f"heads have no part '{wrong[0]}'; there are {', '.join(HEAD_PARTS)}")
         is_run = "patterns" in parts or text is not None
         wanted = {*(set(parts) - {"patterns"} or FROM_WEIGHTS), *(("patterns",) if is_run else ())}
-        query = replace(self._query(layer), text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
+        query = self._query(layer, text=text, epsilon=epsilon, parts=tuple(sorted(wanted)))
         missing = {column for part in HEAD_PARTS.keys() - wanted for column in HEAD_PARTS[part]}
         return self.table("heads", query).drop(*missing, *(() if is_run else ("label",)))
 
@@ -157,8 +158,8 @@ class Model:
         whole_layers: bool = False,
     ) -> DataFrame:
         """Tell what QK and OV do as maps: symmetry, copying, ranks, subspaces."""
-        query = self._query(layer, head, distance=distance, fold_norm=fold_norm)
-        return self.table("circuits", replace(query, eigenvalues=eigenvalues, whole_layers=whole_layers))
+        shaped = {"eigenvalues": eigenvalues, "fold_norm": fold_norm, "whole_layers": whole_layers}
+        return self.table("circuits", self._query(layer, head, distance=distance, **shaped))
 
     def composition(self, layer: Layer = None, head: int | None = None) -> DataFrame:
         """Tell who feeds a head: earlier heads, by how much it reads of them."""
@@ -176,12 +177,17 @@ class Model:
         distance: int | None = None,
     ) -> DataFrame:
         """List the tokens that the singular directions of QK and OV stand for."""
-        query = self._query(layer, head, matrix=matrix, fold_norm=fold_norm, distance=distance)
-        return self.table("directions", replace(query, top=top, first=first))
+        shaped = {"top": top, "first": first, "fold_norm": fold_norm, "distance": distance}
+        return self.table("directions", self._query(layer, head, matrix=matrix, **shaped))
 
     def weights(self, layer: Layer = None, *, norms: bool = False) -> DataFrame:
-        """List every parameter: shape, dtype, size, what is tied; with ``norms``, its norm."""
-        return self.table("weights", replace(self._query(layer), norms=norms))
+        """List every parameter, or those of a layer: shape, dtype, size, what is tied; with ``norms``, its norm."""
+        query = self._query(layer)
+        if query.head is not None:
+            raise EngineError(
+                f"parameters hold all heads of a layer; ask for {query.layer}, or for model['{layer}'].W_Q"
+            )
+        return self.table("weights", replace(query, norms=norms))
 
     def changes(self, other: Model | str | None = None, layer: Layer = None, head: int | None = None) -> DataFrame:
         """Tell what is different in another model, most changed heads first.
@@ -196,7 +202,7 @@ class Model:
         elif other is not None or not model.is_comparing:
             model.options = replace(model.options, other=other or BASE)
             model.forget_other()
-        return self.table("changes", replace(self._query(layer, head), of_two=True))
+        return self.table("changes", self._query(layer, head, of_two=True))
 
     # --- what the model is run for
 
@@ -224,7 +230,7 @@ class Model:
 
     def patterns(self, layer: Layer = None, head: int | None = None, *, text: str | None = None) -> DataFrame:
         """Tell where heads look: entropy, previous token, induction; labels; on random tokens without a sentence."""
-        return self.table("patterns", replace(self._query(layer, head), text=text))
+        return self.table("patterns", self._query(layer, head, text=text))
 
     def rollout(self, text: str) -> DataFrame:
         """Tell which tokens are mixed into which, through all layers of a stack."""
@@ -255,8 +261,9 @@ class Model:
         top: int = DEFAULT_TOP,
     ) -> DataFrame:
         """Tell what switching heads off does to what is predicted: each alone, or those of ``off`` together."""
-        query = replace(self._query(layer, head), text=text, position=position, token=token, top=top)
-        return self.table("ablation", replace(query, off=tuple(map(self._named, off)), by_mean=by_mean))
+        switched = {"off": tuple(map(self._named, off)), "by_mean": by_mean}
+        query = self._query(layer, head, text=text, position=position, token=token, top=top, **switched)
+        return self.table("ablation", query)
 
     def explain(
         self,
@@ -269,8 +276,7 @@ class Model:
         top: int = DEFAULT_TOP,
     ) -> DataFrame:
         """Take the score of one query and key apart into terms that add up to it."""
-        query = replace(self._query(layer, head), text=text, position=position, key=key, top=top)
-        return self.table("explain", query)
+        return self.table("explain", self._query(layer, head, text=text, position=position, key=key, top=top))
 
     def check(self) -> DataFrame:
         """Prove for every layer that the heads are those that the model computes with."""
@@ -368,7 +374,29 @@ def open_model(
     trust_remote_code: bool = False,
     use_cache: bool = True,
 ) -> Model:
-    """Open a model, as `engine.open_model` says."""
+    """Open a model: its files are found, or downloaded, and their headers are read.
+
+    Parameters
+    ----------
+    name : an id on the Hugging Face Hub, a folder, a GGUF file, or ``"demo"``.
+    device : ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+    dtype : in which the model reads sentences; ``auto`` keeps the stored one. Spectra are always float64.
+    revision : branch, tag or commit of a model of the Hub.
+    base : the model that an adapter changes; None takes the one that the adapter names.
+    layout : a file that describes the heads of a bare state dict.
+    trust_remote_code : whether code that comes with the model may run.
+    use_cache : whether spectra are kept on disk between runs.
+
+    Raises
+    ------
+    EngineError : when it cannot be found, read, or taken apart into heads.
+
+    Examples
+    --------
+    >>> model = open_model("demo")
+    >>> model.spectrum("L0H1", "OV").shape
+    (32,)
+    """
     options = EngineOptions(
         device=device, dtype=dtype, revision=revision, base=base, layout=None if layout is None else Path(layout),
         trust_remote_code=trust_remote_code, use_cache=use_cache,
@@ -376,8 +404,35 @@ def open_model(
     return Model(OpenModel.open(str(name), options))
 
 
-def open_module(module: nn.Module, tokenizer: Any, *, name: str, example: Any, device: str) -> Model:
-    """Open a module, as `engine.open_module` says."""
+def open_module(
+    module: nn.Module, tokenizer: Any = None, *, name: str = "", example: Any = None, device: str = "auto"
+) -> Model:
+    """Open a PyTorch model that is in memory: of transformers, ``nn.MultiheadAttention``, or written by hand.
+
+    A model of transformers is taken apart by the same rules as a checkpoint. Any other is called once, and its heads
+    are found by how it computes, whatever its projections are called. Nothing of it is changed, and everything is
+    computed of its weights as they are when it is asked for.
+
+    Parameters
+    ----------
+    module : the model, or a part of one that computes attention.
+    tokenizer : of transformers, or anything with ``encode`` and ``decode``; None has sentences given as token numbers.
+    name : what it is called; its class unless given.
+    example : what it is called with, one argument or a tuple or a dictionary of them, for one sentence; made up from
+        its embeddings and widths unless given.
+    device : where spectra are computed; sentences are read where the model is.
+
+    Raises
+    ------
+    EngineError : when no attention is found that can be followed, saying why.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> model = open_module(nn.MultiheadAttention(32, 4))
+    >>> model["L0H1"].W_Q.shape
+    (8, 32)
+    """
     from engine.models.live_module import ModuleSource
 
     return Model(OpenModel(ModuleSource(module, tokenizer, name, example), EngineOptions(device=device)), is_live=True)
@@ -385,15 +440,10 @@ def open_module(module: nn.Module, tokenizer: Any, *, name: str, example: Any, d
 
 def _warn(said: str) -> None:
     """Tell the person at the notebook, at the line that called the library."""
-    warnings.warn(said, stacklevel=_depth(f"{Path(__file__).parent}{os.sep}"))
-
-
-def _depth(folder: str) -> int:
-    """Count the frames from the one that warns up to the first that is not of a folder."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(folder):
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(f"{Path(__file__).parent}{os.sep}"):
         frame, depth = frame.f_back, depth + 1
-    return depth
+    warnings.warn(said, stacklevel=depth)
 
 
 def _sizes(layers: Sequence[LayerOutline]) -> str:
@@ -404,8 +454,3 @@ def _sizes(layers: Sequence[LayerOutline]) -> str:
         heads += f" on {first.key_value_heads} keys"
     varies = ", sizes vary" if len({(each.heads, each.head_dim, each.d_model) for each in layers}) > 1 else ""
     return f"{len(layers)} layers of {heads}, d_model {first.d_model}, head_dim {first.head_dim}{varies}"
-
-
-def _full(name: Head, outline: ModelOutline) -> str:
-    """Name a head or layer so that it can be told from those of other stacks."""
-    return f"{name.stack}.{name}" if len(outline.stacks) > 1 else str(name)

@@ -15,6 +15,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
+from engine import open_model
 from engine.service.engine import Engine
 from engine.values.errors import EngineError
 from engine.values.heads import MATRICES, Head
@@ -158,14 +159,14 @@ def test_a_layer_or_stack_that_is_not_there_is_an_answer(engine: Engine, tiny_mo
     assert_spectra(answer(engine.spectra(FIRST, whole_layer=False)), llama_heads(tiny_model("llama"), 0))
 
 
-def test_the_arrays_are_the_rows_of_the_file(engine: Engine, tiny_copy: TinyModel) -> None:
+def test_the_arrays_are_the_rows_of_the_file(tiny_copy: TinyModel) -> None:
     folder = tiny_copy("gpt2")
     file = folder / "model.safetensors"
     stored = {name: weight.bfloat16() for name, weight in load_file(file).items()}
     stored["h.1.attn.c_attn.weight"][0, :2] = torch.tensor([1e-30, 1e30])  # what float16 cannot hold
     save_file(stored, file)
-    arrays = answer(opened(engine, folder).arrays(SECOND))
-    assert list(arrays) == [Head("decoder", 1, head) for head in range(4)]
+    model = open_model(folder, device="cpu", use_cache=False)
+    arrays = {name: model[str(name)].arrays() for name in model.outline.layer(SECOND).head_names()}
     weight, bias = stored["h.1.attn.c_attn.weight"].float(), stored["h.1.attn.c_attn.bias"].float()
     for head, mine in arrays.items():
         for place, matrix in enumerate("QKV"):
@@ -241,7 +242,7 @@ def test_a_newer_sweep_replaces_the_older(engine: Engine, tiny_model: TinyModel)
 
 def test_before_a_model_is_open_every_request_says_so(engine: Engine) -> None:
     table = engine.table("weights", Query())
-    for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE), engine.arrays(FIRST)):
+    for future in (engine.spectra(FIRST, False), table, engine.read(SENTENCE)):
         with pytest.raises(EngineError, match="no model is open"):
             answer(future)
 

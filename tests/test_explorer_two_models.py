@@ -136,7 +136,7 @@ async def test_the_other_models_spectrum_is_drawn_over_this_ones(
         await settle(pilot)
         name = Head("decoder", 1, 3)
         own, theirs = (
-            ask(name.whole_layer, False).result().spectra[3] for ask in (engine.spectra, engine.other_spectra)
+            engine.spectra(name.whole_layer, False, of_other=of_other).result().spectra[3] for of_other in (False, True)
         )
         matrix, at = pane.graph.matrix, pane.graph.index - 1
         assert (matrix, at) == ("QK", 1)

@@ -46,7 +46,7 @@ class OtherSpectra:
     async def _fetch(self, key: Key) -> None:
         """Learn them, or why there are none."""
         layer, whole_layer, distance = key
-        asked = self._engine.other_spectra(layer, whole_layer, "other spectra", distance)
+        asked = self._engine.spectra(layer, whole_layer, "other spectra", distance, of_other=True)
         answer = await patiently(asked, lambda: None)
         self._known[key] = answer
         for oldest in list(self._known)[:-KEPT]:

@@ -65,7 +65,7 @@ class Restoring:
         self._outline, self._key = outline, ""
         self._last = self._kept = Remembered()
         if self._start.is_restoring:
-            key = model_key(outline.name, self._app.engine.revision)
+            key = model_key(outline.name, self._app.engine.options.revision)
             self._last = self._kept = await asyncio.to_thread(recall, key)
             self.exported = await asyncio.to_thread(recall_export)
             self._key = key

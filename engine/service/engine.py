@@ -15,7 +15,6 @@ from engine.values.progress import Lane, Work, in_a_unit
 from engine.values.views import VIEWS
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from engine.analysis.attention import Arrays
@@ -97,11 +96,6 @@ class Engine:
     def options(self) -> EngineOptions:
         """What a person has chosen about how it works."""
         return self._options
-
-    @property
-    def revision(self) -> str | None:
-        """The branch, tag or commit of the model that was asked for, if one was."""
-        return self._options.revision
 
     @property
     def is_comparing(self) -> bool:
@@ -234,10 +228,19 @@ class Engine:
         view: str = "",
         distance: int | None = None,
         matrices: tuple[str, ...] = MATRICES,
+        *,
+        of_other: bool = False,
     ) -> Future[SpectraGroup]:
-        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance."""
+        """Ask for the spectra of all heads of a layer, or of matrices of the layer as a whole, QK's at a distance.
+
+        Parameters
+        ----------
+        of_other : whether they are those of the second model.
+        """
         return self._ask(
-            lambda model: model.spectra_at(layer, whole_layer, distance, matrices),
+            lambda model: (model.other_spectra if of_other else model.spectra_at)(
+                layer, whole_layer, distance, matrices
+            ),
             Urgency.SELECTED,
             Lane.LAYERS if whole_layer else Lane.WEIGHTS,
             view,
@@ -246,32 +249,6 @@ class Engine:
     def head_spectra(self, head: Head, view: str = "", distance: int | None = None) -> Future[tuple[Spectrum, ...]]:
         """Ask for one head's six spectra, before those of its layer's other heads."""
         return self._ask(lambda model: model.head_spectra(head, distance), Urgency.SELECTED, Lane.WEIGHTS, view)
-
-    def other_spectra(
-        self,
-        layer: Head,
-        whole_layer: bool,
-        view: str = "",
-        distance: int | None = None,
-        matrices: tuple[str, ...] = MATRICES,
-    ) -> Future[SpectraGroup]:
-        """Ask for the second model's spectra of all heads of a layer, or of matrices of the layer as a whole."""
-        return self._ask(
-            lambda model: model.other_spectra(layer, whole_layer, distance, matrices),
-            Urgency.SELECTED,
-            Lane.LAYERS if whole_layer else Lane.WEIGHTS,
-            view,
-        )
-
-    def arrays(self, layer: Head) -> Future[dict[Head, dict[str, np.ndarray[Any, Any]]]]:
-        """Ask for every head's weights of a layer."""
-
-        def work(model: OpenModel) -> dict[Head, dict[str, np.ndarray[Any, Any]]]:
-            from engine.analysis.weights import arrays_of
-
-            return arrays_of(model, model.outline.layer(layer))
-
-        return self._ask_at_once(work, Urgency.SELECTED, Lane.WEIGHTS)
 
     def sweep(self, deliver: Callable[[Head, bool, SpectraGroup | EngineError, Progress], None]) -> Future[None]:
         """Compute all spectra of the model in the background: the heads of every layer, then every layer as a whole.

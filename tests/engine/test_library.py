@@ -149,6 +149,12 @@ def test_errors_pickle(error: EngineError) -> None:
     assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
 
 
+def test_parameters_are_those_of_a_layer_and_of_no_head(demo: Model) -> None:
+    assert demo.weights("L1").height == demo.weights(1).height > 0
+    with pytest.raises(EngineError, match="all heads of a layer; ask for L1, or"):
+        demo.weights("L1H2")
+
+
 def test_what_should_be_known_is_a_warning_at_the_line_that_asked(tiny_copy: TinyModel) -> None:
     from safetensors.torch import save_file
 
@@ -189,7 +195,7 @@ def state():
 
 before = state()
 from engine import open_model
-assert "torch" not in sys.modules and "numpy" not in sys.modules
+assert "torch" not in sys.modules
 model = open_model("demo", use_cache=False)
 assert "torch" not in sys.modules
 import torch
