@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.mathematics.circuits import Factors
-from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
+from engine.mathematics.composition import KINDS, chance, composition, reading, writing
 from tests.test_circuits import axis, dense, draw, rows
 
 
@@ -64,21 +64,6 @@ def test_a_head_of_zeros_feeds_nothing_and_says_so() -> None:
     nothing = torch.zeros(1, 2, 6, dtype=torch.float64)
     plane = rows(axis(0), axis(1))
     assert math.isnan(float(composed((plane, plane, nothing, plane.mT), (plane, plane, plane, plane.mT))["Q"]))
-
-
-@pytest.mark.parametrize("d", [40, 150])
-def test_squares_give_what_products_give(d: int) -> None:
-    """Of two layers that write and one that reads, with a width that is no multiple of a strip's."""
-    layers = [draw(3, 3, 7, d, seed=seed) for seed in range(3)]
-    written = [writing(*layer[2:]) for layer in layers[:2]]
-    squares = Squares(6, d)
-    assert [squares.add(each) for each in written] == [slice(0, 3), slice(3, 6)]
-    for part in reading(*layers[2]).values():
-        read = Squares(3, d)
-        read.add(part)
-        expected = torch.cat([composition(each, part) for each in written])
-        assert bool((expected > FAINT).all())
-        torch.testing.assert_close(squares.composition(read), expected, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("lost", [1e-2, 1e-5, 1e-9])

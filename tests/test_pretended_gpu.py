@@ -52,13 +52,9 @@ def whole(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Ten
 
 
 def compositions(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[Tensor]:
-    """Compute compositions from factors, and from squares."""
-    written, read = composition.writing(value, output), composition.reading(query, key, value, output)
-    squares = []
-    for rows in (written, read["Q"]):
-        squares.append(composition.Squares(len(rows), rows.shape[-1], rows.device))
-        squares[-1].add(rows)
-    return [composition.composition(written, each) for each in read.values()] + [squares[0].composition(squares[1])]
+    """Compute compositions of all kinds."""
+    written = composition.writing(value, output)
+    return [composition.composition(written, each) for each in composition.reading(query, key, value, output).values()]
 
 
 def measures(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> list[float]:

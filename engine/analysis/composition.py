@@ -12,7 +12,7 @@ from torch import Tensor
 from engine.analysis.layers import NOTHING, heads_of, over_layers, place_of
 from engine.analysis.open_model import OpenModel
 from engine.mathematics.circuits import Factors
-from engine.mathematics.composition import FAINT, KINDS, Squares, chance, composition, reading, writing
+from engine.mathematics.composition import KINDS, chance, composition, reading, writing
 from engine.values.errors import NotFinite
 from engine.values.heads import Head
 from engine.values.outline import LayerOutline
@@ -22,9 +22,6 @@ from engine.values.views import Query
 
 KEPT_BYTES = 2**29
 """What is kept of what layers write, so that going through a model reads each layer once."""
-
-SQUARED_BYTES = 2**29
-"""What squares of all heads of a stack may take while all of them are compared."""
 
 Fed: TypeAlias = tuple[LayerOutline, dict[str, Tensor]]
 """A layer, and by kind its heads' compositions with those of a later one."""
@@ -36,7 +33,7 @@ def rows_of_composition(model: OpenModel, query: Query) -> Groups:
 
 
 class _Comparison:
-    """What going through layers one after the other keeps for the next: what layers write, and squares of it.
+    """What going through layers one after the other keeps for the next: what layers write.
 
     Attributes
     ----------
@@ -46,7 +43,6 @@ class _Comparison:
     def __init__(self, model: OpenModel) -> None:
         self._model = model
         self._written = model.cached("composition", dict[Head, Tensor])
-        self._squared: tuple[str, _Squared] | None = None
         self.left_out: dict[Head, str] = {}
 
     def rows(self, model: OpenModel, layer: LayerOutline, query: Query) -> Groups:
@@ -66,47 +62,21 @@ class _Comparison:
             kind: part for kind, part in reading(*factors).items()
             if part.shape[-1] == layer.d_model and (layer.stack != "cross" or kind == "Q")
         }  # fmt: skip
-        is_swept = query.layer is None and _is_squared(stack)
-        fed = yield from self._fed(layer, earlier, read, self._squares_of(stack) if is_swept else None)
+        fed = yield from self._fed(earlier, read)
         own = (row for number in heads_of(layer, query) for row in _ranked(layer, number, fed))
         before = {name: what for name, what in self.left_out.items() if name in {each.name for each in earlier}}
         yield RowGroup(list(own), left_out=before)
 
-    def _squares_of(self, stack: tuple[LayerOutline, ...]) -> _Squared:
-        """Give the squares of a stack that is gone through, and let go of another's."""
-        name = stack[0].stack
-        if self._squared is None or self._squared[0] != name:
-            self._squared = None  # before there is room for the next
-            self._squared = name, _Squared(sum(each.heads for each in stack), stack[0].d_output)
-        return self._squared[1]
-
-    def _fed(
-        self, layer: LayerOutline, earlier: list[LayerOutline], read: Mapping[str, Tensor], squared: _Squared | None
-    ) -> Work[list[Fed]]:
-        """Compare what a layer reads with what earlier ones write, by squares or pair by pair."""
-        by_square: dict[str, Tensor] = {}
-        places = {} if squared is None else squared.places
-        if squared is not None:
-            for each in earlier:
-                if each.name not in places:
-                    with suppress(NotFinite):
-                        squared.add(each, self._written_by(each))
-                    yield None
-            by_square = squared.met(read) if any(each.name in places for each in earlier) else {}
+    def _fed(self, earlier: list[LayerOutline], read: Mapping[str, Tensor]) -> Work[list[Fed]]:
+        """Compare what a layer reads with what earlier ones write."""
         fed: list[Fed] = []
         with self._model.telling("comparing with earlier layers", "layers") as telling:
             for done, each in enumerate(earlier):
                 yield None
                 telling(done, len(earlier))
-                if each.name in self.left_out:
-                    continue
-                known = {kind: rows[places[each.name]] for kind, rows in by_square.items()}
-                clear = {kind for kind, rows in known.items() if not bool((rows < FAINT).any())}
                 with suppress(NotFinite):
-                    fed.append((each, {
-                        kind: known[kind] if kind in clear else composition(self._written_by(each), part)
-                        for kind, part in read.items()
-                    }))  # fmt: skip
+                    written = self._written_by(each)
+                    fed.append((each, {kind: composition(written, part) for kind, part in read.items()}))
         return fed
 
     def _factors(self, layer: LayerOutline) -> Factors:
@@ -129,48 +99,6 @@ class _Comparison:
         taken = sum(each.nbytes for each in self._written.values())
         if taken + written.nbytes <= KEPT_BYTES:
             self._written[layer.name] = written
-
-
-class _Squared:
-    """Squares of what the layers of one stack write.
-
-    Parameters
-    ----------
-    heads : how many the stack has.
-    width : of what they write.
-
-    Attributes
-    ----------
-    places : the heads of each layer that has been squared, among all of them.
-    """
-
-    def __init__(self, heads: int, width: int) -> None:
-        self._written = Squares(heads, width)
-        self._read: Squares | None = None
-        self.places: dict[Head, slice] = {}
-
-    def add(self, layer: LayerOutline, written: Tensor) -> None:
-        self.places[layer.name] = self._written.add(written)
-
-    def met(self, read: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Compare all heads that have been squared with those of a layer that reads, by kind."""
-        rows = torch.cat(list(read.values()))
-        if self._read is None or self._read.room < len(rows):  # memory that is new takes time to come by
-            self._read = Squares(len(rows), rows.shape[-1])
-        self._read.heads = 0
-        self._read.add(rows)
-        found = self._written.composition(self._read)
-        return dict(zip(read, found.split(len(rows) // len(read), 1), strict=True))
-
-
-def _is_squared(stack: tuple[LayerOutline, ...]) -> bool:
-    """Say whether the layers of a stack are quicker compared by squares, which all together find room."""
-    widths = {each.d_model for each in stack} | {each.d_output for each in stack}
-    inner = {each.head_dim for each in stack} | {each.value_head_dim for each in stack}
-    width = max(widths)
-    if len(widths) > 1 or len(inner) > 1 or width > max(inner) ** 2:
-        return False
-    return Squares.nbytes(sum(each.heads for each in stack), width) <= SQUARED_BYTES
 
 
 def _ranked(layer: LayerOutline, number: int, fed: list[Fed]) -> Iterator[tuple[Cell, ...]]:

@@ -11,9 +11,6 @@ With a factor of each circuit replaced by the root of its square, ``W_V W_Vᵀ =
 which writes the same, and so has what reads. All compositions are norms of ``A Bᵀ``, A and B of ``head_dim`` rows: so
 a layer's heads are ``heads · head_dim`` rows that write and as many that read, and all pairs of heads of two layers
 come of one matrix product.
-
-Where many layers are compared the norms come of squares instead: ``‖A Bᵀ‖_F² = ⟨AᵀA, BᵀB⟩``, and each square, of
-``d × d`` numbers, is made once, so that a pair takes ``d²`` steps in place of ``head_dim² · d`` (`Squares`).
 """
 
 from __future__ import annotations
@@ -25,13 +22,6 @@ from engine.mathematics.factored import root
 
 KINDS = ("Q", "K", "V")
 """The ways in which a head may read what another one has written."""
-
-
-STRIP = 64
-"""Rows of a square that are made at once."""
-
-FAINT = 3e-3
-"""A composition from squares above this has lost no more than about five of float64's sixteen digits."""
 
 
 def writing(value: Tensor, output: Tensor) -> Tensor:
@@ -46,7 +36,7 @@ def writing(value: Tensor, output: Tensor) -> Tensor:
     -------
     (heads, k, d_output) float64, k up to s.
     """
-    return _unit(_for_each(root(value), len(output) // len(value)).mT @ output.mT.double())
+    return _unit(root(value).repeat_interleave(len(output) // len(value), 0).mT @ output.mT.double())
 
 
 def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[str, Tensor]:
@@ -65,14 +55,10 @@ def reading(query: Tensor, key: Tensor, value: Tensor, output: Tensor) -> dict[s
     """
     group = len(query) // len(key)
     return {
-        "Q": _unit(_for_each(root(key), group).mT @ query.double()),
-        "K": _unit(root(query).mT @ _for_each(key.double(), group)),
-        "V": _unit(root(output.mT).mT @ _for_each(value.double(), group)),
+        "Q": _unit(root(key).repeat_interleave(group, 0).mT @ query.double()),
+        "K": _unit(root(query).mT @ key.double().repeat_interleave(group, 0)),
+        "V": _unit(root(output.mT).mT @ value.double().repeat_interleave(group, 0)),
     }
-
-
-def _for_each(shared: Tensor, group: int) -> Tensor:
-    return shared if group == 1 else shared.repeat_interleave(group, 0)
 
 
 def _unit(rows: Tensor) -> Tensor:
@@ -98,56 +84,6 @@ def composition(written: Tensor, read: Tensor) -> Tensor:
     met = written.reshape(heads * k, d) @ read.reshape(others * width, d).mT
     norms: Tensor = torch.linalg.vector_norm(met.view(heads, k, others, width), dim=(1, 3))
     return norms
-
-
-class Squares:
-    """The squares ``AᵀA`` of many heads, of which each number that stands on both sides of the diagonal is kept once.
-
-    Parameters
-    ----------
-    heads : how many there may be, the `room`.
-    d : width of what they write or read.
-    device : where they are kept.
-    """
-
-    def __init__(self, heads: int, d: int, device: str | torch.device = "cpu") -> None:
-        sizes = ((heads, *strip) for strip in _strips(d))
-        self._strips = [torch.empty(size, dtype=torch.float64, device=device) for size in sizes]
-        self.room = heads
-        self.heads = 0
-
-    @staticmethod
-    def nbytes(heads: int, d: int) -> int:
-        """Give the memory that so many heads take."""
-        return 8 * heads * sum(rows * columns for rows, columns in _strips(d))
-
-    def add(self, rows: Tensor) -> slice:
-        """Square heads (heads, k, d), and say which places they have."""
-        places = slice(self.heads, self.heads + len(rows))
-        for strip in self._strips:
-            height, length = strip.shape[1:]
-            right = rows[:, :, rows.shape[-1] - length :]
-            torch.bmm(right[:, :, :height].mT, right, out=strip[places])
-        self.heads = places.stop
-        return places
-
-    def composition(self, read: Squares) -> Tensor:
-        """Compute the composition of every head that writes with every head that reads: (heads, other heads).
-
-        Numbers below `FAINT` may have lost digits: of what is nearly orthogonal rounding is left, which is about
-        ``eps`` of the square.
-        """
-        squared = torch.zeros(self.heads, read.heads, dtype=torch.float64, device=self._strips[0].device)
-        for mine, other in zip(self._strips, read._strips, strict=True):
-            here, there, block = mine[: self.heads], other[: read.heads], mine.shape[1]
-            squared += 2.0 * (here.flatten(1) @ there.flatten(1).mT)  # both sides of the diagonal
-            squared -= here[:, :, :block].flatten(1) @ there[:, :, :block].flatten(1).mT  # which is counted once
-        return squared.clamp_min(0.0).sqrt()
-
-
-def _strips(d: int) -> list[tuple[int, int]]:
-    """Give the shapes of a square's strips: rows, and columns from the diagonal's block to the right."""
-    return [(min(STRIP, d - start), d - start) for start in range(0, d, STRIP)]
 
 
 def chance(d: int) -> float:
