@@ -245,25 +245,3 @@ async def test_the_title_says_which_table_of_tokens_is_broken(tiny_copy: TinyMod
         await settle(pilot)
         said = "without ov_copying: model.embed_tokens.weight holds 1 NaN or infinite numbers of 10240"
         assert said in screen_text(app)
-
-
-@pytest.mark.parametrize(("factor", "said"), [(2.0**300, "e+90"), (2.0**-300, "e-91")])
-def test_a_layer_whose_products_float64_does_not_hold_is_left_out_alone(
-    factor: float, said: str, sound: Path, tmp_path: Path
-) -> None:
-    tensors = {name: tensor.double() for name, tensor in load_file(sound / "model.safetensors").items()}
-    copies = {}
-    for kind, by in (("plain", 1.0), ("scaled", factor)):
-        name = "layers.1.self_attn.q_proj.weight"
-        folder = copies[kind] = broken(sound, tmp_path / kind)
-        save_file(tensors | {name: tensors[name] * by}, folder / "model.safetensors", metadata={"format": "pt"})
-    for view in ("ranks", "circuits", "composition"):
-        done = attn_tui("export", copies["scaled"], view)
-        assert done.returncode == 0
-        (line,) = done.stderr.splitlines()
-        assert "decoder L1 is left out: layers.1.self_attn.q_proj.weight holds numbers up to" in line
-        assert f"{said}, whose products are beyond float64" in line
-        expected = [
-            row for row in exported(copies["plain"], view) if row["layer"] != "1" and row.get("from_layer") != "1"
-        ]  # fmt: skip
-        assert list(csv.DictReader(io.StringIO(done.stdout))) == expected != []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from engine.architectures.finite_numbers import all_finite, not_finite
+from engine.architectures.tensors import all_finite, not_finite
 from engine.architectures.vocabulary import Vocabulary, vocabulary
 from engine.mathematics.directions import Rows, projections
 from engine.values.progress import Work

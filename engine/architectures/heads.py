@@ -11,10 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.architectures.finite_numbers import all_finite, has_products, not_finite, without_products
 from engine.architectures.outline import AttentionModule
 from engine.architectures.rules import Layout, fused_places
-from engine.architectures.tensors import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors, whole
+from engine.architectures.tensors import DTYPE_EPSILONS, PART, STORED_EPSILONS, Tensors, all_finite, not_finite, whole
 from engine.values.errors import EngineError, NotFinite
 from engine.values.spectra import FloatArray
 
@@ -239,8 +238,6 @@ class StoredLayer:
         """Refuse a part of a tensor that no singular value could be computed of, and name all that is wrong there."""
         if not all_finite(part):
             raise NotFinite(not_finite({name: _in_parts(cut) for name, cut in self._stored.items()}))
-        if not has_products(part):
-            raise NotFinite(without_products({name: _in_parts(cut) for name, cut in self._stored.items()}))
         return part
 
     def _bias(self, matrix: str) -> Tensor | None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from engine.architectures.configuration import context, head_count, head_widths, unscaled_length
 from engine.architectures.places import Places, place_modules
-from engine.architectures.projections import sibling
 from engine.architectures.proven_types import PROVEN_TYPES
 from engine.architectures.rotary_types import unturned_for_certain
 from engine.architectures.rules import (
@@ -20,6 +19,7 @@ from engine.architectures.rules import (
     TYPES_WITHOUT_ONE_MATRIX,
     Layout,
     Rule,
+    sibling,
 )
 from engine.architectures.shapes import biases_of, count_heads, named_tensor, shapes_of
 from engine.architectures.tensors import TensorEntry

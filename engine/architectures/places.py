@@ -1,15 +1,14 @@
-"""Which layer of which stack each attention module is, and which modules are no text's business."""
+"""Which modules hold attention, which layer of which stack each of them is, and which are no text's business."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from engine.architectures.configuration import layer_count
-from engine.architectures.projections import attention_modules, unfitting_modules
-from engine.architectures.rules import SHARING_TYPES, Rule
+from engine.architectures.rules import ENDINGS, RULES, SHARING_TYPES, Rule, tensor_of
 from engine.values.errors import EngineError
 from engine.values.heads import Head
 
@@ -85,6 +84,58 @@ class Places:
     left_out: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     key_value_owners: Mapping[Head, str] = field(default_factory=dict)
+
+
+def attention_modules(
+    tensors: Iterable[str], model_type: str = "", config: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, Rule]]:
+    """Find every attention module's dotted name and the first rule that fits all of its projections.
+
+    Parameters
+    ----------
+    tensors : names of a checkpoint's tensors, or of a loaded model's parameters.
+    model_type, config : where given, rules that are for other types or settings are passed over.
+    """
+    names = frozenset(tensors)
+    owners = _owners(names, ENDINGS)
+    found: set[str] = set()
+    for rule in RULES:
+        if config is not None and not rule.suits(model_type, config):
+            continue
+        for module in owners.get(rule.query, ()):
+            if module not in found and all(tensor_of(names, module, each) for each in rule.needed):
+                found.add(module)
+                yield module, rule
+
+
+def unfitting_modules(
+    tensors: Iterable[str], found: Container[str], model_type: str, config: Mapping[str, Any]
+) -> Iterator[str]:
+    """Find modules that have something called like a query, and neither fit a rule nor are a part of one that does.
+
+    Parameters
+    ----------
+    tensors : names of a checkpoint's tensors.
+    found : the modules that fit.
+    model_type, config : rules that are for other types or settings are passed over.
+    """
+    owners = _owners(frozenset(tensors), [ending for ending in ENDINGS if ending])
+    for leaf in dict.fromkeys(rule.query for rule in RULES if rule.suits(model_type, config)):
+        for module in owners.get(leaf, ()):
+            parts = module.split(".")
+            if not any(".".join(parts[: end + 1]) in found for end in range(len(parts))):
+                yield module
+
+
+def _owners(names: Iterable[str], endings: Iterable[str]) -> dict[str, dict[str, None]]:
+    """List the modules, in order, that own each name of a projection."""
+    owners: dict[str, dict[str, None]] = {}
+    for name in sorted(names):
+        for ending in endings:
+            if name.endswith(ending):
+                owner, _, leaf = name.removesuffix(ending).rpartition(".")
+                owners.setdefault(leaf, {})[owner] = None
+    return owners
 
 
 def tower_of(module: str, model_type: str = "") -> str | None:

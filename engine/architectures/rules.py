@@ -7,7 +7,7 @@ the module: ``../output.dense`` goes one level up first. Layouts and names were 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -259,3 +259,22 @@ SETTING_MARKS = {
     "attention_value_scale": "value scale",
 }  # fmt: skip
 """Settings that change the circuits of every layer where they are set, and the mark that the heads then carry."""
+
+
+def sibling(module: str, name: str) -> str:
+    """Join a module's dotted name and a name relative to it.
+
+    Examples
+    --------
+    >>> sibling("layer.0.attention.self", "../output.dense")
+    'layer.0.attention.output.dense'
+    """
+    while name.startswith("../"):
+        module, name = module.rpartition(".")[0], name[3:]
+    return f"{module}.{name}" if module else name
+
+
+def tensor_of(tensors: Container[str], module: str, name: str) -> str | None:
+    """Find the tensor of a projection beside a module, which may be that of a module inside it."""
+    path = sibling(module, name)
+    return next((path + ending for ending in ENDINGS if path + ending in tensors), None)

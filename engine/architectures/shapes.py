@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.architectures.projections import sibling, tensor_of
-from engine.architectures.rules import CONVOLUTION_GROUPS, Layout, Rule
+from engine.architectures.rules import CONVOLUTION_GROUPS, Layout, Rule, sibling, tensor_of
 from engine.architectures.tensors import TensorEntry
 from engine.values.display_text import counted
 from engine.values.errors import EngineError

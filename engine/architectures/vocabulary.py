@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.architectures.projections import sibling
-from engine.architectures.tensors import TensorEntry, Tensors
+from engine.architectures.rules import sibling
+from engine.architectures.tensors import TensorEntry, Tensors, not_finite
 from engine.values.errors import NotFinite, NotFolded
 from engine.values.outline import LayerOutline, ModelOutline
 
@@ -215,8 +215,6 @@ def read_gain(tensors: Tensors, gain: Gain) -> Any:
     ------
     NotFinite : when it holds NaN or infinite numbers.
     """
-    from engine.architectures.finite_numbers import not_finite
-
     stored = tensors.read(gain.name)
     if what := not_finite({gain.name: (stored,)}):
         raise NotFinite(what)

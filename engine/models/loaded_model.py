@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from engine.architectures.finite_numbers import all_finite, not_finite
 from engine.architectures.outline import Anatomy, AttentionModule
-from engine.architectures.places import numbers_of, stack_named, tower_of, turn_of
-from engine.architectures.projections import attention_modules, sibling
-from engine.architectures.rules import ENDINGS, Rule
+from engine.architectures.places import attention_modules, numbers_of, stack_named, tower_of, turn_of
+from engine.architectures.rules import ENDINGS, Rule, sibling
+from engine.architectures.tensors import all_finite, not_finite
 from engine.models.devices import weight_of
 from engine.models.tokenizer import Words
 from engine.values.errors import EngineError

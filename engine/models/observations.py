@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_map
 
 from engine.architectures.outline import AttentionModule
 from engine.architectures.places import turn_of
-from engine.architectures.projections import sibling
-from engine.architectures.rules import Rule
+from engine.architectures.rules import Rule, sibling
 from engine.models.devices import weights_loaded
 from engine.models.loaded_model import first_beside, loaded_attention, own_path, path_of
 from engine.models.map_forms import four_dimensional, returned_probabilities

@@ -17,7 +17,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from engine.architectures.projections import sibling
+from engine.architectures.rules import sibling
 from engine.architectures.tensors import Tensors
 from engine.architectures.vocabulary import UNEMBEDDINGS
 from engine.checkpoints.transformers_library import class_named, first_line, silence

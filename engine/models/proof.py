@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.architectures.finite_numbers import all_finite
 from engine.architectures.heads import LayerWeights
 from engine.architectures.outline import AttentionModule
+from engine.architectures.tensors import all_finite
 from engine.mathematics.scores import fitted_scale
 from engine.models.devices import wide
 from engine.models.observations import Observation, in_float32
