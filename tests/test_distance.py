@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +13,13 @@ import transformers
 from torch import Tensor
 
 from engine.architectures.rotary_types import ROTARY_TYPES, unturned_for_certain
-from engine.service.engine import Engine
-from engine.values.errors import EngineError
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from tests.conftest import TinyModel
-from tests.explorer import explorer, hold, screen_text, settle, shown, titled, type_keys, until
+from tests.explorer import explorer, hold, screen_text, settle, shown, titled, until
 from tests.exporting import attn_tui, exported, refusal
 from tests.tiny_models import CONTEXT
 from tui.app import Explorer
 from tui.panes.table import TablePane
-from tui.start import Start
 
 
 def dense_qk(folder: Path, layer: int, distance: int) -> Tensor:
@@ -242,59 +235,6 @@ async def test_without_rotary_positions_d_is_not_offered_and_refuses_before_the_
         await pilot.press("1")
         await settle(pilot)
         assert "d Distance" in screen_text(app).splitlines()[-1]
-
-
-def held_at_a_distance(ask: Callable[..., Future[Any]], free: threading.Event) -> Callable[..., Future[Any]]:
-    """Have spectra at a distance come no sooner than an event is set."""
-
-    def late(engine: Engine, *what: Any) -> Future[Any]:
-        if not isinstance(what[-1], int) or isinstance(what[-1], bool):  # which is no distance
-            return ask(engine, *what)
-        answer = Future[Any]()
-
-        def answer_later() -> None:
-            free.wait(60)
-            if answer.set_running_or_notify_cancel():
-                try:
-                    answer.set_result(ask(engine, *what).result())
-                except EngineError as error:
-                    answer.set_exception(error)
-
-        threading.Thread(target=answer_later, daemon=True).start()
-        return answer
-
-    return late
-
-
-async def test_at_the_next_start_the_row_is_found_again_and_nothing_but_qk_waits_for_the_distance(
-    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, is_restoring=True)
-    for keys, row in ((("1", "d", "w", "w", *"jjj"), "L0H3"), (("1",), "L0H3")):
-        async with explorer(model, start=start) as (app, pilot):
-            if len(keys) == 1:
-                assert isinstance(app.views.active, TablePane)
-                assert str(app.views.active.head_here) == row
-            for key in keys:
-                await type_keys(pilot, key)
-                await settle(pilot)
-            await app.action_quit()
-    free = threading.Event()
-    for name in ("spectra", "head_spectra"):
-        monkeypatch.setattr(Engine, name, held_at_a_distance(getattr(Engine, name), free))
-    app = Explorer(Engine(EngineOptions()), start, ascii_only=False)
-    async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "QK at a distance is being worked out …" in screen_text(app))
-        assert set(app.views.spectra.graph.matrices) == {*"QKVO", "OV"}
-        assert "Δ = 0" in shown(app.views.spectra.title_line)
-        assert "s Scale d Distance" in screen_text(app).splitlines()[-1]
-        free.set()
-        await settle(pilot)
-        assert set(app.views.spectra.graph.matrices) == {*"QKVO", "QK", "OV"}
-        assert "worked out" not in screen_text(app)
-        await app.action_quit()
-    app.engine.stop()
 
 
 def test_a_type_that_is_said_to_turn_nothing_is_configured_as_no_other_that_does() -> None:

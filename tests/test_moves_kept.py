@@ -11,15 +11,12 @@ from textual.pilot import Pilot
 
 from engine.analysis import heads
 from engine.analysis.heads import Part
-from engine.service.engine import Engine
 from engine.values.heads import Head
-from engine.values.options import EngineOptions
 from engine.values.progress import Work
 from tests.conftest import TinyModel
 from tests.explorer import explorer, hold, screen_text, settle, type_keys, until
 from tui.app import Explorer
 from tui.panes.table import TablePane
-from tui.start import Start
 
 TEXT = "the cat sat on the mat"
 
@@ -286,34 +283,3 @@ async def test_keys_move_the_cursor_on_the_map_that_comes(
         free.set()
         await settle(pilot)
         assert heatmap.cursor == wanted
-
-
-@pytest.mark.parametrize(
-    ("keys", "row"), [("ww", "L1H2"), ("twww", "L1H2"), ("]ww", "L0H1"), ("k", "L0H0"), ("w}w", "L1H0")]
-)
-async def test_the_row_waits_for_its_rows_while_keys_go_elsewhere(
-    keys: str, row: str, tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = str(tiny_model("llama"))
-    start = Start(model, is_restoring=True)
-    async with explorer(model, start=start) as (app, pilot):
-        await type_keys(pilot, "w", "w", *"/ov_stable_rank > 1", "enter", *"jjjjjjll")
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
-        assert str(table.head_here) == "L1H2"
-        column = table.grid.column
-        await app.action_quit()
-    free = heads_held_back(monkeypatch)
-    app = Explorer(Engine(EngineOptions()), start, ascii_only=False)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "of 8 so far" in screen_text(app))
-        await type_keys(pilot, *keys)
-        free.set()
-        await settle(pilot)
-        table = app.views.active
-        assert isinstance(table, TablePane)
-        assert str(table.head_here) == row
-        if row == "L1H2":
-            assert table.grid.column == column
-    app.engine.stop()

@@ -12,8 +12,8 @@ TEXT = " ".join(["the cat sat on the mat and the dog sat on the log"] * 2)
 
 
 async def test_the_bar_of_a_tree_that_comes_back_scrolled_is_where_the_tree_is(tiny_model: TinyModel) -> None:
-    start = Start(str(tiny_model("llama", num_attention_heads=16, num_hidden_layers=3)), is_restoring=True)
-    for keys in (("}", "}", "]"), ()):
+    start = Start(str(tiny_model("llama", num_attention_heads=32, num_hidden_layers=3)), is_restoring=True)
+    for keys in (("}", "}", "G"), ()):
         async with explorer("", start=start) as (app, pilot):
             await type_keys(pilot, *keys)
             await settle(pilot)

@@ -20,8 +20,6 @@ class ChosenTables:
     def __init__(self, epsilon: float) -> None:
         self._chosen = TableChoice(epsilon)
         self._is_announced = False
-        self._asked_before = Query()
-        self._stopped_before = ""
 
     def draw(self) -> None:
         """Draw what is looked at."""
@@ -31,34 +29,6 @@ class ChosenTables:
     def asked(self) -> Query:
         """What was chosen of the tables: the token, and the position in the sentence."""
         return self._chosen.asked
-
-    @property
-    def left(self) -> dict[str, str]:
-        """Whether norms are folded in, where is predicted, of which token the logit is, and what is stopped."""
-        asked = self.asked if self._chosen.text is not None else self._asked_before
-        said = {
-            "norms": "folded" if self.folds else "",
-            "position": "" if asked.position is None else str(asked.position),
-            "token": asked.token or "",
-            "stopped": self._stopped_view,
-        }
-        return {what: how for what, how in said.items() if how}
-
-    @property
-    def _stopped_view(self) -> str:
-        """The view of a table that was stopped, of this time or, until that is looked at, of the last."""
-        return self._stopped_before
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left, once the sentence is read."""
-        if what == "norms":
-            self._chosen = replace(self._chosen, folds=said == "folded")
-        elif what == "position":
-            self._asked_before = replace(self._asked_before, position=int(said))
-        elif what == "token":
-            self._asked_before = replace(self._asked_before, token=f"#{int(said.removeprefix('#'))}")
-        elif what == "stopped":
-            self._stopped_before = said
 
     def turn(self, distance: int | None, *, is_announced: bool = False) -> None:
         """Show QK with the key so many tokens before the query, or without positions (None); announced, only say so."""

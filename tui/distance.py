@@ -70,17 +70,6 @@ class Distance:
             self._app.key_line.say(said)
         return bool(said)
 
-    @property
-    def left(self) -> dict[str, str]:
-        """The distance, where QK is shown at one."""
-        shown = self._weights.distance if self._wanted is None else self._wanted
-        return {} if shown is None else {"distance": str(shown)}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Show QK at the distance that was left, once something is selected."""
-        if what == "distance" and not self.refusal:
-            self._go_to(max(int(said), 0))
-
     async def _begin(self) -> None:
         """Turn nothing at first, once there is something to be seen; where a model has no rotary positions, say so."""
         await self._weights.learned.wait()

@@ -80,13 +80,12 @@ class FirstLook:
             return
         app.report(Progress("", 1, 1, ""))
         model = self._conductor.show(outline)
-        restoring.begin(model)
+        restoring.show_measures()
         app.show_model(model_line(outline))
         for note in outline.notes:
             app.notify(note, severity="warning")
         model.learning.compare()
         app.tree_widget.fill(outline)
-        restoring.open_layers()
         app.tree_widget.go_to(begin)
         is_demos = restoring.text is None and outline.name == "demo"
         self._take_sentence(DEMO_SENTENCE if is_demos else restoring.text)  # before a view says that there is none
@@ -103,7 +102,7 @@ class FirstLook:
         view that a person has chosen meanwhile stay.
         """
         if not self.has_view:
-            self._conductor.restoring.arrange()
+            self._conductor.restoring.show_view()
         here = self._app.tree_widget.name_here
         if here is None:
             model.weights.ask(begin, begin.is_layer)  # for all the rest waits until something is learned

@@ -25,7 +25,6 @@ from tui.beside import Run
 from tui.drawing.levels import Scale
 from tui.drawing.measure_scale import scale_of
 from tui.growing import PLACES, Grown, grown
-from tui.measure_scales import MeasureScales
 from tui.measures import MEASURES, group_after, measure_after
 from tui.panes.overview import Said
 from tui.views import Views
@@ -56,7 +55,6 @@ class Overview:
     Attributes
     ----------
     measure : the one that is shown.
-    scales : on which each measure is drawn.
     """
 
     def __init__(
@@ -77,7 +75,7 @@ class Overview:
         self._layers: tuple[Head, ...] = ()
         self.measure = DEFAULT_MEASURE
         self._is_chosen = False
-        self.scales = MeasureScales()
+        self._scales: dict[str, Scale] = {name: "log" for name in RANK_MEASURES if "condition" in name}
         self._places = HeadOrder()
         self._ranks: list[Sequence[Cell] | None] = []
         self._dirty: dict[Head, None] = {}
@@ -196,7 +194,7 @@ class Overview:
             rows = known.rows if isinstance(state, EngineError) else state.rows
             self._grown[part] = Grown(query, rows, trouble)
 
-    def begin_with(self, measure: str, in_tree: str) -> None:
+    def come_back_to(self, measure: str, in_tree: str) -> None:
         """Show a measure here and one in the tree, where each is known, unless a person has chosen already."""
         has_chosen_both = self._is_chosen and self.measure in RANK_MEASURES
         if self._weights is not None and not has_chosen_both:
@@ -231,15 +229,20 @@ class Overview:
         """Go on to another matrix, or to circuits or patterns."""
         self.show_measure(group_after(self.measure, step))
 
+    @property
+    def _scale(self) -> Scale:
+        """The scale that the measure is drawn on where its values allow it."""
+        return self._scales.get(self.measure, "linear")
+
     def toggle_scale(self) -> str:
         """Change between the linear and the logarithmic scale; say why that cannot be, where it cannot."""
-        wanted: Scale = "linear" if self.scales.of(self.measure) == "log" else "log"
-        self.scales.choose(self.measure, wanted)
+        wanted: Scale = "linear" if self._scale == "log" else "log"
+        self._scales[self.measure] = wanted
         self._draw()
         scale = self._pane.scale
         if scale is None or scale.scale == wanted:
             return ""
-        self.scales.choose(self.measure, "linear")
+        self._scales[self.measure] = "linear"
         return f"{self.measure} has no log scale: {'it has a sign' if scale.is_signed else 'it is not above zero'}"
 
     def enter(self, head: Head) -> None:
@@ -269,7 +272,7 @@ class Overview:
             if known.is_complete and not any(isinstance(cell, int | float) for cell in cells):
                 trouble = known.trouble or known.note(self.measure)
         shown = MeasureMap(self.measure, self._places, cells)
-        scale = scale_of(shown.finite, self.scales.of(self.measure), self.measure in SIGNED)
+        scale = scale_of(shown.finite, self._scale, self.measure in SIGNED)
         said = [self.measure]
         if self.measure.endswith("energy_rank"):
             said.append(f"ε {self._weights.epsilon:g}")

@@ -168,19 +168,6 @@ class Reading:
         self._draw()
         return self._averaging.value
 
-    @property
-    def left(self) -> dict[str, str]:
-        """Which mean is looked at, if one is, and whether what maps of two models are different in is."""
-        said = {} if self._averaging is Averaging.NOTHING else {"mean": self._averaging.value}
-        return said | ({"difference": "models"} if self._is_difference and not self._off.heads else {})
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left, before any map is drawn."""
-        if what == "mean":
-            self._averaging = Averaging(said)
-        elif what == "difference":
-            self._is_difference = self._engine.is_comparing and said == "models"
-
     def show_head(self) -> None:
         """Show the selected head's own map, whatever mean was looked at before."""
         if self._averaging is not Averaging.NOTHING:

@@ -7,13 +7,11 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from engine.store.files import state_directory
-from tui.left import Left
 
 MODELS = 100
 """Models that are remembered; of more, those not looked at for longest are forgotten."""
@@ -36,7 +34,6 @@ class Remembered:
     epsilon : of the energy rank; 0 where it was not changed from what was asked for.
     overview : the measure that the overview shows.
     pins : the pinned heads, each with its stack, commas between them.
-    looks : of each part, how it is looked at where that is not as at first; see `tui.left`.
     """
 
     model: str = ""
@@ -47,7 +44,6 @@ class Remembered:
     epsilon: float = 0.0
     overview: str = ""
     pins: str = ""
-    looks: Mapping[str, Left] = field(default_factory=dict)
 
 
 def model_key(model: str, revision: str | None) -> str:
@@ -75,20 +71,10 @@ def recall(key: str) -> Remembered:
     known = {
         each.name: said[each.name]
         for each in fields(Remembered)
-        if each.name != "looks" and isinstance(said.get(each.name), (float, int) if each.name == "epsilon" else str)
+        if isinstance(said.get(each.name), (float, int) if each.name == "epsilon" else str)
     }
-    found = Remembered(**known, looks=_looks(said.get("looks")))
+    found = Remembered(**known)
     return found if 0 <= found.epsilon < 1 else replace(found, epsilon=0.0)
-
-
-def _looks(said: object) -> dict[str, Left]:
-    """Read how parts were looked at; what is not words, or no end of them, is left out."""
-    parts = said.items() if isinstance(said, dict) else ()
-    return {
-        part: {what: how for what, how in left.items() if isinstance(how, str) and len(how) <= LONGEST}
-        for part, left in parts
-        if isinstance(left, dict)
-    }
 
 
 def remember(key: str, state: Remembered) -> None:

@@ -12,7 +12,6 @@ from engine.values.errors import EngineError
 from engine.values.heads import Head, parse_head
 from engine.values.outline import ModelOutline
 from engine.values.views import VIEWS
-from tui.left import Keeps, Left, begin_with, beginning
 from tui.panes.compare import ComparePane
 from tui.panes.heads import HeadsPane
 from tui.remembered import (
@@ -29,7 +28,6 @@ from tui.start import Start
 
 if TYPE_CHECKING:
     from tui.app import Explorer
-    from tui.shown_model import ShownModel
 
 CALM = 2.0
 """Seconds after which what has changed is kept, so that a connection that is lost loses next to nothing."""
@@ -55,8 +53,6 @@ class Restoring:
         self._last = Remembered()
         self._kept = Remembered()
         self._writer: threading.Thread | None = None
-        self._model: ShownModel | None = None
-        self._keys_before = app.keys_pressed
         self.exported = Exported()
         self._timer = app.set_interval(CALM, self.keep) if start.is_restoring else None
 
@@ -102,86 +98,26 @@ class Restoring:
         """The sentence to begin with, if one was asked for or is remembered."""
         return self._last.text or None if self._start.text is None else self._start.text
 
-    @property
-    def _parts(self) -> dict[str, Keeps]:
-        """What looks as it was left, by names: the views that have been made by now, and what they share."""
-        views = self._app.views
-        shared: dict[str, Keeps] = {"views": views, "measures": self._app.conductor.overview.scales}
-        shared["tree"] = self._app.tree_widget
-        return {**{pane.view: pane for pane in views.panes}, **shared, **(self._model.kept if self._model else {})}
+    def show_measures(self) -> None:
+        """Show the measures that were looked at, of the overview and of the ranks."""
+        self._app.conductor.overview.come_back_to(self._last.overview, self._last.measure)
 
-    @property
-    def _looks(self) -> dict[str, Left]:
-        """How parts are to look, but for what is of another scale, head or sentence than was asked for."""
-        return {name: beginning(left, self._asked_otherwise(name)) for name, left in self._last.looks.items()}
-
-    def _asked_otherwise(self, part: str) -> set[str]:
-        """List what of a part does not come back, as it is of something else than was asked for.
-
-        A filter might hide the head that was.
-        """
-        start, left_out = self._start, set[str]()
-        if start.log_scale is not None:
-            left_out.add("scale")
-        if start.head is not None:
-            left_out |= {"row", "filter"}
-        if start.text not in (None, self._last.text):
-            left_out |= {"cells", "position", "token"}
-            left_out |= {"row"} if part in VIEWS and "text" in VIEWS[part].needs else set()
-        return left_out
-
-    def begin(self, model: ShownModel) -> None:
-        """Look at everything as it was left, as soon as there is a model: a person may change it from then on.
-
-        Views that are made later begin so too. What takes more than drawing waits until a head is selected.
-        """
-        self._model, looks = model, self._looks
-        self._app.conductor.overview.begin_with(self._last.overview, self._last.measure)
-        self._app.views.looks = looks
-        for name, part in self._parts.items():
-            if part not in (model.distance, self._app.tree_widget):
-                begin_with(part, looks.get(name, {}))
-
-    def open_layers(self) -> None:
-        """Open the layers that were open, once the tree is of the model."""
-        begin_with(self._app.tree_widget, self._looks.get("tree", {}))
-
-    def arrange(self) -> None:
-        """Pin the heads that were, and show the view to begin with, before anything is drawn in it.
-
-        It has the keys, and all the room, where it had them, unless one has been pressed since.
-        """
-        app, looks = self._app, self._looks
-        is_untouched = app.keys_pressed == self._keys_before and app.focused is app.tree_widget
-        shared = looks.get("views", {})
-        if self._model is not None:
-            begin_with(self._model.distance, looks.get("distance", {}))
-        self._show_view(takes_focus=is_untouched and shared.get("keys") == "view")
-        if is_untouched and shared.get("room") == "one":
-            app.call_after_refresh(self._give_all_room)
-
-    def _give_all_room(self) -> None:
-        """Give the view all the room, unless it has that of the model before or of a key."""
-        if not self._app.views.has_class("-zoomed"):
-            self._app.views.zoom()
-
-    def _show_view(self, *, takes_focus: bool) -> None:
-        """Pin the heads that were, and show the view to begin with."""
+    def show_view(self) -> None:
+        """Pin the heads that were, and show the view to begin with, before anything is drawn in it."""
         views, conductor = self._app.views, self._app.conductor
         name, comparing = self._last.view, conductor.comparing
         pinned = [head for each in self._last.pins.split(",") if (head := self._known(each)) and not head.is_layer]
         if comparing is not None and pinned:
             comparing.pin_again(pinned)
         if name == "text":
-            conductor.coloured.show(takes_focus=takes_focus)
+            conductor.coloured.show(takes_focus=False)
         elif comparing is not None and (name == HeadsPane.view or (name == ComparePane.view and pinned)):
-            comparing.go_to(name, takes_focus=takes_focus)
+            comparing.go_to(name, takes_focus=False)
         elif name in VIEWS:
-            if "vs" in VIEWS[name].needs and not self._app.engine.is_comparing:
-                return
-            views.go_to(name, takes_focus=takes_focus)
+            if "vs" not in VIEWS[name].needs or self._app.engine.is_comparing:
+                views.go_to(name, takes_focus=False)
         elif name in [pane.view for pane in views.panes]:
-            views.go_to(name, takes_focus=takes_focus)
+            views.go_to(name, takes_focus=False)
 
     @property
     def _now(self) -> Remembered:
@@ -200,21 +136,7 @@ class Restoring:
             overview=conductor.overview.measure,
             epsilon=conductor.weights.epsilon,
             pins=",".join(f"{head.stack}.{head}" for head in pinned),
-            looks=self._looks_now,
         )
-
-    @property
-    def _looks_now(self) -> dict[str, Left]:
-        """How parts look now, or looked when they were left where they have not been looked at since.
-
-        While another window has the keys, none of the views has them that will.
-        """
-        parts = self._parts
-        looks = {name: left for name, left in self._app.views.looks.items() if name not in parts}
-        looks |= {name: left for name, part in parts.items() if (left := part.left)}
-        if not self._app.app_focus:
-            looks["views"] = self._kept.looks.get("views", {})
-        return looks
 
     def keep(self) -> None:
         """Keep what has changed, off the event loop: a disk far away may take its time."""

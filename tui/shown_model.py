@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from engine.values.heads import NOTHING_OFF, Head, Off
@@ -14,7 +13,6 @@ from tui.beside import Run
 from tui.comparing import Comparing
 from tui.distance import Distance
 from tui.learning import Learning
-from tui.left import Keeps
 from tui.reading import Reading
 from tui.tables import Tables
 from tui.ways import Ways
@@ -73,11 +71,6 @@ class ShownModel:
         self._views = views
         self._overview = overview
         self._sentences = sentences
-
-    @property
-    def kept(self) -> Mapping[str, Keeps]:
-        """What of it is looked at as it was left, by names."""
-        return {"sentence": self.reading, "tables": self.tables, "distance": self.distance}
 
     def _has_read(self) -> None:
         """List a sentence that was read, and have the heads labelled."""

@@ -87,8 +87,7 @@ class Tables(ChosenTables):
 
     def read(self, text: str) -> None:
         """Show tables of another sentence, if one is looked at."""
-        self._chosen, self._sweeping = replace(self._chosen, text=text, asked=self._asked_before), None
-        self._asked_before = Query()
+        self._chosen, self._sweeping = replace(self._chosen, text=text, asked=Query()), None
         self.draw()
 
     def step_position(self, step: int, tokens: int) -> str:
@@ -127,7 +126,7 @@ class Tables(ChosenTables):
 
     def resume(self) -> None:
         """Let a sweep go on that was stopped, if its table is looked at."""
-        self._stopped, self._stopped_before = None, ""
+        self._stopped = None
         self.draw()
 
     @property
@@ -148,11 +147,6 @@ class Tables(ChosenTables):
         """Name the view of a table that was stopped, where it is in view and one of these; nothing where none is."""
         pane, stopped = self._views.table, self._stopped
         return pane.view if pane is not None and stopped is not None and pane.view == stopped[0] in views else ""
-
-    @property
-    def _stopped_view(self) -> str:
-        """The view of a table that was stopped, of this time or, until that is looked at, of the last."""
-        return self._stopped_before if self._stopped is None else self._stopped[0]
 
     def advance(self, progress: Progress) -> Progress:
         """Say how far the table is that is waited for, and give that as it is shown."""
@@ -187,8 +181,6 @@ class Tables(ChosenTables):
             return
         key = (pane.view, query)
         found = self._known.get(key)
-        if pane.view == self._stopped_before:
-            self._stopped, self._stopped_before = key, ""
         if found is None:
             pane.grid.expect((pane.view, replace(query, text=None)))  # the sentence may come while it is worked out
             pane.is_waiting = True

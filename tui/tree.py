@@ -79,31 +79,6 @@ class HeadTree(Tree["Head | None"], ToldBars, inherit_bindings=False):
         self._outlines = {layer.name: layer for layer in outline.layers}
         self.root.expand()
 
-    @property
-    def left(self) -> dict[str, str]:
-        """Which layers are open, and which stacks are closed."""
-        layers = ",".join(f"{name.stack}.{name}" for name, node in self._layers.items() if node.is_expanded)
-        stacks = ",".join(str(node.label) for node in self._stacks if not node.is_expanded)
-        return {what: names for what, names in (("open", layers), ("closed", stacks)) if names}
-
-    @property
-    def _stacks(self) -> Iterator[TreeNode[Head | None]]:
-        """Give the lines of stacks, where there are several."""
-        return (node for node in self.root.children if node.data is None)
-
-    def take_up(self, what: str, said: str) -> None:
-        """Open the layers that were, as far as the model has them, and close the stacks."""
-        names = frozenset(said.split(","))
-        if what == "closed":
-            for node in self._stacks:
-                if str(node.label) in names:
-                    node.collapse()
-        if what == "open":
-            for name, node in self._layers.items():
-                if f"{name.stack}.{name}" in names:
-                    self._add_heads(node)
-                    node.expand()
-
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Head | None]) -> None:
         """Make a layer's heads when it is opened."""
         self._add_heads(event.node)

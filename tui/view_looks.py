@@ -1,14 +1,12 @@
-"""How the views are looked at: numbers in maps, scales, and what of that comes back at the next start."""
+"""How the views are looked at: numbers in maps, scales, and where one is brought back."""
 
 from __future__ import annotations
 
 from textual import on
 from textual.containers import Container, Vertical
-from textual.widgets import Input
 
 from engine.values.views import ring_of
 from tui.drawing.levels import Scale
-from tui.main_screen import MainScreen
 from tui.messages import Numbered
 from tui.panes.attention import AttentionPane
 from tui.panes.compare import ComparePane
@@ -35,7 +33,7 @@ class ViewLooks(Container):
     def __init__(self) -> None:
         super().__init__(id="views")
         self._is_numbered = False
-        self._chosen_scale: Scale | None = None
+        self._first_scale: Scale | None = None
         self._last_of_ring = dict[tuple[str, ...], str]()
 
     def last_like(self, view: str) -> str:
@@ -59,37 +57,11 @@ class ViewLooks(Container):
             if pane.display:
                 pane.number(self._is_numbered)
 
-    @property
-    def left(self) -> dict[str, str]:
-        """Whether maps have numbers, one view has all the room and the keys, and which views shared keys lead to."""
-        focused = self.screen.focused
-        if isinstance(focused, Input) and self not in focused.ancestors and isinstance(self.screen, MainScreen):
-            focused = self.screen.before_field  # to which escape leads from the line of the sentence
-        said = {
-            "numbers": "shown" if self._is_numbered else "",
-            "room": "one" if self.has_class("-zoomed") else "",
-            "keys": "view" if focused is not None and self.active in focused.ancestors else "",
-            "shared": " ".join(view for ring, view in self._last_of_ring.items() if ring and view != ring[0]),
-        }
-        return {what: how for what, how in said.items() if how}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left."""
-        if what == "numbers":
-            self.number(said == "shown")
-        elif what == "shared":
-            self._last_of_ring |= {ring_of(view): view for view in said.split() if ring_of(view)}
-
     def choose_scale(self, scale: Scale) -> None:
         """Have spectra and maps begin on one scale, those of views to come too."""
-        self._chosen_scale = scale
+        self._first_scale = scale
         for pane in self.panes:
-            self.begin_on_scale(pane)
-
-    def begin_on_scale(self, pane: Pane) -> None:
-        """Have one view begin on the scale that all are to begin on, if there is one."""
-        for what in ("scale", "spectra scale", "maps scale") if self._chosen_scale is not None else ():
-            pane.take_up(what, str(self._chosen_scale))
+            pane.begin_on(scale)
 
     def toggle_scale(self) -> bool:
         """Change the scale of the active view, or of what it is beside; False where none is in view."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from textual.app import ComposeResult
@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from engine.values.heads import Head
 from engine.values.views import OVERVIEW, VIEWS, Scope, ring_of
-from tui.left import Left, begin_with
 from tui.main_screen import MainScreen
 from tui.messages import Action, ViewActivated
 from tui.panes.attention import AttentionPane
@@ -48,7 +47,6 @@ class Views(ViewLooks):
     Attributes
     ----------
     before : the view of a head that was active last, to which a head chosen among all leads.
-    looks : how views were left before, which those that are made begin with.
     leaving : called before another view becomes the active one, while the focus is where it was.
     has_opened : set but while a view that was just made waits to be laid out, and then to have the focus.
     """
@@ -68,7 +66,6 @@ class Views(ViewLooks):
         self._opening: Pane | None = None
         self._struck: frozenset[Head] = frozenset()
         self.leaving: Callable[[], None] = lambda: None
-        self.looks: Mapping[str, Left] = {}
         self.has_opened = asyncio.Event()
         self.has_opened.set()
         self._left = Vertical(self.spectra, self.ranks, id="left")
@@ -181,8 +178,8 @@ class Views(ViewLooks):
 
     def add(self, made: Pane, *, takes_focus: bool = True) -> None:
         """Take one more view and activate it, and put the focus on it unless that is to stay where it is."""
-        begin_with(made, self.looks.get(made.view, {}))
-        self.begin_on_scale(made)
+        if self._first_scale is not None:
+            made.begin_on(self._first_scale)
         self.panes.append(made)
         self.strike(self._struck)
         self.mount(made)

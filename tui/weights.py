@@ -30,9 +30,6 @@ from tui.views import Views
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """The steps of ε; one that was given on the command line is a step of its own."""
 
-TURNING = "QK at a distance is being worked out …"
-"""What stands below the other spectra until QK's is known at the distance that was left."""
-
 
 class Weights:
     """One open model's weights, as far as they are known.
@@ -218,14 +215,10 @@ class Weights:
         title = self._title(name)
         try:
             spectra = knowledge.spectra(name, self.distance)
-            plain = knowledge.spectra(name) if spectra is None else None
         except EngineError as error:
             pane.show_message(title, str(error))
             return
-        if self.distance is not None and plain is not None and "QK" not in pane.graph.matrices:
-            others = {matrix: spectrum for matrix, spectrum in plain.items() if matrix != "QK"}
-            pane.show(title, others, self.epsilon, lacking=TURNING)
-        elif spectra is None and self.distance is not None and pane.graph.matrices:
+        if spectra is None and self.distance is not None and pane.graph.matrices:
             pane.show_waiting(title)
         elif spectra is None:
             pane.show_message(title, "computing …", is_waiting=True)

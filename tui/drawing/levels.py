@@ -63,20 +63,6 @@ class Ink(Enum):
         return len(self.cells)
 
 
-def scale_named(name: str) -> Scale:
-    """Give a scale by its name.
-
-    Raises
-    ------
-    ValueError : where there is none of that name.
-    """
-    known: tuple[Scale, ...] = ("linear", "log")
-    for scale in known:
-        if scale == name:
-            return scale
-    raise ValueError(name)
-
-
 def choose_ink(color_system: str | None, *, no_color: bool, ansi: bool, ascii_only: bool) -> Ink:
     """Choose what the terminal can carry.
 

@@ -73,7 +73,6 @@ class AttentionPane(Pane):
         self.opened_from = ""
         self._ascii_only = ascii_only
         self.heatmap = Heatmap(ascii=ascii_only, name="attention map")
-        self.keeps = (self.heatmap,)
         self.legend_line = Line(classes="pane-legend")
         self.shown: AttentionMap | None = None
         self.shown_name: MapName | None = None
@@ -190,6 +189,10 @@ class AttentionPane(Pane):
     def number(self, is_numbered: bool) -> None:
         """Write the weights into the map's cells, or not."""
         self.heatmap.number(is_numbered)
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self.heatmap.begin_on(scale)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

@@ -11,10 +11,10 @@ from textual import on
 from textual.app import ComposeResult
 
 from tui.drawing.curves import Curve
+from tui.drawing.levels import Scale
 from tui.drawing.readout import MASKED, write_weight
 from tui.drawing.ticks import brief
 from tui.drawing.view_titles import COMPUTING, ViewTitle
-from tui.left import within
 from tui.messages import RoomChanged
 from tui.panes.line import Line
 from tui.panes.pane import Pane
@@ -132,25 +132,14 @@ class ComparePane(Pane):
         """The names without the signs before them, which a difference has none of."""
         return self._names if self.side is Side.DIFFERENCE else tuple(name.split(" ", 1)[-1] for name in self._names)
 
-    @property
-    def left(self) -> dict[str, str]:
-        """Which step it is, and how the spectra and the maps are looked at."""
-        step = {"step": self.side.value} if self.side is not Side.SPECTRA else {}
-        return step | within("spectra", self.graph.left) | within("maps", self.maps.left)
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left."""
-        name, _, rest = what.partition(" ")
-        if name == "step":
-            self.turn(Side(said))
-        elif name == "spectra":
-            self.graph.take_up(rest, said)
-        elif name == "maps":
-            self.maps.take_up(rest, said)
-
     def number(self, is_numbered: bool) -> None:
         """Write the weights into the maps' cells, or not."""
         self.maps.number(is_numbered)
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self.graph.begin_on(scale)
+        self.maps.begin_on(scale)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

@@ -55,8 +55,6 @@ class FilteredPane(RowsPane):
         self._state: Sequence[str] = ()
         self.is_growing = False
         self.is_passed = False
-        self._is_typed = False
-        """Whether the filter is of this time, and has not come back from the last."""
         self._is_filter_ahead = False
         """Whether the rows that it is for are still to come: with these, nobody has gone anywhere else."""
 
@@ -95,23 +93,11 @@ class FilteredPane(RowsPane):
     def is_chosen_ahead(self) -> bool:
         """Whether a person has filtered, moved in or done something with rows that are to come."""
         is_found = self.narrowing is not None and not self.is_passed
-        return (self._is_typed and is_found) or super().is_chosen_ahead
+        return is_found or super().is_chosen_ahead
 
     def narrow(self) -> None:
         """Show the rows that the filter leaves, if there is a table."""
         raise NotImplementedError
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The filter, if it has words, and how the rows are looked at."""
-        return super().left | ({} if self.narrowing is None else {"filter": self._filter.text})
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left: the first rows that come are filtered."""
-        super().take_up(what, said)
-        if what == "filter":
-            self._filter = self._applied = parse_filter(said, self._columns)
-            self.filter_input.value = said
 
     def show_compared(self, columns: Collection[str]) -> None:
         """Show what a filter compares that has been kept, where the view can show something else."""
@@ -156,7 +142,7 @@ class FilteredPane(RowsPane):
         """Show the rows that a filter leaves."""
         self._filter = wanted
         self.is_passed = False
-        self._is_typed, self._is_filter_ahead = True, self.rows_widget.is_expecting
+        self._is_filter_ahead = self.rows_widget.is_expecting
         self.refresh_bindings()
         self.narrow()
         self.set_title(self._title, self._state)

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 
 from engine.values.attention import PooledBlock, PooledMap
 from engine.values.heads import Head
+from tui.drawing.levels import Scale
 from tui.drawing.readout import of_weight
 from tui.drawing.tiles import Tiles
 from tui.messages import HeadPicked
@@ -31,7 +32,6 @@ class HeadsPane(Pane):
         super().__init__()
         self.add_class("-table")
         self.maps = SmallMaps(ascii_only=ascii_only)
-        self.keeps = (self.maps,)
         self.legend_line = Line(classes="pane-legend")
         self.of_layer: Head | None = None
         self._ascii = ascii_only
@@ -76,6 +76,10 @@ class HeadsPane(Pane):
         """Put the cursor on the selected head."""
         self.maps.select(None if head is None or head.is_layer else head.head)
         self._read_out()
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self.maps.begin_on(scale)
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from tui.left import Keeps
+from tui.drawing.levels import Scale
 from tui.messages import ViewFilled
 from tui.panes.line import Line, TitleLine
 
@@ -19,7 +19,6 @@ class Pane(Vertical):
     has_scale : whether it draws on a scale that can be changed.
     is_beside_map : whether a large terminal shows the map beside it, whose cursor or head it follows.
     is_of_sentence : whether it stays the view that is looked at when another sentence is typed.
-    keeps : the parts of it that are looked at as they were left when the view is made at the next start.
     is_stopped : whether what is lacking of it will not come by itself.
     is_waiting : whether nothing of what it is to show has come yet, nor why it will not; a line says so in its place,
         unless what was there before stays for a moment.
@@ -29,7 +28,6 @@ class Pane(Vertical):
     has_scale = False
     is_beside_map = False
     is_of_sentence = False
-    keeps: tuple[Keeps, ...] = ()
 
     def __init__(self) -> None:
         super().__init__(id=self.view, classes="pane -beside-map" if self.is_beside_map else "pane")
@@ -70,22 +68,15 @@ class Pane(Vertical):
         around = (each.content_size.width for each in self.ancestors if isinstance(each, Widget))
         return self.title_line.content_size.width or max(next(filter(None, around), 0) - 2, 0)
 
-    @property
-    def left(self) -> dict[str, str]:
-        """What is looked at otherwise than at first; see `tui.left.Keeps`."""
-        return {what: said for part in self.keeps for what, said in part.left.items()}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left."""
-        for part in self.keeps:
-            part.take_up(what, said)
-
     def step_back(self) -> bool:
         """Take back one thing before escape leads out of the view; False where there is none."""
         return False
 
     def number(self, is_numbered: bool) -> None:
         """Write weights into the cells of maps, where there are any, or not."""
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale, where there is one."""
 
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale, where there is one."""

@@ -14,7 +14,6 @@ from engine.values.table import RANK_COLUMNS, AnyTable, Cell, LargeTable
 from tui.messages import HeadPicked, RankMeasureWanted
 from tui.numbers import rough, within
 from tui.panes.filtered import FilteredPane
-from tui.panes.left_cell import LeftCell
 from tui.panes.line import Line
 from tui.widgets.table_columns import Columns
 from tui.widgets.table_grid import TableGrid
@@ -78,8 +77,6 @@ class RanksPane(FilteredPane):
         self._selected: Head | None = None
         self._picked: tuple[Head, ...] = ()
         self._place: int | None = None
-        self._cell = LeftCell(self.table, None)
-        self.keeps = (self.table, self._cell)
 
     def compose(self) -> ComposeResult:
         """Stack the title, the table, the line of chance and the line that explains the measure."""
@@ -229,7 +226,6 @@ class RanksPane(FilteredPane):
         else:
             self.table.go_to(line)
         self._place = self.table.place if line is None else line  # where moves ahead of the rows have begun
-        self._cell.go()
 
     @property
     def under_cursor(self) -> tuple[Head, str, Cell] | None:

@@ -55,7 +55,6 @@ class SpectraPane(Pane):
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
         self.graph = SpectraView(ascii=ascii_only, name="spectra")
-        self.keeps = (self.graph,)
         self._name_shown = ""
         self._state: Sequence[str] = ()
         self._epsilon: float | None = None
@@ -162,6 +161,10 @@ class SpectraPane(Pane):
     def scale(self) -> Scale:
         """Linear or logarithmic."""
         return self.graph.scale
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self.graph.begin_on(scale)
 
     def toggle_scale(self) -> None:
         """Change between the logarithmic and the linear scale."""

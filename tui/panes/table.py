@@ -20,7 +20,6 @@ from tui.drawing.view_titles import COMPUTING
 from tui.missing import why_empty
 from tui.numbers import short
 from tui.panes.leading import LeadingPane
-from tui.panes.left_cell import LeftCell
 from tui.widgets.table_grid import TableGrid
 
 
@@ -50,8 +49,6 @@ class TablePane(LeadingPane):
         self._begins_at_top = bool(view.ranked_by)
         self._selected: Head | None = None
         self.awaited_row: int | None = None
-        self._cell = LeftCell(self.grid, view.places)
-        self.keeps = (self.grid, self._cell)
         self.is_folded = False
         self._has_all_columns = False
         self._agreeing: frozenset[str] = frozenset()
@@ -106,17 +103,9 @@ class TablePane(LeadingPane):
             self.grid.is_moved = self.awaited_row is not None
         if has_moved and place is not None:
             self.pass_by(selected, is_left=place in self.grid.order, is_first=not had_one)
-            if had_one:
-                self._cell.forget()
         self.grid.go_to(place)
-        if is_growing:
-            self._cell.wait_for(place)  # before moves from there are made
-        self._cell.go_before_moves()
         self.grid.catch_up(is_placed=place is not None)
-        if self.awaited_row is not None:
-            self._cell.forget()
         self.awaited_row = None
-        self._cell.go(is_growing=is_growing)
         self.read_out()
         if has_grown:
             self.say_counts()
@@ -225,8 +214,7 @@ class TablePane(LeadingPane):
 
     @on(TableGrid.Arranged)
     def _arranged(self) -> None:
-        """Say how many rows there are by now, and go to the one that was left."""
-        self._cell.go(is_growing=self.is_growing)
+        """Say how many rows there are by now."""
         self.say_counts()
 
     @on(TableGrid.Turned)

@@ -25,7 +25,6 @@ from tui.drawing.signed import signed_cells, signed_legend, signed_levels
 from tui.drawing.spelling import meaning, spell_all
 from tui.drawing.text import first_fitting, fit
 from tui.key_names import key_of
-from tui.left import either
 from tui.lines_table import Spellings, lines_table
 from tui.messages import CellMoved, TokenPointed, Told
 from tui.panes.line import Line
@@ -77,21 +76,6 @@ class TextPane(Pane):
         yield self.queries
         yield self.legend_line
         yield self.readout_line
-
-    @property
-    def left(self) -> dict[str, str]:
-        """Which text is looked at, and whether both or one are wanted, where that is not as at first."""
-        said = {} if self._is_of_keys else {"text": "queries"}
-        if self._wants_both is not None:
-            said["texts"] = "both" if self._wants_both else "one"
-        return said
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left."""
-        if what == "text":
-            self._is_of_keys = either(said, "queries", "keys") == "keys"
-        elif what == "texts":
-            self._wants_both = either(said, "both", "one") == "both"
 
     def focus_view(self) -> None:
         """Put the focus on the text that the cursor is moved in."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.values.attention import MapWindow, Pooling
-from tui.left import either
 
 SCROLLED = 128
 """Tokens up to which a map begins with its single weights, even where they do not fit; a longer one begins whole."""
@@ -27,43 +26,6 @@ class Lens:
         self.block = 1
         self.is_fitted = False
         self.pooling: Pooling = "max"
-        self._before = ""
-
-    @property
-    def left(self) -> str:
-        """How a map of this size is looked at, in words, or how one was that has not come; nothing if as it opens."""
-        if self._before or self.counts == (0, 0):
-            return self._before
-        is_long = max(self.counts) > SCROLLED
-        if (self.cursor, self.pooling, self.is_fitted) == ((0, 0), "max", is_long) and (is_long or self.block == 1):
-            return ""
-        numbers = " ".join(map(str, (*self.counts, *self.cursor, self.block)))
-        return f"{numbers} {'whole' if self.is_fitted else 'part'} {self.pooling}"
-
-    def take_up(self, said: str) -> None:
-        """Look at the first map of the size that is said as it is said.
-
-        Raises
-        ------
-        ValueError : where that are not such words.
-        """
-        self._state(said)
-        self._before = said
-
-    @staticmethod
-    def _state(said: str) -> tuple[list[int], bool, Pooling]:
-        """Read such words: queries, keys, query, key, block; whether the whole map is in view; the pooling.
-
-        Raises
-        ------
-        ValueError : where that are none.
-        """
-        *numbers, extent, pooling = said.split()
-        known: tuple[Pooling, ...] = ("max", "mean")
-        counted = [int(each) for each in numbers]
-        if len(counted) != 5 or min(counted) < 0 or min(counted[4], *counted[:2]) < 1 or pooling not in known:
-            raise ValueError(said)
-        return counted, either(extent, "whole", "part") == "whole", known[known.index(pooling)]
 
     def is_new(self, queries: int, keys: int) -> bool:
         """Turn to a map; say whether it has another size than the one before, whose cells tell nothing about it."""
@@ -77,13 +39,6 @@ class Lens:
         """Begin with a map, given the smallest block with which all of it is in view."""
         self.is_fitted = max(self.counts) > SCROLLED
         self.block = fitting if self.is_fitted else 1
-        if self._before:
-            (queries, keys, *cursor, block), is_fitted, pooling = self._state(self._before)
-            self._before = ""
-            if (queries, keys) == self.counts:
-                self.move_to(*cursor)
-                self.is_fitted, self.pooling = is_fitted, pooling
-                self.block = fitting if is_fitted else min(block, fitting)
 
     def fit_again(self, fitting: int) -> bool:
         """Keep the whole map in view; say whether that takes other cells."""

@@ -14,7 +14,7 @@ from textual.message import Message
 
 from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import CELL_WIDTH
-from tui.left import begin_with
+from tui.drawing.levels import Scale
 from tui.panes.line import TitleLine
 from tui.widgets.heatmap import Heatmap
 from tui.widgets.large_map import LargeMap
@@ -80,7 +80,7 @@ class MapGrid(Container):
         more = [MapCell(number, ascii_only=self._ascii) for number in range(len(self._cells), len(maps))]
         for each in more:
             each.heatmap.number(self._is_numbered)
-            begin_with(each.heatmap, self.left)
+            each.heatmap.begin_as(self._cells[0].heatmap)
         self._cells += more
         self.mount(*more)
         self._count = len(maps)
@@ -131,20 +131,15 @@ class MapGrid(Container):
         """The map with the focus, which the others follow, or else the first."""
         return next((each for each in self.heatmaps if each.has_focus), self._cells[0].heatmap)
 
-    @property
-    def left(self) -> dict[str, str]:
-        """How the maps are looked at: all as the first one."""
-        return self._cells[0].heatmap.left
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at the first map as it was left, and so at those to come."""
-        self._cells[0].heatmap.take_up(what, said)
-
     def number(self, is_numbered: bool) -> None:
         """Write the weights into the cells of all maps, those to come too, or not."""
         self._is_numbered = is_numbered
         for each in self._cells:
             each.heatmap.number(is_numbered)
+
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self._cells[0].heatmap.begin_on(scale)
 
     def toggle_scale(self) -> None:
         """Change the scale of all maps."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 from rich.style import Style
@@ -14,7 +15,7 @@ from engine.values.attention import AttentionMap, PooledMap
 from tui.drawing.axes import fitting_block
 from tui.drawing.figures import cell_width
 from tui.drawing.legend import legend
-from tui.drawing.levels import Ink, Scale, scale_named, usual_scale
+from tui.drawing.levels import Ink, Scale, usual_scale
 from tui.drawing.signed import signed_legend
 from tui.drawing.text import in_ascii
 from tui.widgets.heatmap_canvas import HeatmapCanvas
@@ -134,25 +135,18 @@ class PaintedMap(Widget):
         shown = self._map or self._large
         return self._chosen_scale or usual_scale(0 if shown is None else len(shown.key_tokens))
 
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self._chosen_scale = scale
+
+    def begin_as(self, other: PaintedMap) -> None:
+        """Look at the map that is shown first as at another one, if it is of the same size."""
+        self._chosen_scale, self._lens = other._chosen_scale, copy(other._lens)
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         self._chosen_scale = "log" if self.scale == "linear" else "linear"
         self._canvas.draw(self.pooled, self._canvas.message, self._chosen_scale, self._canvas.cursor)
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The scale, where one was chosen, and which cells are looked at, where those are not as at first."""
-        said = {} if self._chosen_scale is None else {"scale": str(self._chosen_scale)}
-        if self._lens.left:
-            said["cells"] = self._lens.left
-        return said
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left, before any map is shown."""
-        if what == "scale":
-            self._chosen_scale = scale_named(said)
-        elif what == "cells":
-            self._lens.take_up(said)
 
     @property
     def is_numbered(self) -> bool:

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from engine.values.attention import PooledMap
 from tui.drawing.halves import Halves
 from tui.drawing.legend import legend
-from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, scale_named, usual_scale
+from tui.drawing.levels import NOT_FINITE, Ink, Scale, levels_of, usual_scale
 from tui.drawing.ramps import ramp
 from tui.drawing.small_lines import line_of_map
 from tui.drawing.text import centred, fit, in_ascii
@@ -117,21 +117,15 @@ class SmallCanvas(Scrolled, can_focus=False):
         """The map under the cursor."""
         return None if self.cursor is None else self._maps.get(self.cursor)
 
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self._chosen_scale = scale
+
     def toggle_scale(self) -> None:
         """Change between the linear scale, to the largest weight of all maps, and the logarithmic one."""
         self._chosen_scale = "log" if self.scale == "linear" else "linear"
         self._sort()
         self.refresh()
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The scale, where one was chosen."""
-        return {} if self._chosen_scale is None else {"scale": self._chosen_scale}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Draw on the scale that was left."""
-        if what == "scale":
-            self._chosen_scale = scale_named(said)
 
     def legend(self, width: int) -> Text:
         """Explain the levels in a line."""

@@ -17,9 +17,8 @@ from textual.widget import Widget
 
 from tui.drawing.curves import Curve, read_value, span_of
 from tui.drawing.grid import LOWEST, LOWEST_LINES, Grid, choose_grid
-from tui.drawing.levels import Scale, scale_named
+from tui.drawing.levels import Scale
 from tui.drawing.text import centred, harmless, in_ascii
-from tui.left import either
 from tui.messages import DistanceChanged
 from tui.widgets.kept_moves import MovesAhead
 from tui.widgets.paging import paging
@@ -151,6 +150,10 @@ class SpectraView(Widget, can_focus=True):
         """Linear, from zero to the largest value, or logarithmic, over at most six decades."""
         return self._scale
 
+    def begin_on(self, scale: Scale) -> None:
+        """Draw what is shown first on a scale."""
+        self._scale = scale
+
     def toggle_scale(self) -> None:
         """Change between the linear and the logarithmic scale."""
         self._scale = "log" if self._scale == "linear" else "linear"
@@ -160,26 +163,6 @@ class SpectraView(Widget, can_focus=True):
         """Draw what chance would give, or leave it out."""
         self._baseline = not self._baseline
         self._draw()
-
-    @property
-    def left(self) -> dict[str, str]:
-        """The scale, whether chance is drawn, and what the cursor was put on, where that is not as at first."""
-        said: dict[str, str] = {"scale": self._scale} if self._scale != "log" else {}
-        if not self._baseline:
-            said["chance"] = "hidden"
-        if self._asked_for or self._index:
-            said["cursor"] = f"{self._index} {self._asked_for}"
-        return said
-
-    def take_up(self, what: str, said: str) -> None:
-        """Look at one thing as it was left, before any curves are shown."""
-        if what == "scale":
-            self._scale = scale_named(said)
-        elif what == "chance" and either(said, "hidden"):
-            self._baseline = False
-        elif what == "cursor":
-            index, _, self._asked_for = said.partition(" ")
-            self._index = max(int(index), 0)
 
     def move_to(self, matrix: str, index: int) -> None:
         """Put the cursor on a value by its number, from one, or the nearest; ignore a matrix that is not shown."""

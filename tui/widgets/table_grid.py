@@ -25,7 +25,6 @@ class TableGrid(TableCanvas, can_focus=True):
     ----------
     is_moved : whether a person has moved the cursor to its row since it was put where it was to begin with, or on the
         first of rows that have been sorted, which nobody has chosen.
-    moves : how often a person has asked for another row, column or order.
     is_growing : whether a filter that leaves no rows so far may leave some of what is still worked out.
     """
 
@@ -51,7 +50,6 @@ class TableGrid(TableCanvas, can_focus=True):
         super().__init__(ascii_only=ascii_only, name=name)
         self._kept = KeptMoves()
         self.is_moved = False
-        self.moves = 0
         self.is_growing = False
         self._late: list[Move] = []
         self._has_behind = False
@@ -80,7 +78,6 @@ class TableGrid(TableCanvas, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None or not self.order:
             return
-        self.moves += 1
         column = self.column_at(offset.x)
         if offset.y < self.head:
             self.put(self.cursor[0], column)
@@ -164,7 +161,6 @@ class TableGrid(TableCanvas, can_focus=True):
                 self.put(self.cursor[0], column)
             for move in moves:
                 move()
-            self.moves += len(moves)
             self._has_behind = False
 
     def on_blur(self) -> None:
@@ -174,7 +170,6 @@ class TableGrid(TableCanvas, can_focus=True):
 
     def _move(self, move: Move) -> None:
         """Move, and again on the rows that are expected; where a filter leaves none so far, on the first that come."""
-        self.moves += 1
         self._kept.add(move)
         if self._is_to_come:
             self._await(move)
@@ -295,7 +290,6 @@ class TableGrid(TableCanvas, can_focus=True):
 
         The cursor goes to the first row, which is what one sorts for.
         """
-        self.moves += 1
         if self.row is not None:
             self.sort_by(self.column)
         elif self._kept.is_expecting:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from engine.values.filters import Filter
 from engine.values.table import Cell
 from tui.drawing.text import harmless, in_ascii
-from tui.left import either
 from tui.numbers import short
 from tui.widgets.scrolled import Scrolled
 from tui.widgets.table_arrangement import Arrangement, Arranger, Row, Wanted
@@ -126,19 +125,6 @@ class TableRows(Scrolled, can_focus=False):
         self._home = self.place if self._home is None else self._home
         self._awaited = self._home
         self._arranger.want(replace(self._arranger.wanted, kept_by=kept_by))
-
-    @property
-    def left(self) -> dict[str, str]:
-        """Which column sorts the rows, those to come too, if one does, and whether the largest come first."""
-        sort = self._arranger.wanted.sort
-        return {} if sort is None else {"order": f"{'down' if sort[1] else 'up'} {sort[0]}"}
-
-    def take_up(self, what: str, said: str) -> None:
-        """Sort the first rows that come as they were left, if they have the column."""
-        if what == "order":
-            way, _, column = said.partition(" ")
-            sort = (column, either(way, "down", "up") == "down")
-            self._arranger.wanted = replace(self._arranger.wanted, sort=sort)
 
     def text(self, cell: Cell) -> str:
         """Write one cell."""
