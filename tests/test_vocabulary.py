@@ -91,7 +91,7 @@ def multiplies(norm: nn.Module, d: int) -> Tensor:
     return gain
 
 
-@pytest.mark.parametrize("model_type", sorted(set().union(*(row.types for row in NORMS_BEFORE))))
+@pytest.mark.parametrize("model_type", sorted(set().union(*NORMS_BEFORE.values())))
 def test_gains_are_those_that_attention_reads_through(tiny_model: TinyModel, model_type: str) -> None:
     need_type(model_type)
     folder = tiny_model(model_type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,52 +21,13 @@ from engine.architectures.rules import (
     Rule,
     sibling,
 )
-from engine.architectures.shapes import biases_of, count_heads, named_tensor, shapes_of
+from engine.architectures.shapes import biases_of, lay_out_heads, named_tensor, shapes_of
 from engine.architectures.tensors import TensorEntry
 from engine.architectures.vocabulary import has_known_norms
 from engine.values.display_text import counted
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
 from engine.values.outline import MARKS, LayerOutline, ModelOutline
-
-
-def marks_of(
-    module: str,
-    tensors: Iterable[str],
-    config: Mapping[str, Any],
-    *,
-    is_cross: bool,
-    shares_keys: bool,
-    is_gated: bool,
-    biased: Iterable[str],
-) -> tuple[str, ...]:
-    """Name what changes the circuits of a layer's heads, in the words of `engine.values.outline.MARKS`.
-
-    Parameters
-    ----------
-    module : the attention module's dotted name.
-    tensors : the names of all tensors.
-    config : of the model.
-    is_cross : whether it looks at another stack.
-    shares_keys : whether its keys and values are another layer's.
-    is_gated : whether an output gate is kept with its queries.
-    biased : the matrices that have a bias.
-    """
-    parent = f"{module}."
-    beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
-    marks = [NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys())]
-    model_type = config.get("model_type") or ""
-    if not is_cross and model_type in TYPE_MARKS:
-        marks.append(TYPE_MARKS[model_type])
-    marks += [mark for setting, mark in SETTING_MARKS.items() if config.get(setting)]
-    conditions = {
-        "weights shared by layers": model_type in SHARING_TYPES,
-        "keys and values of another layer": shares_keys,
-        "output gate": is_gated,
-        "query/key bias": not {"Q", "K"}.isdisjoint(biased),
-    }
-    return tuple(dict.fromkeys([*marks, *(mark for mark, holds in conditions.items() if holds)]))
-
 
 ADAPTED = "low-rank adapters"
 """The mark of heads whose matrices are not all that the model multiplies with."""
@@ -132,11 +93,11 @@ def _attention(
     """
     owners = {"Q": module, "K": key_value_owner or module, "V": key_value_owner or module, "O": module}
     shapes, weights = shapes_of(owners, rule, entries, config)
-    counts = count_heads(module, rule, shapes, head_count(config, place, module, rule.head_ratio))
+    outline, is_gated = lay_out_heads(place, module, rule, shapes, head_count(config, place, module, rule.head_ratio))
     widths = head_widths(config, place)
-    if widths and rule.layout is not Layout.LATENT and not widths & {counts.head_dim, counts.value_head_dim}:
+    if widths and rule.layout is not Layout.LATENT and not widths & {outline.head_dim, outline.value_head_dim}:
         raise EngineError(
-            f"{module}: {counts.heads} heads would be {counts.head_dim} wide, but config.json has heads of "
+            f"{module}: {outline.heads} heads would be {outline.head_dim} wide, but config.json has heads of "
             f"{' or '.join(map(str, sorted(widths)))}; attn-tui does not know this form"
         )
     latents = {}
@@ -144,39 +105,35 @@ def _attention(
         down = sibling(owners[matrix], latent.down)
         bias = f"{down}.bias" if f"{down}.bias" in entries else None
         latents[matrix] = LatentNames(f"{down}.weight", f"{sibling(owners[matrix], latent.norm)}.weight", bias)
-    biases = biases_of(owners, rule, entries, shapes, counts)
-    outline = LayerOutline(
-        stack=place.stack,
-        layer=place.layer,
-        heads=counts.heads,
-        key_value_heads=counts.key_value_heads,
-        d_model=counts.d_model,
-        d_source=counts.d_source,
-        d_values=counts.d_values,
-        d_output=counts.d_output,
-        head_dim=counts.head_dim,
-        value_head_dim=counts.value_head_dim,
-        module=module,
-        marks=marks_of(
-            module,
-            entries,
-            config,
-            is_cross=place.stack == "cross",
-            shares_keys=key_value_owner is not None,
-            is_gated=counts.is_gated,
-            biased=biases,
-        ),
-    )
+    biases = biases_of(owners, rule, entries, shapes, outline)
+    holding = {
+        "weights shared by layers": config.get("model_type") in SHARING_TYPES,
+        "keys and values of another layer": key_value_owner is not None,
+        "output gate": is_gated,
+        "query/key bias": not {"Q", "K"}.isdisjoint(biases),
+    }
+    marks = (*_known_marks(module, entries, config, place), *(mark for mark, holds in holding.items() if holds))
     return AttentionModule(
-        outline=outline,
+        outline=replace(outline, marks=tuple(dict.fromkeys(marks))),
         rule=rule,
         weights=weights,
         biases=biases,
         latents=latents,
         output_first=named_tensor(entries, module, rule.output_first) if rule.output_first else None,
         key_value_module=owners["K"],
-        is_gated=counts.is_gated,
+        is_gated=is_gated,
     )
+
+
+def _known_marks(module: str, tensors: Iterable[str], config: Mapping[str, Any], place: Head) -> Iterator[str]:
+    """Name what changes the circuits of a layer's heads by what stands beside them, by the type and by settings."""
+    parent = f"{module}."
+    beside = {name[len(parent) :].partition(".")[0] for name in tensors if name.startswith(parent)}
+    yield from (NEIGHBOUR_MARKS[name] for name in sorted(beside & NEIGHBOUR_MARKS.keys()))
+    model_type = config.get("model_type")
+    if place.stack != "cross" and model_type in TYPE_MARKS:
+        yield TYPE_MARKS[model_type]
+    yield from (mark for setting, mark in SETTING_MARKS.items() if config.get(setting))
 
 
 def read_anatomy(

@@ -102,40 +102,28 @@ def _embedding(entries: Mapping[str, TensorEntry], side: str) -> str | None:
     return None if name is None else f"{name}.weight"
 
 
-@dataclass(frozen=True, slots=True)
-class NormName:
-    """A norm that a layer's attention reads through: its name beside the attention module, and the types it is in.
-
-    The same name stands for the norm after the attention in other types, so types are always named.
-    """
-
-    name: str
-    types: frozenset[str]
-
-
 def _types(names: str) -> frozenset[str]:
-    """Split names."""
     return frozenset(names.split())
 
 
-NORMS_BEFORE = (
-    NormName("../ln_1", _types("gpt2 gpt-sw3 gptj")),
-    NormName("../../ln_1", _types("gpt_neo")),
-    NormName(
-        "../input_layernorm",
-        _types(
-            "llama mistral ministral mixtral qwen2 qwen2_moe gemma phi3 phimoe stablelm starcoder2 nemotron glm helium "
-            "smollm3 seed_oss arcee ernie4_5 ernie4_5_moe jais2 cwm granite granitemoe granitemoeshared gpt_oss "
-            "eurobert gpt_neox bloom phi cohere cohere2 glm4 hyperclovax qwen3 qwen3_moe olmoe minimax_m2 "
-            "hunyuan_v1_dense gemma2 gemma3_text vaultgemma internlm3 iquestcoder"
-        ),
+NORMS_BEFORE = {
+    "../ln_1": _types("gpt2 gpt-sw3 gptj"),
+    "../../ln_1": _types("gpt_neo"),
+    "../input_layernorm": _types(
+        "llama mistral ministral mixtral qwen2 qwen2_moe gemma phi3 phimoe stablelm starcoder2 nemotron glm helium "
+        "smollm3 seed_oss arcee ernie4_5 ernie4_5_moe jais2 cwm granite granitemoe granitemoeshared gpt_oss "
+        "eurobert gpt_neox bloom phi cohere cohere2 glm4 hyperclovax qwen3 qwen3_moe olmoe minimax_m2 "
+        "hunyuan_v1_dense gemma2 gemma3_text vaultgemma internlm3 iquestcoder"
     ),
-    NormName("../attention_layernorm", _types("apertus")),
-    NormName("../norm_1", _types("mpt")),
-    NormName("../self_attn_layer_norm", _types("biogpt mbart pegasus blenderbot m2m_100 nllb-moe")),
-    NormName("../layer_norm", _types("t5 mt5 umt5 switch_transformers")),
-)
-"""Norms before attention."""
+    "../attention_layernorm": _types("apertus"),
+    "../norm_1": _types("mpt"),
+    "../self_attn_layer_norm": _types("biogpt mbart pegasus blenderbot m2m_100 nllb-moe"),
+    "../layer_norm": _types("t5 mt5 umt5 switch_transformers"),
+}
+"""Norms that a layer's attention reads through, by their name beside the attention module: the types that have them.
+
+The same name stands for the norm after the attention in other types, so types are always named.
+"""
 
 FINAL_NORMS = (
     "ln_f", "norm", "norm_f", "final_layer_norm", "final_layernorm", "layer_norm",
@@ -156,7 +144,7 @@ class Gain:
 
 def has_known_norms(model_type: str) -> bool:
     """Say whether norms before the attention of a type are known by name."""
-    return any(model_type in row.types for row in NORMS_BEFORE)
+    return any(model_type in types for types in NORMS_BEFORE.values())
 
 
 def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str, TensorEntry]) -> Gain:
@@ -166,9 +154,9 @@ def gain_before(outline: ModelOutline, layer: LayerOutline, entries: Mapping[str
     ------
     NotFolded : when none is known by name.
     """
-    for row in NORMS_BEFORE:
-        name = f"{sibling(layer.module, row.name)}.weight"
-        if outline.model_type in row.types and layer.stack != "cross" and name in entries:
+    for beside, types in NORMS_BEFORE.items():
+        name = f"{sibling(layer.module, beside)}.weight"
+        if outline.model_type in types and layer.stack != "cross" and name in entries:
             return _gain(name, layer.d_model, outline, entries)
     across = "attention across stacks reads the encoder through no norm" if layer.stack == "cross" else "it has none"
     raise NotFolded(

@@ -18,19 +18,19 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, noting_lost
 from engine.architectures.rules import Layout, Rule
-from engine.architectures.shapes import count_heads
+from engine.architectures.shapes import lay_out_heads
 from engine.architectures.tensors import UNKNOWN, Tensors
 from engine.checkpoints.parameters import stored_parameters
 from engine.checkpoints.tensor_reader import Checkpoint, stamps
 from engine.values.errors import EngineError
 from engine.values.heads import STACKS, Head
-from engine.values.outline import LayerOutline, Parameter
+from engine.values.outline import Parameter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -190,22 +190,17 @@ def _layer(described: Description, checkpoint: Checkpoint, number: int, file: Pa
         described.layout, described.stored_transposed,
     )  # fmt: skip
     module = f"layer {number} of {file.name}"
-    counts = count_heads(module, rule, shapes, described.heads)
-    if counts.d_source != counts.d_model and described.stack != "cross":
+    outline, is_gated = lay_out_heads(Head(described.stack, number), module, rule, shapes, described.heads)
+    if outline.d_source != outline.d_model and described.stack != "cross":
         raise EngineError(
-            f"{file}: queries would read {counts.d_model} numbers and keys {counts.d_source}; check stored, which says "
-            "whether matrices are out_in or in_out"
+            f"{file}: queries would read {outline.d_model} numbers and keys {outline.d_source}; "
+            "check stored, which says whether matrices are out_in or in_out"
         )
-    if described.key_value_heads not in (None, counts.key_value_heads):
+    if described.key_value_heads not in (None, outline.key_value_heads):
         raise EngineError(
-            f"{file}: {described.key_value_heads} key/value heads do not fit; the shapes say {counts.key_value_heads}"
+            f"{file}: {described.key_value_heads} key/value heads do not fit; the shapes say {outline.key_value_heads}"
         )
     for matrix, name in biases.items():
         if entries[name].shape != (shapes[matrix][0],):
             raise EngineError(f"{name} has shape {list(entries[name].shape)}, not {[shapes[matrix][0]]}")
-    outline = LayerOutline(
-        described.stack, number, counts.heads, counts.key_value_heads,
-        counts.d_model, counts.d_source, counts.d_values, counts.d_output,
-        counts.head_dim, counts.value_head_dim, names["Q"],
-    )  # fmt: skip
-    return AttentionModule(outline, rule, names, biases, {}, None, names["K"], counts.is_gated)
+    return AttentionModule(replace(outline, module=names["Q"]), rule, names, biases, {}, None, names["K"], is_gated)
