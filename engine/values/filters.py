@@ -28,21 +28,20 @@ from engine.values.table import CHANCE, TEXTS, Kind, Row, kind_of
 if TYPE_CHECKING:
     import polars
 
-DEEPEST = 40
-"""Parentheses and ``not`` inside each other: the parser of Polars takes 50."""
 LONGEST = 1000
 """Words and signs of a condition."""
 SHOWN = 40
 """Characters of a word that a message repeats."""
 
-ORDERS = {"<", "<=", ">", ">="}
-EQUALS = {"=", "==", "!=", "<>"}
 CONTAINS = "contains"
-JOINING = {"and", "or", "not"}
-"""Words that are part of the language; in quotes they are texts."""
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "<>": "<>"}
+"""The signs of SQL that compare, and what each becomes when its sides change places."""
+SIGNS = {sign: sign for sign in MIRRORED} | {"==": "=", "!=": "<>"}
 PREDICATES = {"in", "between", "like", "ilike", "is"}
 ARITHMETIC = {"+", "-", "*", "/", "%"}
+JOINING = {"and", "or", "not"}
 _SQL = {*JOINING, *PREDICATES, *ARITHMETIC, CONTAINS, "null", "true", "false"}
+"""Words that are part of the language; in quotes they are texts."""
 
 NAMING = (("layer", "head"), ("from_layer", "from_head"))
 """Columns that name a head together: the row's own, and the one that feeds it."""
@@ -64,16 +63,7 @@ _NAME = re.compile(
 
 
 class FilterError(EngineError):
-    """What is wrong with a condition.
-
-    Attributes
-    ----------
-    place : of the first character that does not fit, from 0.
-    """
-
-    def __init__(self, message: str, place: int) -> None:
-        super().__init__(message)
-        self.place = place
+    """What is wrong with a condition."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +82,6 @@ class Filter:
     names: tuple[str, ...] = ()
     sql: str = ""
     columns: frozenset[str] = frozenset()
-
-    @cached_property
-    def _expression(self) -> polars.Expr:
-        import polars
-
-        return polars.sql_expr(self.sql)
 
     @cached_property
     def read(self) -> tuple[str, ...]:
@@ -124,7 +108,8 @@ class Filter:
         types = {Kind.WHOLE: polars.Int64, Kind.NUMBER: polars.Float64}
         kinds = {name: Kind.TEXT if name in WORDED else kind_of(name) for name in frame.columns}
         typed = frame.cast({name: types.get(kind, polars.String()) for name, kind in kinds.items()}, strict=False)
-        return typed.with_row_index("row number").filter(self._expression)["row number"].to_list()
+        condition = polars.sql_expr(f"({self.sql})")  # by itself, what comes after a condition would be passed over
+        return typed.with_row_index("row number").filter(condition)["row number"].to_list()
 
 
 def parse_filter(text: str, columns: Sequence[str]) -> Filter:
@@ -149,7 +134,7 @@ def parse_filter(text: str, columns: Sequence[str]) -> Filter:
             found.kept(())
         except polars.exceptions.PolarsError as error:
             said = str(error).partition("\n")[0].replace("filter predicate must be", "a condition must be")
-            raise FilterError(f"it cannot be read: {said}", len(text)) from error
+            raise FilterError(f"it cannot be read: {said}") from error
     return found
 
 
@@ -167,9 +152,8 @@ class _Token:
 
     @property
     def shown(self) -> str:
-        """What a message says of it: its beginning, and nothing that would do harm to a terminal."""
-        clipped = self.text if len(self.text) <= SHOWN else f"{self.text[:SHOWN]}…"
-        return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in clipped)
+        """What a message says of it: its beginning."""
+        return self.text if len(self.text) <= SHOWN else f"{self.text[:SHOWN]}…"
 
     @property
     def word(self) -> str:
@@ -196,18 +180,14 @@ def _tokens(text: str) -> Iterator[_Token]:
         match = _TOKEN.match(text, place)
         if match is None:
             wrong = place + len(text[place:]) - len(text[place:].lstrip())
-            if text[wrong] in "\"'":
-                raise FilterError(f"the quote at {wrong + 1} does not end", wrong)
-            raise FilterError(f"'{text[wrong]}' at {wrong + 1} means nothing here; != is 'is not'", wrong)
+            is_quote = text[wrong] in "\"'"
+            said = "does not end" if is_quote else "means nothing here; != is 'is not'"
+            raise FilterError(f"{'the quote' if is_quote else repr(text[wrong])} at {wrong + 1} {said}")
         kind, word = match.lastgroup or "", match[match.lastgroup or ""]
         if kind == "quoted":
             word = word[1:-1].replace("''", "'") if word[0] == "'" else word[1:-1]
         yield _Token(visible(word), match.start(kind), kind)
         place = match.end()
-
-
-def _wrong(token: _Token, said: str, before: str = "", behind: str = "") -> FilterError:
-    return FilterError(f"{before}'{token.shown}' at {token.place + 1}{said}{behind}", token.place)
 
 
 class _Writer:
@@ -221,34 +201,30 @@ class _Writer:
         self.compared: set[str] = set()
 
     def sql(self) -> str:
-        """Write all of it."""
+        """Write all of it: what a person may leave out is put in, and the rest is left for Polars to judge."""
         if len(self._tokens) > LONGEST:
-            raise FilterError(f"it has more than {LONGEST} words", self._tokens[LONGEST].place)
+            raise FilterError(f"it has more than {LONGEST} words")
         written: list[str] = []
-        opened: list[bool] = []  # whether each parenthesis is that of a function
-        nots = 0
+        begins, is_between, is_text = True, False, False
         while (token := self._at()) is not None:
-            begins = (not written or written[-1].lower() in {*JOINING, "("}) and not (opened and opened[-1])
-            if begins and token.is_operand and self._word(1) != "(":
-                written.append(self._comparison())
+            is_function = token.is_operand and not token.is_quoted and self._word(1) == "("
+            if begins and token.is_operand and not is_function and (clause := self._clause()):
+                written.append(clause)
+                begins = False
                 continue
-            if begins and token.word in ("and", "or", ")"):
-                self._take("a column or a word")
-            if token.word == "(":
-                opened.append(bool(written) and written[-1].lower() not in {*_SQL, "("} and not begins)
-            elif token.word == ")":
-                if not opened:
-                    raise _wrong(token, ": expected and, or, or the end")
-                opened.pop()
-            nots = nots + (token.word == "not") if token.word in ("not", "(") else 0
-            if len(opened) + nots > DEEPEST:
-                raise _wrong(token, " is nested too deeply")
             self._next += 1
-            is_as_it_is = not token.is_operand or (self._word() == "(" and not token.is_quoted)
-            written.append(token.word.upper() if is_as_it_is else self._operand(token))
-        if opened or (written and self._tokens[-1].word in JOINING):
-            expected = ") or more" if opened else "a column or a word"
-            raise FilterError(f"it ends at {self._end + 1}: expected {expected}", self._end)
+            if not token.is_operand or is_function:
+                written.append(token.word.upper())
+            elif is_text and not begins and not self._column(token):
+                written.append(_quoted(token.text))
+            else:
+                written.append(self._operand(token))
+                is_text = kind_of(self._column(token)) in TEXTS
+            if token.word != "(":
+                begins = token.word in JOINING and not is_between
+                is_between = token.word == "between" or (is_between and token.word != "and")
+        if written and self._tokens[-1].word in JOINING:
+            raise self._ended("a column or a word")
         return " ".join(written)
 
     def _at(self, ahead: int = 0) -> _Token | None:
@@ -259,58 +235,28 @@ class _Writer:
         token = self._at(ahead)
         return token.word if token is not None else ""
 
-    def _comparison(self) -> str:
-        """Write operands and what relates them, or a word by itself."""
-        first = self._take("a column or a word")
-        operands, operators = [first], list[_Token]()
-        while self._word() in ORDERS | EQUALS | {CONTAINS} and "(" not in (self._word(1), self._word(2)):
-            operators.append(self._take("an operator", is_operand=False))
-            operands.append(self._take(f"what comes after {operators[-1].text}"))
-        if self._word() in ARITHMETIC or self._word() in ORDERS | EQUALS:  # SQL reads it
-            self._next -= 2 * len(operators)
-            return self._operand(first)
-        if operators:
-            can_begin = first.is_quoted or first.number or self._column(first) or _head_named(first.text)
-            if not any(map(self._column, operands)) or not can_begin:
-                raise self._unknown(first, "column")
-            relations = map(self._relation, operands, operators, operands[1:])
-            sql = f"({' AND '.join(relations)})"
-        elif self._word() in PREDICATES or (self._word() == "not" and self._word(1) in PREDICATES):
-            sql = f"({self._predicate(first)})"
-        else:
-            sql = self._alone(first)
-        token = self._at()
-        if token is not None and token.word not in ("and", "or", ")"):
-            raise _wrong(token, ": expected and, or, or the end")
-        return sql
+    def _ended(self, expected: str) -> FilterError:
+        return FilterError(f"it ends at {self._end + 1}: expected {expected}")
 
-    def _predicate(self, first: _Token) -> str:
-        """Write ``in (…)``, ``between … and …``, ``like …`` or ``is null``, and with ``not``, behind a column."""
-        written, beside = [self._operand(first)], self._column(first)
-        is_text = kind_of(beside) in TEXTS
-        verb = ""
-        while (token := self._at()) is not None and not (token.word in ("and", "or", ")") and verb != "between"):
-            self._next += 1
-            verb = token.word if token.word in PREDICATES else "" if token.word == "and" else verb
-            if not token.is_operand:
-                written.append(token.word.upper())
-            else:
-                written.append(_quoted(token.text) if is_text and not self._column(token) else self._operand(token))
-        if verb == "in" and self._word() == ")":
-            self._next += 1
-            written.append(")")
-        return " ".join(written)
-
-    def _take(self, expected: str, *, is_operand: bool = True) -> _Token:
-        """Go on over a word or a text, or over a sign."""
-        token = self._at()
-        if token is None:
-            raise FilterError(f"it ends at {self._end + 1}: expected {expected}", self._end)
-        if is_operand and not token.is_operand:
-            quoted = f"; to mean the word, write '{token.shown}' in quotes" if token.word.isalpha() else ""
-            raise _wrong(token, f": expected {expected}{quoted}")
-        self._next += 1
-        return token
+    def _clause(self) -> str:
+        """Write a word by itself, or operands and what relates them; of anything else nothing."""
+        count = 1
+        while self._word(count) in {*SIGNS, CONTAINS}:
+            operand = self._at(count + 1)
+            if operand is None:
+                raise self._ended(f"what comes after {self._tokens[-1].text}")
+            if not operand.is_operand:
+                return ""
+            count += 2
+        if self._word(count) not in {"", ")", *JOINING} or self._word(count) == "not":
+            return ""
+        tokens = self._tokens[self._next : self._next + count]
+        self._next += count
+        if count == 1:
+            return self._alone(tokens[0])
+        if not any(map(self._column, tokens)):
+            raise self._unknown(tokens[0], "column")
+        return f"({' AND '.join(map(self._relation, tokens[::2], tokens[1::2], tokens[2::2]))})"
 
     def _column(self, token: _Token) -> str:
         """Give the column that a word names; nothing where it names none."""
@@ -321,100 +267,90 @@ class _Writer:
         self.compared.add(column)
         return f'"{column}"'
 
+    def _sized(self, column: str) -> str:
+        named = self._named(column)
+        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column in WORDED else named
+
     def _unknown(self, token: _Token, what: str = "column or number") -> FilterError:
         """Say that a word is no column, and which it may have meant."""
         alike = difflib.get_close_matches(token.text[:80], self._columns, 1)
-        return _wrong(token, "", f"no {what} ", f"; did you mean {alike[0]}?" if alike else "")
+        meant = f"; did you mean {alike[0]}?" if alike else ""
+        return FilterError(f"no {what} '{token.shown}' at {token.place + 1}{meant}")
 
     def _operand(self, token: _Token) -> str:
         """Write a column, a number or a text that no column stands beside."""
-        if (column := self._column(token)) or token.number or token.is_quoted:
-            if column in WORDED:
-                return self._sized(column)
-            return self._named(column) if column else token.number or _quoted(token.text)
+        if column := self._column(token):
+            return self._sized(column) if column in WORDED else self._named(column)
+        if token.number or token.is_quoted:
+            return token.number or _quoted(token.text)
         raise self._unknown(token)
 
     def _relation(self, left: _Token, sign: _Token, right: _Token) -> str:
         """Write a comparison of two operands."""
         column, other = self._column(left), self._column(right)
-        if column and not other and right.word == CHANCE.lstrip("_") and f"{column}{CHANCE}" in self._columns:
+        if right.word == CHANCE.lstrip("_") and not other and f"{column}{CHANCE}" in self._columns:
             other = f"{column}{CHANCE}"
         if sign.word == CONTAINS:
             if not column:
                 raise self._unknown(left, "column")
-            text = _LONG_LABELS.get(right.word, right.text) if column == "label" else right.text
-            return _holds(f"CAST({self._named(column)} AS VARCHAR)", text)
-        is_equal = sign.word in EQUALS
-        operator = {"==": "=", "!=": "<>"}.get(sign.text, sign.text)
-        if column and other:
-            kinds = kind_of(column), kind_of(other)
-            if is_equal and kinds == (Kind.TEXT, Kind.TEXT):
-                raise _wrong(right, " is a column, too; to mean the word, write it in quotes")
-            if not (is_equal and kinds[0] in TEXTS and kinds != (Kind.TOKEN, Kind.TOKEN)):
-                are_tokens = kinds == (Kind.TOKEN, Kind.TOKEN)
-                names = [f"TRIM({self._named(each)})" if are_tokens else self._sized(each) for each in (column, other)]
-                return f"{names[0]} {operator} {names[1]}"
-        elif not column:
-            column, right, left = other, left, right
-            mirrored = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-            operator = mirrored.get(operator, operator)
-        return self._against(column, operator, right, is_equal=is_equal)
+            return _holds(f"CAST({self._named(column)} AS VARCHAR)", _text_in(column, right))
+        operator = SIGNS[sign.text]
+        if not column:
+            return self._against(other, MIRRORED[operator], left)
+        kinds, is_equal = (kind_of(column), kind_of(other)), operator in ("=", "<>")
+        if other and is_equal and kinds == (Kind.TEXT, Kind.TEXT):
+            said = f"'{right.shown}' at {right.place + 1} is a column, too; to mean the word, write it in quotes"
+            raise FilterError(said)
+        if other and kinds == (Kind.TOKEN, Kind.TOKEN):
+            return f"TRIM({self._named(column)}) {operator} TRIM({self._named(other)})"
+        if other and not (is_equal and kinds[0] in TEXTS):
+            return f"{self._sized(column)} {operator} {self._sized(other)}"
+        return self._against(column, operator, right)
 
-    def _sized(self, column: str) -> str:
-        named = self._named(column)
-        return f"TRY_CAST({named} AS DOUBLE)" if kind_of(column) in TEXTS or column in WORDED else named
-
-    def _against(self, column: str, operator: str, token: _Token, *, is_equal: bool) -> str:
+    def _against(self, column: str, operator: str, token: _Token) -> str:
         """Write the comparison of a column with what a word, text or number says."""
         kind, named, no = kind_of(column), self._named(column), "NOT " if operator == "<>" else ""
+        number = token.number
+        is_equal = operator in ("=", "<>")
         if is_equal and not token.text:
-            empty = f"{named} IS NULL" if kind is not Kind.TOKEN else f"{named} = ''"
-            return f"{no}({empty})"
+            return f"{no}({named} IS NULL)" if kind is not Kind.TOKEN else f"{named} {operator} ''"
         pair = next((each for each in NAMING if column in each), None)
-        name = None if pair is None else _head_named(token.text)
-        if pair is not None and name is not None and not name["stack"] and None in (name["layer"], name["head"]):
-            if (number := name["layer" if column == pair[0] else "head"]) is not None:
-                token = _Token(str(int(number)), token.place, "word")
-        elif pair is not None and name is not None and column == pair[1] and (found := self._of_head(name, [pair])):
-            return f"{no}{found}"
-        if is_equal and (kind in TEXTS or (column in WORDED and not token.number)):
+        if pair is not None and (name := _head_named(token.text)) is not None:
+            if is_equal and (found := self._of_head(name, [pair])):
+                return f"{no}{found}"
+            number = name["layer" if column == pair[0] else "head"] or ""
+        if is_equal and (kind in TEXTS or (column in WORDED and not number)):
             if token.is_quoted:
                 return f"{named} {operator} {_quoted(token.text)}"
-            text = _LONG_LABELS.get(token.word, token.word) if column == "label" else token.word
-            return f"LOWER(TRIM({named})) {operator} {_quoted(text)}"
-        if not token.number:
+            return f"LOWER(TRIM({named})) {operator} {_quoted(_text_in(column, token).lower())}"
+        if not number:
             raise self._unknown(token)
-        return f"{self._sized(column)} {operator} {token.number}"
+        return f"{self._sized(column)} {operator} {number}"
 
     def _of_head(self, name: re.Match[str], pairs: Sequence[tuple[str, str]]) -> str:
         """Write that a row is of a head or layer, or is fed by it; nothing where no column could say so."""
-        stack, number, head = name["stack"], name["layer"], name["head"]
-        fitting = [
-            pair for pair in pairs
-            if (number is None or pair[0] in self._columns) and (head is None or pair[1] in self._columns)
-        ]  # fmt: skip
-        if not fitting and "name" in self._columns and not stack and head is None and number is not None:
-            return f"""REGEXP_LIKE("name", '^([^.]*[^.0-9][^.]*[.]|[.])*0*{int(number)}([.]|$)')"""
-        if not fitting or (stack and "stack" not in self._columns):
+        stack, layer, head = name["stack"], name["layer"], name["head"]
+        if "name" in self._columns and not stack and head is None:
+            return f"""REGEXP_LIKE("name", '^([^.]*[^.0-9][^.]*[.]|[.])*0*{int(layer)}([.]|$)')"""
+        if stack and "stack" not in self._columns:
             return ""
         either = []
-        for pair in fitting:
-            of = zip(pair, (number, head), strict=True)
-            both = [f"""CAST("{column}" AS VARCHAR) = '{int(part)}'""" for column, part in of if part is not None]
-            either.append(" AND ".join(both))
+        for pair in pairs:
+            parts = {column: part for column, part in zip(pair, (layer, head), strict=True) if part is not None}
+            if parts.keys() <= set(self._columns):
+                of_one = [f"""CAST("{column}" AS VARCHAR) = '{int(part)}'""" for column, part in parts.items()]
+                either.append(f"({' AND '.join(of_one)})")
         of_stack = f'LOWER("stack") = {_quoted(stack.lower())} AND ' if stack else ""
-        return f"({of_stack}(({') OR ('.join(either)})))"
+        return f"({of_stack}({' OR '.join(either)}))" if either else ""
 
     def _alone(self, token: _Token) -> str:
         """Look for a word in every text of a row; a head's or layer's name finds its rows too."""
         if self._column(token):
-            raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it", token.place)
-        texts = [_holds(f'"{name}"', token.text) for name in self._columns if kind_of(name) in TEXTS]
-        if "label" in self._columns and token.word in _LONG_LABELS:
-            texts.append(f"\"label\" = '{_LONG_LABELS[token.word]}'")
-        name = _head_named(token.text)
-        texts += filter(None, [name and self._of_head(name, NAMING)])
-        return f"({' OR '.join(f'COALESCE({each}, FALSE)' for each in texts) or 'FALSE'})"
+            raise FilterError(f"{token.text} is a column; compare it, {token.text} > 0, or quote it")
+        found = [_holds(f'"{name}"', _text_in(name, token)) for name in self._columns if kind_of(name) in TEXTS]
+        if (name := _head_named(token.text)) is not None and (of_head := self._of_head(name, NAMING)):
+            found.append(of_head)
+        return f"({' OR '.join(f'COALESCE({each}, FALSE)' for each in found) or 'FALSE'})"
 
 
 def _head_named(text: str) -> re.Match[str] | None:
@@ -427,6 +363,11 @@ def _head_named(text: str) -> re.Match[str] | None:
     """
     match = _NAME.fullmatch(text.strip())
     return match if match is not None and (match["layer"] or match["head"]) else None
+
+
+def _text_in(column: str, token: _Token) -> str:
+    """Give the text that a word stands for in a column."""
+    return _LONG_LABELS.get(token.word, token.text) if column == "label" else token.text
 
 
 def _holds(sql: str, text: str) -> str:
