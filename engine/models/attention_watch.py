@@ -51,16 +51,12 @@ class WatchedAttention:
     Attributes
     ----------
     calls : of the modules that were running, the innermost last.
-    weights : (heads, queries, keys) probabilities.
-    logits : what the softmax was taken of, in the same shape, where a softmax was called.
-    fused : the query, key and value that a fused attention was called with, (heads or key/value heads, tokens, width)
-        each; none where a softmax was called.
+    logits, weights : (heads, queries, keys) scores and probabilities, before and after the softmax.
     """
 
     calls: tuple[ModuleCall, ...]
+    logits: Tensor
     weights: Tensor
-    logits: Tensor | None = None
-    fused: tuple[Tensor, ...] = ()
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -75,40 +71,53 @@ class AttentionWatch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in SOFTMAXES:
-            return self._softmax(func, args, kwargs)
-        return self._fused(args, kwargs) if func is FUSED else self.other(func, args, kwargs)
+        if func is FUSED:
+            return self._fused(*args, **kwargs)
+        if func not in SOFTMAXES:
+            return self.other(func, args, kwargs)
+        logits = args[0] if args else kwargs["input"]
+        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        weights = func(*args, **kwargs)
+        if not isinstance(dim, int) or logits.ndim < 3 or dim % logits.ndim != logits.ndim - 1:
+            return weights
+        return self._kept(logits, weights)
 
     def other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function that is no attention."""
         return func(*args, **kwargs)
 
-    def handed_on(self, computed: Tensor, is_weights: bool) -> Tensor:
-        """Give what goes on from an attention, (..., queries, keys or width): probabilities or what they mixed."""
-        return computed
+    def handed_on(self, weights: Tensor) -> Tensor:
+        """Give the probabilities, (..., queries, keys), that go on from an attention."""
+        return weights
 
-    def _softmax(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Keep a softmax along the last dimension of something that has heads, queries and keys."""
-        result = func(*args, **kwargs)
-        logits = args[0] if args else kwargs["input"]
-        dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        if not isinstance(dim, int) or logits.ndim < 3 or dim % logits.ndim != logits.ndim - 1:
-            return result
-        weights = result.flatten(0, -3).detach()
-        self.seen.append(WatchedAttention(tuple(self._running), weights, logits.flatten(0, -3)))
-        return self.handed_on(result, is_weights=True)
+    def _kept(self, logits: Tensor, weights: Tensor) -> Tensor:
+        """Keep one attention."""
+        flat = (each.reshape(-1, *each.shape[-2:]) for each in (logits, weights.detach()))
+        self.seen.append(WatchedAttention(tuple(self._running), *flat))
+        return self.handed_on(weights)
 
-    def _fused(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Keep a call of PyTorch's own attention, which does not give its probabilities away."""
-        call = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False)) | kwargs
-        result = FUSED(*args, **kwargs)
-        sides = call["query"], call["key"], call["value"]
-        weights = _fused_weights(
-            *sides[:2], call.get("attn_mask"), is_causal=bool(call.get("is_causal")), scale=call.get("scale")
-        )
-        flat = tuple(each.flatten(0, -3) if each.ndim > 2 else each[None] for each in sides)
-        self.seen.append(WatchedAttention(tuple(self._running), weights.detach(), None, flat))
-        return self.handed_on(result, is_weights=False)
+    def _fused(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """Compute PyTorch's own attention, which does not give its probabilities away, by its definition."""
+        if enable_gqa:
+            group = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(group, -3), value.repeat_interleave(group, -3)
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is not None:
+            is_choice = attn_mask.dtype == torch.bool
+            scores = scores.masked_fill(~attn_mask, -torch.inf) if is_choice else scores + attn_mask
+        return self._kept(scores, scores.softmax(-1)) @ value
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[Self]:
@@ -133,30 +142,3 @@ class AttentionWatch(TorchFunctionMode):
             torch.backends.mha.set_fastpath_enabled(fast)
             for hook in hooks:
                 hook.remove()
-
-
-def _fused_weights(query: Tensor, key: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float | None) -> Tensor:
-    """Compute the probabilities of ``torch.nn.functional.scaled_dot_product_attention`` by its definition.
-
-    Parameters
-    ----------
-    query : (..., heads, queries, width)
-    key : (..., heads or key/value heads, keys, width)
-    mask : what broadcasts to (..., heads, queries, keys): added, or false where a key is not seen; None for neither.
-    is_causal : whether a query sees no key that comes after it.
-    scale : of the products; ``1 / √width`` unless given.
-
-    Returns
-    -------
-    weights : (heads, queries, keys)
-    """
-    if query.ndim > 2 and key.shape[-3] != query.shape[-3]:
-        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
-    scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~seen, -torch.inf)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
-    weights: Tensor = scores.softmax(-1).flatten(0, -3) if scores.ndim > 2 else scores.softmax(-1)[None]
-    return weights

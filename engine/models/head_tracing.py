@@ -9,16 +9,15 @@ each head's probabilities are multiplied by. So the layout of a fused projection
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from engine.mathematics.scores import fitted_scale
 from engine.models.attention_watch import AttentionWatch
-from engine.models.devices import wide
+from engine.models.observations import Observation
 from engine.values.errors import EngineError
 
 PRODUCTS = frozenset({torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm})
@@ -30,13 +29,6 @@ ADDITIONS = frozenset({torch.add, Tensor.add, Tensor.__add__, Tensor.__radd__, T
 NUMBERS_AT_ONCE = 2**23
 """Of what an output projection reads, times the columns that are differentiated, that are held at once."""
 
-ROUNDING = {torch.bfloat16: 3e-2, torch.float16: 5e-3}
-"""What rounding may do to probabilities, and to outputs in proportion; a thousandth in wider types."""
-
-_Product = tuple[Tensor, Tensor | None, Tensor, tuple[int, ...]]
-"""Weight (out, in), bias (out,) or None, what is read (..., in), and the order of the result's axes: those of the
-weight's rows last; empty where they are so already."""
-
 
 @dataclass
 class Projection:
@@ -47,21 +39,21 @@ class Projection:
     weight : (out, in), a view of the parameter.
     bias : (out,), or None.
     read : (tokens, in), x, still in the graph.
-    written : y; a leaf of the graph.
-    order : of the axes of y, tokens first and then those that the weight's rows are laid out in.
+    order : of the axes of y, tokens first and then those that the weight's rows are laid out in; empty as they are.
     bias_is_apart : whether the bias is added afterwards, so that it is not part of y.
+    written : y; a leaf of the graph.
     """
 
     weight: Tensor
     bias: Tensor | None
     read: Tensor
-    written: Tensor
-    order: tuple[int, ...]
+    order: tuple[int, ...] = ()
     bias_is_apart: bool = False
+    written: Tensor = field(init=False)
 
     def by_token(self, written: Tensor) -> Tensor:
         """Lay out y, or its gradient, as (tokens, out)."""
-        return written.permute(self.order).reshape(-1, len(self.weight))
+        return written.permute(self.order or tuple(range(written.ndim))).reshape(-1, len(self.weight))
 
 
 @dataclass(frozen=True)
@@ -76,19 +68,6 @@ class HeadRows:
 
     projections: tuple[Projection, ...]
     places: Tensor
-
-    @property
-    def read(self) -> Tensor:
-        """What was projected, (tokens, in)."""
-        return self.projections[0].read.detach()
-
-    def by_head(self) -> Tensor:
-        """Project what was read, (heads, tokens, rows of a head), in float64 where there is one."""
-        parts = []
-        for projection, places in zip(self.projections, self.places, strict=True):
-            rows = wide(projection.read.detach()) @ wide(projection.weight.detach()[places]).T
-            parts.append(rows if projection.bias is None else rows + wide(projection.bias.detach()[places]))
-        return torch.stack(parts)
 
 
 @dataclass(frozen=True)
@@ -107,35 +86,16 @@ class TracedHeads:
     output: HeadRows
     weights: Tensor
 
-    def marks(self) -> tuple[str, ...]:
-        """Name what takes part besides the four matrices, in the words of `engine.values.outline.MARKS`."""
-        slack = ROUNDING.get(self.output.read.dtype, 1e-3)
-        weights = wide(self.weights)
-        sums = weights.sum(-1, keepdim=True)
-        marks = ["attention sink"] if bool((sums < 1 - slack).any()) else []
-        if not self._follows(weights / sums.clamp_min(1e-30), slack):
-            marks.append("scores beyond QK")
-        value = self.value.by_head().repeat_interleave(len(weights) // len(self.value.places), 0)
-        read = wide(self.output.read)
-        mixed = torch.stack([read[:, places] for places in self.output.places])  # (heads, queries, width)
-        most = slack * mixed.abs().max().clamp_min(1e-30)
-        if value.shape[1] != weights.shape[2] or bool((weights @ value - mixed).abs().max() > most):
-            marks.append("outputs beyond OV")
-        return tuple(marks)
-
-    def _follows(self, weights: Tensor, slack: float) -> bool:
-        """Say whether probabilities are the softmax of products of queries and keys, with whatever scale fits best."""
-        query = self.query.by_head()
-        key = self.key.by_head().repeat_interleave(len(weights) // len(self.key.places), 0)
-        if (query.shape[1], key.shape[1]) != weights.shape[1:]:
-            return False
-        products, seen = query @ key.mT, weights > 0
-        fitted = fitted_scale(products, weights.clamp_min(1e-30).log(), seen)
-        for scale in (query.shape[-1] ** -0.5, 1.0, fitted):
-            predicted = (scale * products).masked_fill(~seen, -torch.inf).softmax(-1)
-            if bool((predicted.nan_to_num() - weights).abs().max() <= slack):
-                return True
-        return False
+    def observed(self, module: nn.Module) -> Observation:
+        """Give what the module read and wrote, in the form in which it is proven."""
+        rows = {"Q": self.query, "K": self.key, "V": self.value, "O": self.output}
+        reads = {matrix: each.projections[0].read.detach()[None] for matrix, each in rows.items()}
+        last = self.output.projections[0]
+        written = last.by_token(last.written.detach())[None]
+        if last.bias is not None and last.bias_is_apart:
+            written = written + last.bias.detach()
+        return Observation(module, module, reads=reads, mixed=reads["O"], written=written,
+                           probabilities=self.weights[None], positions_are_held=False)  # fmt: skip
 
 
 class ProjectionWatch(AttentionWatch):
@@ -157,11 +117,11 @@ class ProjectionWatch(AttentionWatch):
         self.projections: list[Projection] = []
         self.factors: list[Tensor] = []
 
-    def handed_on(self, computed: Tensor, is_weights: bool) -> Tensor:
+    def handed_on(self, weights: Tensor) -> Tensor:
         """Cut probabilities off the graph, so that what comes after depends on values and factors alone."""
-        factors = torch.ones(computed.shape[:-2].numel(), dtype=computed.dtype, device=computed.device)
-        self.factors.append(factors.requires_grad_())
-        return (computed.detach() if is_weights else computed) * factors.reshape(*computed.shape[:-2], 1, 1)
+        factors = weights.new_ones(weights.shape[:-2].numel()).requires_grad_()
+        self.factors.append(factors)
+        return weights.detach() * factors.reshape(*weights.shape[:-2], 1, 1)
 
     def other(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function; where it is a product with a parameter, keep it and make its result a leaf."""
@@ -172,14 +132,12 @@ class ProjectionWatch(AttentionWatch):
             self._keep_bias(args[0], args[1])
             self._keep_bias(args[1], args[0])
             return result
-        product = self._product(func, args, kwargs)
-        if product is None:
+        projection = self._product(func, args, kwargs)
+        if projection is None:
             return result
-        weight, bias, read, order = product
-        leaf = result.detach().clone().requires_grad_()
-        order = order or tuple(range(result.ndim))
-        self.projections.append(Projection(weight, bias, read.reshape(-1, weight.shape[1]), leaf, order))
-        return leaf
+        projection.written = result.detach().clone().requires_grad_()
+        self.projections.append(projection)
+        return projection.written
 
     def _keep_bias(self, written: Any, bias: Any) -> None:
         """Take a parameter that is added to a projection for its bias."""
@@ -188,33 +146,39 @@ class ProjectionWatch(AttentionWatch):
                 if projection.written is written and bias.numel() == len(projection.weight):
                     projection.bias, projection.bias_is_apart = bias.reshape(-1), True
 
-    def _product(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Product | None:
+    def _product(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Projection | None:
         """Say what is multiplied; None where it is no product with one of the module's parameters."""
+        read: Tensor
+        weight: Tensor
+        bias: Tensor | None = None
         if func is functional.linear:
             bound = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
-            own = self._is_own(bound["weight"], 2)
-            return (bound["weight"], bound.get("bias"), bound["input"], ()) if own else None
-        if func is torch.addmm and len(args) == 3 and self._is_own(args[2], 2):
-            return args[2].T, args[0], args[1], ()
-        if func in PRODUCTS and len(args) == 2 and self._is_own(args[1], 2):
-            return args[1].T, None, args[0], ()
-        if func is torch.einsum and len(args) == 3 and self._is_own(args[2], 3):
-            return _einsum_product(args[0], args[1], args[2])
-        return None
+            read, weight, bias = bound["input"], bound["weight"], bound.get("bias")
+        elif func is torch.addmm and len(args) == 3:
+            bias, read, weight = args[0], args[1], args[2].T
+        elif func in PRODUCTS and len(args) == 2 and self._is_own(args[1]):
+            read, weight = args[0], args[1].mT
+        elif func is torch.einsum and len(args) == 3 and self._is_own(args[2]):
+            return _einsum_product(*args)
+        else:
+            return None
+        if not self._is_own(weight) or weight.ndim != 2:
+            return None
+        return Projection(weight, bias, read.reshape(-1, weight.shape[1]))
 
-    def _is_own(self, weight: Any, most_axes: int) -> bool:
-        """Say whether something is one of the module's own parameters, or a view of one, of two axes or more."""
-        if not isinstance(weight, Tensor) or not 2 <= weight.ndim <= most_axes:
+    def _is_own(self, weight: Any) -> bool:
+        """Say whether something is one of the module's own parameters, or a view of one, and no vector."""
+        if not isinstance(weight, Tensor) or weight.ndim < 2:
             return False
         return weight.untyped_storage().data_ptr() in self._parameters
 
 
-def _einsum_product(equation: object, read: Tensor, weight: Tensor) -> _Product | None:
+def _einsum_product(equation: object, read: Tensor, weight: Tensor) -> Projection | None:
     """See ``torch.einsum`` as a product, with the axes of the weight that are summed away as its inputs.
 
     Examples
     --------
-    >>> _einsum_product("btd,hdk->bthk", torch.ones(1, 5, 8), torch.ones(2, 8, 4))[0].shape
+    >>> _einsum_product("btd,hdk->bthk", torch.ones(1, 5, 8), torch.ones(2, 8, 4)).weight.shape
     torch.Size([8, 8])
     """
     if not isinstance(equation, str) or "->" not in equation or "." in equation:
@@ -226,9 +190,10 @@ def _einsum_product(equation: object, read: Tensor, weight: Tensor) -> _Product 
     tokens = [axis for axis in left if axis in target and axis not in right]
     if sorted(inputs + outputs) != sorted(right) or sorted(inputs + tokens) != sorted(left) or not inputs:
         return None
-    matrix = weight.permute([right.index(axis) for axis in (*outputs, *inputs)]).flatten(0, len(outputs) - 1)
+    matrix = weight.permute([right.index(axis) for axis in (*outputs, *inputs)]).flatten(0, len(outputs) - 1).flatten(1)
     rows = read.permute([left.index(axis) for axis in (*tokens, *inputs)]).flatten(len(tokens))
-    return matrix.flatten(1), None, rows, tuple(target.index(axis) for axis in (*tokens, *outputs))
+    order = tuple(target.index(axis) for axis in (*tokens, *outputs))
+    return Projection(matrix, None, rows.reshape(-1, matrix.shape[1]), order)
 
 
 def trace_heads(module: nn.Module, call: Callable[[], Any], name: str) -> TracedHeads:
@@ -252,6 +217,10 @@ def trace_heads(module: nn.Module, call: Callable[[], Any], name: str) -> Traced
         raise EngineError(f"{name} cannot be followed while it computes: {reason}") from error
 
 
+Owned = tuple[Projection, Tensor]
+"""A projection, and which of its rows belong to one head."""
+
+
 class _Trace:
     """One call of a module, with all that is projected in it."""
 
@@ -260,43 +229,27 @@ class _Trace:
         with ProjectionWatch(module).watching(module) as watch:
             call()
         self._seen, self._projections, self._factors = watch.seen, watch.projections, watch.factors
-        if len({(each.weights.shape[1:], len(each.fused)) for each in watch.seen}) != 1:
+        if len({each.weights.shape[1:] for each in watch.seen}) != 1:
             raise EngineError(f"{name} computes attention of several kinds in one call; attn-tui follows one")
-        self._heads = sum(len(each.weights) for each in watch.seen)
 
     def heads(self) -> TracedHeads:
-        """Find every head's rows and columns.
-
-        Raises
-        ------
-        EngineError : saying what was missed.
-        """
-        seen, name = self._seen, self._name
+        """Find every head's rows and columns."""
         output, last = self._output()
         before = self._projections[:last]
-        if seen[0].fused:
-            query, key, value = (
-                self._depending(self._projections, [head for each in seen for head in each.fused[place]], what)
-                for place, what in enumerate(("queries", "keys", "values"))
-            )
-        else:
-            query, key = self._queries_and_keys(
-                before, [head for each in seen if each.logits is not None for head in each.logits]
-            )
-            columns = [output.projections[0].read[-1, places] for places in output.places]
-            value = self._depending(before, columns, "values", elsewhere=True)
-        key, value = self._by_group(key), self._by_group(value)
+        weights = torch.cat([each.weights for each in self._seen])
+        query, key = self._queries_and_keys(before)
+        key = self._by_group(key, len(weights))
+        value = self._by_group(self._values(before, output), len(weights))
         if query.places.shape[1] != key.places.shape[1] or value.places.shape[1] != output.places.shape[1]:
-            raise EngineError(f"{name}: its heads' rows do not fit each other; attn-tui does not know this form")
-        return TracedHeads(query, key, value, output, torch.cat([each.weights for each in seen]))
+            raise EngineError(f"{self._name}: its heads' rows do not fit each other; attn-tui does not know this form")
+        return TracedHeads(query, key, value, output, weights)
 
     def _output(self) -> tuple[HeadRows, int]:
         """Find the projection whose columns each belong to one head, and its place among the projections."""
         for place, projection in enumerate(self._projections):
             owns = self._dependence_on_heads(projection.read)
             if owns is not None and bool((owns.sum(1) == 1).all() & owns.any(0).all()):
-                columns = [own.nonzero().flatten() for own in owns.T]
-                return self._even(columns, [projection] * self._heads, "outputs"), place
+                return self._even([(projection, own.nonzero().flatten()) for own in owns.T], "outputs"), place
         raise EngineError(f"{self._name}: no projection reads its heads one beside the other, each by itself")
 
     def _dependence_on_heads(self, read: Tensor) -> Tensor | None:
@@ -317,82 +270,66 @@ class _Trace:
             )
         return torch.cat(parts) != 0
 
-    def _depending(
-        self, before: list[Projection], targets: list[Tensor], what: str, *, elsewhere: bool = False
-    ) -> HeadRows:
-        """Find the rows of the one projection that each target depends on.
-
-        ``elsewhere`` is for targets at the last token: what depends on that token alone, as a gate does, does not
-        count.
-        """
-        found = []
-        for target in targets:
-            used = [(each, gradient[: -1 if elsewhere else None] != 0) for each, gradient in _gradients(before, target)]
-            found.append(
-                self._one([(each, rows.any(0).nonzero().flatten()) for each, rows in used if rows.any()], what)
-            )
-        return self._even([rows for _, rows in found], [each for each, _ in found], what)
-
-    def _queries_and_keys(self, before: list[Projection], logits: list[Tensor]) -> tuple[HeadRows, HeadRows]:
+    def _queries_and_keys(self, before: list[Projection]) -> tuple[HeadRows, HeadRows]:
         """Tell queries from keys: scores of the last token depend on its own query alone, and on all tokens' keys."""
-        sides: dict[str, list[tuple[Projection, Tensor]]] = {"queries": [], "keys": []}
-        for by_head in logits:
-            scores = by_head[-1]
-            found: dict[str, list[tuple[Projection, Tensor]]] = {"queries": [], "keys": []}
-            for projection, gradient in _gradients(before, scores[torch.isfinite(scores)]):
-                is_key = (gradient[:-1] != 0).any(0)
-                is_query = (gradient[-1] != 0) & ~is_key
-                for what, which in (("queries", is_query), ("keys", is_key)):
-                    if bool(which.any()):
-                        found[what].append((projection, which.nonzero().flatten()))
-            for what, several in found.items():
-                sides[what].append(self._one(several, what))
-        queries, keys = (
-            self._even([rows for _, rows in side], [each for each, _ in side], what) for what, side in sides.items()
-        )
-        return queries, keys
+        queries, keys = list[Owned](), list[Owned]()
+        for scores in (by_head[-1] for each in self._seen for by_head in each.logits):
+            found = _dependence(before, scores[torch.isfinite(scores)])
+            queries.append(self._one([(each, of_last & ~of_others) for each, of_last, of_others in found], "queries"))
+            keys.append(self._one([(each, of_others) for each, _, of_others in found], "keys"))
+        return self._even(queries, "queries"), self._even(keys, "keys")
 
-    def _one(self, found: list[tuple[Projection, Tensor]], what: str) -> tuple[Projection, Tensor]:
-        """Make sure that something comes of one projection."""
-        if not found:
+    def _values(self, before: list[Projection], output: HeadRows) -> HeadRows:
+        """Find what the heads' columns at the last token take from other tokens; a gate is of that token alone."""
+        values = []
+        for places in output.places:
+            found = _dependence(before, output.projections[0].read[-1, places])
+            values.append(self._one([(each, of_others) for each, _, of_others in found], "values"))
+        return self._even(values, "values")
+
+    def _one(self, found: list[Owned], what: str) -> Owned:
+        """Make sure that something comes of one projection, and give the places of its rows."""
+        used = [(each, rows.nonzero().flatten()) for each, rows in found if bool(rows.any())]
+        if not used:
             raise EngineError(
                 f"{self._name}: its {what} do not come of a product with a parameter that can be followed"
             )
-        if len(found) > 1:
+        if len(used) > 1:
             raise EngineError(
-                f"{self._name}: its {what} come of {len(found)} projections together; attn-tui follows those of one"
+                f"{self._name}: its {what} come of {len(used)} projections together; attn-tui follows those of one"
             )
-        return found[0]
+        return used[0]
 
-    def _even(self, places: list[Tensor], projections: list[Projection], what: str) -> HeadRows:
+    def _even(self, owned: list[Owned], what: str) -> HeadRows:
         """Make sure that every head has as many rows, and no query's rows are another's."""
         name = self._name
-        if len({len(each) for each in places}) != 1:
+        if len({len(rows) for _, rows in owned}) != 1:
             raise EngineError(f"{name}: its heads' {what} are not equally wide; attn-tui does not know this form")
-        stacked = torch.stack(places)
-        owned = {(id(each), int(row)) for each, own in zip(projections, stacked, strict=True) for row in own}
-        if what == "queries" and len(owned) < stacked.numel():
+        places = torch.stack([rows for _, rows in owned])
+        if what == "queries" and len({(id(each), int(row)) for each, rows in owned for row in rows}) < places.numel():
             raise EngineError(f"{name}: its heads' queries share rows, as with a norm over all heads together")
-        return HeadRows(tuple(projections), stacked)
+        return HeadRows(tuple(each for each, _ in owned), places)
 
-    def _by_group(self, rows: HeadRows) -> HeadRows:
+    def _by_group(self, rows: HeadRows, heads: int) -> HeadRows:
         """Give shared keys or values once: neighbouring heads that have the same rows share them."""
         firsts = [0]
-        for head in range(1, len(rows.places)):
+        for head in range(1, heads):
             is_same = rows.projections[head] is rows.projections[firsts[-1]]
             if not (is_same and torch.equal(rows.places[head], rows.places[firsts[-1]])):
                 firsts.append(head)
-        group, rest = divmod(self._heads, len(firsts))
-        spread = rows.places[firsts].repeat_interleave(max(group, 1), 0)
-        if rest or (len(rows.places) == self._heads and not torch.equal(spread, rows.places)):
+        group, rest = divmod(heads, len(firsts))
+        if rest or not torch.equal(rows.places[firsts].repeat_interleave(group, 0), rows.places):
             raise EngineError(f"{self._name}: its heads share keys or values in an order that attn-tui does not know")
         return HeadRows(tuple(rows.projections[head] for head in firsts), rows.places[firsts])
 
 
-def _gradients(before: list[Projection], target: Tensor) -> list[tuple[Projection, Tensor]]:
-    """Say how a target depends on each of some projections: (tokens, out) each, where it does at all."""
+def _dependence(before: list[Projection], target: Tensor) -> list[tuple[Projection, Tensor, Tensor]]:
+    """Say on which rows of each of some projections a target depends, (out,): by the last token, and by the others."""
     if not before or not target.requires_grad:
         return []
     weighted = (target * torch.linspace(1, 2, target.numel()).to(target).reshape(target.shape)).sum()
     found = torch.autograd.grad(weighted, [each.written for each in before], retain_graph=True, allow_unused=True)
-    return [(each, each.by_token(grown)) for each, grown in zip(before, found, strict=True) if grown is not None]
+    depends = [
+        (each, each.by_token(grown) != 0) for each, grown in zip(before, found, strict=True) if grown is not None
+    ]
+    return [(each, rows[-1], rows[:-1].any(0)) for each, rows in depends]

@@ -13,7 +13,9 @@ from typing import Any, Self
 import torch
 import transformers
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
+from engine.architectures.heads import read_layer
 from engine.architectures.outline import Anatomy, AttentionModule, anatomy_of, read_anatomy
 from engine.architectures.rules import Rule
 from engine.architectures.tensors import TensorEntry, Tensors
@@ -31,7 +33,8 @@ from engine.models.model_inputs import vocabulary_of
 from engine.models.model_state import evaluating
 from engine.models.module_attention import Example, FoundAttention, Search, Taker, find_attention, layer_numbers
 from engine.models.observations import Observation
-from engine.models.predictions import Asked
+from engine.models.predictions import Asked, checked_position
+from engine.models.proof import prove
 from engine.models.reader import Reader
 from engine.models.score_formula import ScoreFormula
 from engine.models.tokenizer import Words, words_from
@@ -52,9 +55,6 @@ SEPARATE = Rule("Q", "K", "V", "O")
 
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
-
-OF_ONE = 1e-2
-"""How far the sum of probabilities may be from one, in the 16 bits that they may have been worked out in."""
 
 
 class ModuleSource:
@@ -90,8 +90,7 @@ class ModuleSource:
         by_rules: EngineError | None = None
         if isinstance(self.module, transformers.PreTrainedModel):
             try:
-                anatomy = read_anatomy(self._name, IN_MEMORY, self.settings(), self.tensors.entries)
-                return _with_note(anatomy, _parameters_left_out(self.module, anatomy))
+                return read_anatomy(self._name, IN_MEMORY, self.settings(), self.tensors.entries)
             except EngineError as error:
                 by_rules = error
         try:
@@ -103,27 +102,46 @@ class ModuleSource:
     def _of_search(self, search: Search) -> Anatomy:
         """Describe what was found by watching as if it were stored, every projection by itself."""
         self._example = search.example
-        conversions: dict[str, Conversion] = {}
-        modules: dict[Head, AttentionModule] = {}
-        by_stack: dict[str, list[FoundAttention]] = {}
         looks_back = any(each.looks_back_only for each in search.found)
+        by_stack: dict[str, list[FoundAttention]] = {}
+        takers: dict[str, Taker] = {}
         for each in search.found:
             by_stack.setdefault(_stack(each, looks_back), []).append(each)
+            takers |= {_weight(each, matrix): take for matrix, take in each.weights.items()}
+            takers |= {_bias(each, matrix): take for matrix, take in each.biases.items()}
+        real = self.tensors.entries
+        conversions = {
+            name: Conversion(_entry(take()), partial(_in_main_memory, take)) for name, take in takers.items()
+        }
+        self.tensors = ConvertedTensors(self.tensors, {name: name for name in real}, conversions)
+        modules: dict[Head, AttentionModule] = {}
         for stack, several in by_stack.items():
             for number, each in zip(layer_numbers([one.path for one in several]), several, strict=True):
-                takers = {f"{each.path}#{matrix}": take for matrix, take in each.weights.items()}
-                takers |= {f"{each.path}#{matrix}.bias": take for matrix, take in each.biases.items()}
-                conversions |= {
-                    name: Conversion(_entry(take()), partial(_in_main_memory, take)) for name, take in takers.items()
-                }
                 self._found[Head(stack, number)] = each
-                modules[Head(stack, number)] = _described(each, stack, number)
-        real = self.tensors.entries
-        self.tensors = ConvertedTensors(self.tensors, {name: name for name in real}, conversions)
-        is_watched = any(not isinstance(each.module, nn.MultiheadAttention) for each in search.found)
+                modules[Head(stack, number)] = self._described(each, stack, number)
+        is_watched = any(each.observed is not None for each in search.found)
         notes = [*([WATCHED] if is_watched else []), *search.reasons]
         return anatomy_of(self._name, IN_MEMORY, type(self.module).__name__, modules, self.tensors.entries, None,
                           tuple(notes), counted=real)  # fmt: skip
+
+    def _described(self, found: FoundAttention, stack: str, number: int) -> AttentionModule:
+        """Describe one layer, and mark what its own numbers show to take part besides its matrices."""
+        shapes = {matrix: self.tensors.entries[_weight(found, matrix)].shape for matrix in found.weights}
+        outline = LayerOutline(
+            stack, number, found.heads, found.key_value_heads,
+            d_model=shapes["Q"][1], d_source=shapes["K"][1], d_values=shapes["V"][1], d_output=shapes["O"][0],
+            head_dim=shapes["Q"][0] // found.heads, value_head_dim=shapes["O"][1] // found.heads,
+            module=found.path, marks=found.marks,
+        )  # fmt: skip
+        weights = {matrix: _weight(found, matrix) for matrix in found.weights}
+        biases = {matrix: _bias(found, matrix) for matrix in found.biases}
+        module = AttentionModule(outline, SEPARATE, weights, biases, {}, None, found.path, is_gated=False)
+        if found.observed is None:
+            return module
+        proof = prove(module, read_layer(self.tensors, module), found.observed)
+        marks = [] if proof.scores.holds else ["scores beyond QK"]
+        marks += [] if proof.output.holds else ["outputs beyond OV"]
+        return replace(module, outline=replace(outline, marks=(*marks, *found.marks)))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -174,22 +192,13 @@ def _as_example(given: Any) -> Example | None:
     return Example(given if isinstance(given, tuple) else (given,), {})
 
 
-def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> str:
-    """Name a projection that keeps more than a weight and a bias, of which the heads know nothing; or none."""
-    named = dict(module.named_modules())
-    for attention in anatomy.modules.values():
-        for tensor in attention.weights.values():
-            path = tensor.removesuffix(".weight")
-            names = [name for name, _ in named[path].named_parameters()] if path in named else []
-            if others := [name for name in names if name not in ("weight", "bias")]:
-                return f"{path} keeps {others[0]} beside its weight, which is not in its heads' matrices"
-    return ""
+def _weight(found: FoundAttention, matrix: str) -> str:
+    """Name a matrix of a layer as if it were stored by itself."""
+    return f"{found.path}#{matrix}"
 
 
-def _with_note(anatomy: Anatomy, note: str) -> Anatomy:
-    if not note:
-        return anatomy
-    return replace(anatomy, outline=replace(anatomy.outline, notes=(*anatomy.outline.notes, note)))
+def _bias(found: FoundAttention, matrix: str) -> str:
+    return f"{found.path}#{matrix}.bias"
 
 
 def _entry(tensor: Tensor) -> TensorEntry:
@@ -207,19 +216,6 @@ def _stack(found: FoundAttention, looks_back: bool) -> str:
     parts = found.path.split(".")
     named = next((part for part in ("encoder", "decoder") if part in parts), None)
     return named or ("encoder" if found.looks_back_only is False and not looks_back else "decoder")
-
-
-def _described(found: FoundAttention, stack: str, number: int) -> AttentionModule:
-    shapes = {matrix: take().shape for matrix, take in found.weights.items()}
-    outline = LayerOutline(
-        stack, number, found.heads, found.key_value_heads,
-        d_model=shapes["Q"][1], d_source=shapes["K"][1], d_values=shapes["V"][1], d_output=shapes["O"][0],
-        head_dim=shapes["Q"][0] // found.heads, value_head_dim=shapes["O"][1] // found.heads,
-        module=found.path, marks=found.marks,
-    )  # fmt: skip
-    weights = {matrix: f"{found.path}#{matrix}" for matrix in found.weights}
-    biases = {matrix: f"{found.path}#{matrix}.bias" for matrix in found.biases}
-    return AttentionModule(outline, SEPARATE, weights, biases, {}, None, found.path, is_gated=False)
 
 
 @load_reader.register
@@ -256,9 +252,8 @@ class ModuleReader(MapReader):
         self.tell: Tell = tell_nobody
         self.folder: Path | None = None
         self._name = outline.name
+        self._model, self._found, self._given = model, found, example
         self._sentence: Sentence | None = None
-        self._model, self._found = model, found
-        self._given = example
         self._calls: dict[nn.Module, ModuleCall] = {}
 
     @property
@@ -312,7 +307,7 @@ class ModuleReader(MapReader):
             return self._sentence
         if self._example.reads_tokens:
             sentence = self.words.read(text, None)
-            self._run(self._example.with_ids(torch.tensor([sentence.ids])), check)
+            self._run(self._example.with_ids(sentence.ids), check)
         elif text.strip() == EXAMPLE:
             self._run(self._example, check)
             longest = max(self._maps_of(each).shape[1] for each in self._found.values())
@@ -327,7 +322,7 @@ class ModuleReader(MapReader):
 
     def read_ids(self, ids: tuple[int, ...], check: Callable[[], None]) -> None:
         """Run the module on token ids in the place of a sentence."""
-        self._run(self._example_of_tokens().with_ids(torch.tensor([ids])), check)
+        self._run(self._example_of_tokens().with_ids(ids), check)
         self._sentence = Sentence("", ids, self.words.texts(ids), len(ids))
 
     def predicted(self, text: str, position: int | None, check: Callable[[], None]) -> tuple[Asked, Tensor]:
@@ -344,14 +339,10 @@ class ModuleReader(MapReader):
                 "it returns at a token, so it has no predictions"
             )
         sentence = self.words.read(text, None)
-        count = len(sentence.ids)
-        place = count - 1 if position is None else position
-        if not 0 <= place < count:
-            raise EngineError(f"the sentence has no token {place}: its tokens are 0 to {count - 1}")
-        ids = torch.tensor([sentence.ids])
-        returned = self._run(example.with_ids(ids), check)
+        place = checked_position(position, len(sentence.ids))
+        returned = self._run(example.with_ids(sentence.ids), check)
         self._sentence = sentence
-        return Asked(sentence, {"input_ids": ids}, sentence.tokens, place), self._logits(returned, place, count)
+        return Asked(sentence, {}, sentence.tokens, place), self._logits(returned, place, len(sentence.ids))
 
     def _run(self, example: Example, check: Callable[[], None]) -> Any:
         """Call the model, keep what its attention modules are called with, and give what it returns."""
@@ -385,34 +376,31 @@ class ModuleReader(MapReader):
         """Take the logits at a token out of what the module returned, told by their shape: (vocabulary,) float32.
 
         They are the one tensor of one sentence that is as wide as an embedding has rows, and not as wide as the stream
-        that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on with
-        it. Where it holds probabilities already, their logarithms are the logits, of which the softmax is what it
-        holds.
+        that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on.
         """
-        name = self._name
-        widths = {width for layer in self.outline.layers for width in (layer.d_model, layer.d_output)}
-        vocabularies = {
-            each.num_embeddings for each in self._model.modules() if isinstance(each, nn.Embedding)
-        } - widths
+        streams = {width for layer in self.outline.layers for width in (layer.d_model, layer.d_output)}
+        tables = {each.num_embeddings for each in self._model.modules() if isinstance(each, nn.Embedding)} - streams
         found = [
             each[0]
-            for each in _tensors(returned)
-            if each.is_floating_point() and each.ndim == 3 and each.shape[0] == 1 and each.shape[1] in (1, tokens)
-            if each.shape[2] in vocabularies
+            for each in tree_leaves(returned)
+            if isinstance(each, Tensor) and each.is_floating_point() and each.ndim == 3
+            if len(each) == 1 and each.shape[1] in (1, tokens) and each.shape[2] in tables
         ]
         if len(found) != 1:
             many = "several tensors" if found else "no tensor"
             raise EngineError(
-                f"{name} is no model of transformers, and returns {many} of the shape of logits, "
+                f"{self._name} is no model of transformers, and returns {many} of the shape of logits, "
                 "(1, tokens, vocabulary); it has no predictions"
             )
         (logits,) = found
         if len(logits) == 1 < tokens and position != tokens - 1:
-            raise EngineError(f"{name} returns logits of the last token alone, {tokens - 1}; leave the position out")
+            raise EngineError(
+                f"{self._name} returns logits of the last token alone, {tokens - 1}; leave the position out"
+            )
         own = logits[-1 if len(logits) == 1 else position].float().cpu()
         if bool(own.isnan().any()):
-            raise EngineError(f"the logits that {name} gives here are NaN, nothing is predicted")
-        return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1.0) < OF_ONE else own
+            raise EngineError(f"the logits that {self._name} gives here are NaN, nothing is predicted")
+        return own
 
     def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""
@@ -458,25 +446,18 @@ class ModuleReader(MapReader):
         if found.module not in self._calls:
             return seen
         call = self._calls[found.module]
-        if isinstance(found.module, nn.MultiheadAttention):
-            with torch.no_grad():
-                written, weights = _with_weights(call)
-            taken = _bound(call).arguments
-            sides = [taken["query"], taken["key"], taken["value"], written]
-            if written.ndim == 2:  # one sentence, without an axis for sentences
-                sides, weights = [each[None] for each in sides], weights[None]
-            elif not found.module.batch_first:
-                sides = [each.transpose(0, 1) for each in sides]
-            reads = dict(zip("QKV", sides[:3], strict=True))
-            return replace(seen, reads=reads, mixed=sides[3], written=sides[3], probabilities=weights)
-        traced = trace_heads(found.module, call.again, found.path)
-        rows = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
-        reads = {matrix: each.read[None] for matrix, each in rows.items()}
-        last = traced.output.projections[0]
-        written = last.by_token(last.written.detach())[None]
-        if last.bias is not None and last.bias_is_apart:
-            written = written + last.bias.detach()
-        return replace(seen, reads=reads, mixed=reads["O"], written=written, probabilities=traced.weights[None])
+        if not isinstance(found.module, nn.MultiheadAttention):
+            return trace_heads(found.module, call.again, found.path).observed(found.module)
+        with torch.no_grad():
+            written, weights = _with_weights(call)
+        taken = _bound(call).arguments
+        sides = [taken["query"], taken["key"], taken["value"], written]
+        if written.ndim == 2:  # one sentence, without an axis for sentences
+            sides, weights = [each[None] for each in sides], weights[None]
+        elif not found.module.batch_first:
+            sides = [each.transpose(0, 1) for each in sides]
+        reads = dict(zip("QKV", sides[:3], strict=True))
+        return replace(seen, reads=reads, mixed=sides[3], written=sides[3], probabilities=weights)
 
 
 def _bound(call: ModuleCall) -> inspect.BoundArguments:
@@ -489,14 +470,3 @@ def _with_weights(call: ModuleCall) -> tuple[Tensor, Tensor]:
     bound.arguments |= {"need_weights": True, "average_attn_weights": False}
     written, weights = call.module(*bound.args, **bound.kwargs)
     return written, weights
-
-
-def _tensors(returned: Any) -> Iterator[Tensor]:
-    """Go through the tensors of what a module returns, however it is packed."""
-    if isinstance(returned, Tensor):
-        yield returned
-        return
-    parts = returned.values() if isinstance(returned, Mapping) else returned
-    if isinstance(returned, Mapping | tuple | list):
-        for each in parts:
-            yield from _tensors(each)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.models.attention_watch import AttentionWatch, ModuleCall, WatchedAttention
-from engine.models.head_tracing import TracedHeads, trace_heads
+from engine.models.head_tracing import HeadRows, TracedHeads, trace_heads
+from engine.models.observations import Observation
 from engine.values.errors import EngineError
 
 ENCODERS = (nn.TransformerEncoder, nn.TransformerEncoderLayer)
@@ -31,18 +32,18 @@ class Example:
     """Arguments of a module, for one sentence."""
 
     args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def reads_tokens(self) -> bool:
         """Whether a sentence of token ids can be put into it."""
         return any(_is_ids(each) for each in (*self.args, *self.kwargs.values()))
 
-    def with_ids(self, ids: Tensor) -> Example:
-        """Put other token ids, (1, tokens), in the place of all there are."""
+    def with_ids(self, ids: tuple[int, ...]) -> Example:
+        """Put a sentence's token ids in the place of all there are."""
 
         def put(value: Any) -> Any:
-            return ids.to(value.device) if _is_ids(value) else value
+            return torch.tensor([ids], device=value.device) if _is_ids(value) else value
 
         return Example(tuple(map(put, self.args)), {name: put(value) for name, value in self.kwargs.items()})
 
@@ -67,7 +68,8 @@ class FoundAttention:
     heads, key_value_heads : how many there are.
     looks_back_only : whether no token looks at a later one, or None where it has not been seen to compute.
     reads_elsewhere : whether keys and values come from another sequence than the queries.
-    marks : what changes its circuits.
+    marks : what is known to change its circuits.
+    observed : what it read and wrote when it was found by watching it; None where it was not.
     """
 
     path: str
@@ -78,7 +80,8 @@ class FoundAttention:
     key_value_heads: int
     looks_back_only: bool | None
     reads_elsewhere: bool
-    marks: tuple[str, ...] = ()
+    marks: tuple[str, ...]
+    observed: Observation | None = None
 
 
 @dataclass
@@ -109,42 +112,39 @@ def find_attention(module: nn.Module, given: Example | None) -> Search:
     ------
     EngineError : when there is none that can be followed, saying what was tried.
     """
-    result = Search()
-    encoders = [f"{path}." if path else "" for path, part in module.named_modules() if isinstance(part, ENCODERS)]
-    for path, part in module.named_modules():
-        if isinstance(part, nn.MultiheadAttention):
-            result.found.append(_of_pytorch(path or ALONE, part, is_encoder=path.startswith(tuple(encoders))))
-    result.example, seen, failure = _watched(module, given, any(result.found))
     paths = {part: path or ALONE for path, part in module.named_modules()}
-    done: set[nn.Module] = set()
+    encoders = tuple(f"{path}." if path else "" for path, part in module.named_modules() if isinstance(part, ENCODERS))
+    found: dict[nn.Module, FoundAttention] = {
+        part: _of_pytorch(path, part, is_encoder=path.startswith(encoders))
+        for part, path in paths.items()
+        if isinstance(part, nn.MultiheadAttention)
+    }
+    example, seen, failure = _watched(module, given, may_see_nothing=bool(found))
+    reasons = []
     for attention in seen:
         try:
-            found = _followed(attention, paths)
+            traced = _followed(attention, paths)
+            found.setdefault(traced.module, traced)
         except EngineError as error:
-            result.reasons.append(str(error))
-            continue
-        if found.module not in done:
-            done.add(found.module)
-            result.found.append(found)
-    if not result.found:
-        name = type(module).__name__
-        if result.reasons:
-            raise EngineError(result.reasons[0])
-        if result.example is None:
-            raise EngineError(f"{name} cannot be called by itself ({failure}); give example=, what to call it with")
-        raise EngineError(f"{name} computes no softmax attention that attn-tui can see: no softmax over scores")
-    return result
+            reasons.append(str(error))
+    if found:
+        return Search(list(found.values()), example, reasons)
+    if reasons:
+        raise EngineError(reasons[0])
+    name = type(module).__name__
+    if example is None:
+        raise EngineError(f"{name} cannot be called by itself ({failure}); give example=, what to call it with")
+    raise EngineError(f"{name} computes no softmax attention that attn-tui can see: no softmax over scores")
 
 
 def _watched(
-    module: nn.Module, given: Example | None, may_see_nothing: bool
+    module: nn.Module, given: Example | None, *, may_see_nothing: bool
 ) -> tuple[Example | None, list[WatchedAttention], str]:
     """Call a module until a call goes through and attention is seen in it."""
     failure, called = "nothing to call it with was found", None
     for example in [given] if given is not None else _examples(module):
-        watch = AttentionWatch()
         try:
-            with torch.no_grad(), watch.watching(module):
+            with torch.no_grad(), AttentionWatch().watching(module) as watch:
                 module(*example.args, **example.kwargs)
         except Exception as error:  # whatever a person's own code raises
             failure = " ".join(str(error).split())[:200] or type(error).__name__
@@ -170,36 +170,55 @@ def _followed(attention: WatchedAttention, paths: Mapping[nn.Module, str]) -> Fo
 
 
 def _of_traced(path: str, call: ModuleCall, traced: TracedHeads) -> FoundAttention:
-    weights, biases = dict[str, Taker](), dict[str, Taker]()
-    for matrix, rows in (("Q", traced.query), ("K", traced.key), ("V", traced.value), ("O", traced.output)):
-        parts = [(each.weight, places) for each, places in zip(rows.projections, rows.places, strict=True)]
-        weights[matrix] = partial(_taken_together, parts, int(matrix == "O"))
-        own = [(each.bias, places) for each, places in zip(rows.projections, rows.places, strict=True)]
-        present = [(bias, places) for bias, places in own if bias is not None]
-        if matrix == "O" and present:
-            biases[matrix] = present[0][0].detach
-        elif len(present) == len(own):
-            biases[matrix] = partial(_taken_together, present, 0)
+    rows = {"Q": traced.query, "K": traced.key, "V": traced.value, "O": traced.output}
+    biases = {matrix: _bias_of(each, is_output=matrix == "O") for matrix, each in rows.items()}
     is_square = traced.weights.shape[-1] == traced.weights.shape[-2]
     later = traced.weights.triu(1) if is_square else traced.weights
     return FoundAttention(
-        path, call.module, weights, biases,
+        path, call.module,
+        weights={matrix: _weight_of(each, dim=int(matrix == "O")) for matrix, each in rows.items()},
+        biases={matrix: taker for matrix, taker in biases.items() if taker is not None},
         heads=len(traced.query.places), key_value_heads=len(traced.key.places),
         looks_back_only=not bool(later.any()),
         reads_elsewhere=_reads_elsewhere(call, traced),
-        marks=traced.marks() + (("query/key bias",) if {"Q", "K"} & biases.keys() else ()),
+        marks=("query/key bias",) if biases["Q"] or biases["K"] else (),
+        observed=traced.observed(call.module),
     )  # fmt: skip
 
 
-def _of_pytorch(path: str, module: nn.MultiheadAttention, is_encoder: bool) -> FoundAttention:
+def _weight_of(rows: HeadRows, dim: int) -> Taker:
+    """Take every head's rows or columns and put them one after the other."""
+    return partial(_together, [each.weight for each in rows.projections], rows.places, dim)
+
+
+def _bias_of(rows: HeadRows, *, is_output: bool) -> Taker | None:
+    """Take a projection's bias likewise, that of the output projection whole; None where it has none."""
+    biases = [each.bias for each in rows.projections if each.bias is not None]
+    if is_output:
+        return biases[0].detach if biases else None
+    return partial(_together, biases, rows.places, 0) if len(biases) == len(rows.projections) else None
+
+
+def _together(parameters: list[Tensor], places: Tensor, dim: int) -> Tensor:
+    """Take places out of each parameter as it is now, and put them one after the other."""
+    if all(parameter is parameters[0] for parameter in parameters):
+        return _taken(parameters[0], dim, places.flatten())
+    return torch.cat([_taken(parameter, dim, own) for parameter, own in zip(parameters, places, strict=True)], dim)
+
+
+def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
+    """Take rows or columns out of a parameter as it is now."""
+    return parameter.detach().index_select(dim, places.to(parameter.device))
+
+
+def _of_pytorch(path: str, module: nn.MultiheadAttention, *, is_encoder: bool) -> FoundAttention:
     """Take PyTorch's own multi-head attention apart, which keeps its projections fused unless their widths differ."""
     width, heads = module.embed_dim, module.num_heads
     weights, biases = dict[str, Taker](), dict[str, Taker]()
     for order, matrix in enumerate("QKV"):
         places = torch.arange(order * width, (order + 1) * width)
         separate = getattr(module, f"{matrix.lower()}_proj_weight", None)
-        fused = partial(_taken, module.in_proj_weight, 0, places)
-        weights[matrix] = fused if separate is None else separate.detach
+        weights[matrix] = partial(_taken, module.in_proj_weight, 0, places) if separate is None else separate.detach
         if module.in_proj_bias is not None:
             biases[matrix] = partial(_taken, module.in_proj_bias, 0, places)
     weights["O"] = module.out_proj.weight.detach
@@ -214,24 +233,12 @@ def _of_pytorch(path: str, module: nn.MultiheadAttention, is_encoder: bool) -> F
 
 def _reads_elsewhere(call: ModuleCall, traced: TracedHeads) -> bool:
     """Say whether keys are of another sequence than queries: of another length, or of another argument."""
-    read, other = traced.query.read, traced.key.read
+    read, other = traced.query.projections[0].read, traced.key.projections[0].read
     if read.shape[0] != other.shape[0]:
         return True
     given = [each for each in (*call.args, *call.kwargs.values()) if isinstance(each, Tensor) and each.ndim > 1]
     sequences = {id(each) for each in given if each.is_floating_point() and each.shape[-1] == other.shape[-1]}
     return len(sequences) > 1 and (read.shape != other.shape or not torch.allclose(read, other))
-
-
-def _taken_together(parts: list[tuple[Tensor, Tensor]], dim: int) -> Tensor:
-    """Take every head's rows or columns and put them one after the other."""
-    if all(parameter is parts[0][0] for parameter, _ in parts):
-        return _taken(parts[0][0], dim, torch.cat([places for _, places in parts]))
-    return torch.cat([_taken(parameter, dim, places) for parameter, places in parts], dim)
-
-
-def _taken(parameter: Tensor, dim: int, places: Tensor) -> Tensor:
-    """Take rows or columns out of a parameter as it is now."""
-    return parameter.detach().index_select(dim, places.to(parameter.device))
 
 
 def layer_numbers(paths: list[str]) -> Iterator[int]:
@@ -244,32 +251,23 @@ def layer_numbers(paths: list[str]) -> Iterator[int]:
 def _examples(module: nn.Module) -> Iterator[Example]:
     """Make up arguments: token ids for what looks words up, else vectors of the widths that its parts read."""
     generator = torch.Generator().manual_seed(0)
+    parts = list(module.modules())
+    like = next(module.parameters(), torch.zeros(1))
+    has_tokens_first = any(isinstance(each, nn.MultiheadAttention) and not each.batch_first for each in parts)
+
+    def vectors(width: int) -> Tensor:
+        x = torch.randn(1, LENGTH, width, generator=generator).to(like)
+        return x.transpose(0, 1) if has_tokens_first else x
+
     if isinstance(module, nn.MultiheadAttention):
-        yield _example_of_pytorch(module, generator)
-    first = next(module.parameters(), torch.zeros(1))
+        yield Example(tuple(map(vectors, (module.embed_dim, module.kdim, module.vdim))))
     taken = inspect.signature(module.forward).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = max(1, sum(each.default is each.empty and each.kind in positional for each in taken))
-    for table in dict.fromkeys(each.num_embeddings for each in module.modules() if isinstance(each, nn.Embedding)):
-        ids = torch.randint(table, (1, LENGTH), generator=generator).to(first.device)
-        yield Example((ids,) * required, {})
-    has_tokens_first = any(
-        isinstance(each, nn.MultiheadAttention) and not each.batch_first for each in module.modules()
-    )
+    for table in dict.fromkeys(each.num_embeddings for each in parts if isinstance(each, nn.Embedding)):
+        yield Example((torch.randint(table, (1, LENGTH), generator=generator).to(like.device),) * required)
     for width in dict.fromkeys(_widths(module)):
-        x = torch.randn(1, LENGTH, width, generator=generator).to(first)
-        for form in (x, x.transpose(0, 1))[:: -1 if has_tokens_first else 1]:
-            yield Example((form,) * required, {})
-
-
-def _example_of_pytorch(module: nn.MultiheadAttention, generator: torch.Generator) -> Example:
-    query, key, value = (
-        torch.randn(1, LENGTH, width, generator=generator).to(module.out_proj.weight)
-        for width in (module.embed_dim, module.kdim, module.vdim)
-    )
-    if module.kdim == module.vdim:
-        key = value = query if module.kdim == module.embed_dim else key
-    return Example(tuple(each if module.batch_first else each.transpose(0, 1) for each in (query, key, value)), {})
+        yield Example((vectors(width),) * required)
 
 
 def _widths(module: nn.Module) -> Iterator[int]:

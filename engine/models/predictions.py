@@ -124,9 +124,7 @@ class Predictor:
         inputs = self._reader.inputs(sentence)
         read = inputs.get("decoder_input_ids", inputs["input_ids"])
         count = read.shape[1]
-        position = count - 1 if position is None else position
-        if not 0 <= position < count:
-            raise EngineError(f"the sentence has no token {position}: its tokens are 0 to {count - 1}")
+        position = checked_position(position, count)
         if mask is not None:
             read[0, position] = mask
         return Asked(sentence, inputs, self.words.texts(read[0].tolist()), position)
@@ -277,6 +275,19 @@ class Predictor:
         raise EngineError(
             f"'{text}' is not one token of {self.name}; give one as predictions lists it, or # and its id"
         )
+
+
+def checked_position(position: int | None, tokens: int) -> int:
+    """Give the position of a token of a sentence, the last unless it is named.
+
+    Raises
+    ------
+    EngineError : when the sentence has no such token.
+    """
+    place = tokens - 1 if position is None else position
+    if not 0 <= place < tokens:
+        raise EngineError(f"the sentence has no token {place}: its tokens are 0 to {tokens - 1}")
+    return place
 
 
 def _logits(result: Any) -> Tensor:
