@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -270,13 +272,38 @@ def test_a_file_of_an_earlier_version_is_not_believed(tmp_path: Path, monkeypatc
     assert cache.load("decoder-0-heads") is None
 
 
-def test_a_folder_in_the_place_of_a_file_counts_as_absent(tiny_model: TinyModel) -> None:
+@pytest.mark.parametrize("instead", ["pipe", "folder", "link to a device"])
+def test_what_is_no_file_in_the_cache_counts_as_absent_and_nobody_waits_for_it(
+    instead: str, tiny_model: TinyModel
+) -> None:
     folder = tiny_model("llama")
     computed = spectra(folder)
     for file in kept():
         file.unlink()
-        file.mkdir()
+        {"pipe": os.mkfifo, "folder": os.mkdir, "link to a device": lambda place: place.symlink_to("/dev/zero")}[
+            instead
+        ](file)
     assert_same(spectra(folder), computed)
+    if instead != "folder":
+        assert {file.name for file in kept()} >= {"decoder-0-heads"}, "a file has its place again"
+
+
+def test_half_written_files_of_programs_that_were_killed_are_deleted_at_the_next_start(tmp_path: Path) -> None:
+    SpectraCache(tmp_path, "model").save("decoder-0-heads", {"Q": np.zeros(10)})
+    (folder,) = tmp_path.glob("spectra-*/*")
+    writer = "import sys, time\nfrom pathlib import Path\nfrom engine.store.files import replaced_file\n"
+    writer += "with replaced_file(Path(sys.argv[1])) as partial:\n"
+    writer += "    partial.write_text('half')\n    print(partial, flush=True)\n    time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", writer, folder / "x"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        partial = Path(process.stdout.readline().strip())
+        SpectraCache(tmp_path, "another")
+        assert partial.exists(), "who writes it is alive"
+        process.kill()
+    assert partial.exists()
+    SpectraCache(tmp_path, "another")
+    assert not partial.exists()
+    assert (folder / "decoder-0-heads").exists()
 
 
 def test_a_hub_models_cache_is_keyed_by_its_commit(hub: FakeHub, tiny_model: TinyModel) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.store.files import replaced_file
+from engine.store.files import remove_abandoned, replaced_file
 from engine.values.spectra import FloatArray
 
 MATHEMATICS_VERSION = 6
@@ -72,8 +72,8 @@ class SpectraCache:
     """Arrays by name, for one model whose content is known by an identity.
 
     A file is complete or absent, and one that is damaged, or was another model's or another layer's, counts as absent,
-    so that several programs may read and write the same ones. A disk that cannot be written to only makes the next run
-    slower, and is told of once.
+    so that several programs may read and write the same ones. Parts of files that killed programs left are deleted at
+    the start. A disk that cannot be written to only makes the next run slower, and is told of once.
 
     Parameters
     ----------
@@ -93,6 +93,8 @@ class SpectraCache:
         self._of = f"{version} {identity}"
         self._directory = root / version / key
         self._until_trimmed = 0
+        for folder in root.glob("spectra-*/*"):
+            remove_abandoned(folder)
 
     @property
     def is_there(self) -> bool:
@@ -103,6 +105,8 @@ class SpectraCache:
         """Read the arrays kept under a name, or None."""
         file = self._directory / name
         try:
+            if not file.is_file():  # nobody waits for a pipe, or reads a device to its end
+                return None
             arrays = unpack(file.read_bytes(), f"{self._of} {name}")
             os.utime(file, ns=(time.time_ns(), file.stat().st_mtime_ns))  # many file systems do not note who reads
         except Exception:  # what somebody else has written there may be almost anything
@@ -114,7 +118,10 @@ class SpectraCache:
         packed = pack(arrays, f"{self._of} {name}")
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with replaced_file(self._directory / name) as partial:
+            file = self._directory / name
+            if file.exists() and not file.is_file():
+                file.unlink()
+            with replaced_file(file) as partial:
                 partial.write_bytes(packed)
         except OSError as error:
             if not self._has_told:

@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_config_path, user_log_path, user_state_path
@@ -49,7 +49,7 @@ def replaced_file(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    partial = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         yield partial
         if path.exists():
@@ -58,6 +58,25 @@ def replaced_file(path: Path) -> Iterator[Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Delete the parts that `replaced_file` gave to programs which have ended since."""
+    for partial in folder.glob(".*.*-*.part"):
+        process = partial.name.split(".")[-2].partition("-")[0]
+        if process.isdecimal() and not _is_running(int(process)):
+            with suppress(OSError):
+                partial.unlink()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # another person's
+        pass
+    return True
 
 
 @contextmanager
