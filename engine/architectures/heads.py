@@ -22,54 +22,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FirstStep:
-    """From the residual stream to a latent, and the norm that is applied to it.
-
-    The norm divides a token's latent by its size, which depends on the token, and multiplies it by a gain, which does
-    not. Only the gain can be part of a matrix; heads read through a norm carry a mark that says so.
-
-    Attributes
-    ----------
-    down : (rank + shared, d_model); its last rows skip the norm, and are a part of the key that all heads share.
-    gain : (rank,)
-    bias : (rank + shared,), or None.
-    """
-
-    down: Tensor
-    gain: Tensor
-    bias: Tensor | None
-
-    def then(self, up: Tensor, up_bias: Tensor | None, *, with_shared: bool) -> tuple[Tensor, Tensor | None]:
-        """Compose it with the second step: ``up · diag(gain) · down``, in float64 (DeepSeek-AI 2024, equations 9–17).
-
-        Parameters
-        ----------
-        up : (heads, rows, rank)
-        up_bias : (heads, rows), or None.
-        with_shared : whether every head's rows go on with the shared ones.
-
-        Returns
-        -------
-        weight : (heads, rows [+ shared], d_model)
-        bias : (heads, rows [+ shared]), or None where neither step has one.
-        """
-        rank = len(self.gain)
-        scaled = up.double() * self.gain.double()
-        weight = scaled @ self.down[:rank].double()
-        bias = None if up_bias is None else up_bias.double()
-        if self.bias is not None:
-            through = scaled @ self.bias[:rank].double()
-            bias = through if bias is None else through + bias
-        if with_shared and len(self.down) > rank:
-            shared = self.down[rank:].double()
-            weight = torch.cat([weight, shared.expand(len(up), -1, -1)], 1)
-            if bias is not None:
-                tail = torch.zeros(len(shared)) if self.bias is None else self.bias[rank:]
-                bias = torch.cat([bias, tail.to(bias).expand(len(up), -1)], 1)
-        return weight, bias
-
-
-@dataclass(frozen=True)
 class LayerWeights:
     """The attention weights of one layer, cut by head, in the layout for ``y = x Wᵀ + b``.
 
@@ -114,9 +66,19 @@ class LayerWeights:
 
     def copied(self) -> LayerWeights:
         """Copy what is cut out of larger tensors in memory, so that these can be let go of."""
-        parts = {name: getattr(self, name) for name in ("query", "key", "value", "output", "gate")}
-        copies = {name: part.clone() for name, part in parts.items() if part is not None and _is_cut_out(part)}
-        return replace(self, **copies, circuits=None if self.circuits is None else self.circuits.copied())
+
+        def copied(part: Tensor) -> Tensor:
+            return part.clone() if part.untyped_storage().nbytes() > part.numel() * part.element_size() else part
+
+        return replace(
+            self,
+            query=copied(self.query),
+            key=copied(self.key),
+            value=copied(self.value),
+            output=copied(self.output),
+            gate=None if self.gate is None else copied(self.gate),
+            circuits=None if self.circuits is None else self.circuits.copied(),
+        )
 
     def of_head(self, head: int) -> dict[str, Tensor]:
         """Name one head's arrays: ``W_Q`` to ``W_O``, and ``b_Q`` to ``b_O`` where the model has them."""
@@ -189,15 +151,14 @@ class StoredLayer:
         epsilons: dict[str, FloatArray] = {}
         for matrix, wanted in (("Q", heads), ("K", shared), ("V", shared)):
             if matrix not in matrices:
-                rows, columns = outline.shape(matrix, False)
-                parts[matrix] = _nothing(len(wanted), rows, columns)
+                parts[matrix] = _nothing(len(wanted), *outline.shape(matrix, False))
                 continue
-            weight = self._finite(self._stored[module.weights[matrix]](partial(_heads, module, matrix, wanted)))
+            weight = self._finite(self._stored[module.weights[matrix]](partial(_rows, module, matrix, wanted)))
             epsilons[matrix] = self._epsilon(matrix, weight)
             bias = self._bias(matrix)
-            bias = None if bias is None else _rows(module, bias, matrix, wanted)
+            bias = None if bias is None else _rows(module, matrix, wanted, bias)
             if matrix in module.latents:
-                weight, bias = self._first_step(matrix).then(weight, bias, with_shared=matrix == "K")
+                weight, bias = self._with_first_step(matrix, weight, bias)
             parts[matrix] = weight
             biases |= {} if bias is None else {matrix: bias}
         if "O" in matrices:
@@ -245,11 +206,37 @@ class StoredLayer:
         name = self._module.biases.get(matrix)
         return None if name is None else self._finite(self._stored[name](whole)).flatten()
 
-    def _first_step(self, matrix: str) -> FirstStep:
-        """Give the first step of a projection that takes two."""
+    def _with_first_step(self, matrix: str, up: Tensor, up_bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Compose a projection's two steps: ``up · diag(gain) · down``, in float64 (DeepSeek-AI 2024, equations 9–17).
+
+        The norm between them divides a token's latent by its size, which depends on the token, and multiplies it by a
+        gain, which does not. Only the gain can be part of a matrix; the heads carry a mark that says so. The last rows
+        of the keys' first step skip the norm: all heads share them, behind their own.
+
+        Parameters
+        ----------
+        up, up_bias : (heads, rows, rank) and (heads, rows), or None.
+
+        Returns
+        -------
+        (heads, rows [+ shared], d_model), and (heads, rows [+ shared]), or None where neither step has a bias.
+        """
         names = self._module.latents[matrix]
-        down, norm = (self._finite(self._stored[name](whole)) for name in (names.down, names.norm))
-        return FirstStep(down, norm, None if names.bias is None else self._finite(self._stored[names.bias](whole)))
+        down, gain = (self._finite(self._stored[name](whole)).double() for name in (names.down, names.norm))
+        down_bias = None if names.bias is None else self._finite(self._stored[names.bias](whole)).double()
+        rank = len(gain)
+        scaled = up.double() * gain
+        weight = scaled @ down[:rank]
+        bias = None if up_bias is None else up_bias.double()
+        if down_bias is not None:
+            through = scaled @ down_bias[:rank]
+            bias = through if bias is None else through + bias
+        if matrix == "K":
+            weight = torch.cat([weight, down[rank:].expand(len(up), -1, -1)], 1)
+            if bias is not None:
+                tail = bias.new_zeros(len(down) - rank) if down_bias is None else down_bias[rank:]
+                bias = torch.cat([bias, tail.expand(len(up), -1)], 1)
+        return weight, bias
 
     def _output(self, heads: range) -> Tensor:
         """Cut out columns of the output projection, by head: (heads, d_output, value_head_dim)."""
@@ -318,11 +305,6 @@ def _are_bfloat16(head: Tensor) -> bool:
     return not any(bool((rows.bfloat16() != rows).any()) for rows in (head[:1], head))
 
 
-def _is_cut_out(part: Tensor) -> bool:
-    """Say whether a tensor is part of a larger one in memory."""
-    return part.untyped_storage().nbytes() > part.numel() * part.element_size()
-
-
 def _floating(name: str, cut: Cut) -> Cut:
     """Refuse a tensor that is stored in another form than as numbers."""
     dtype = cut(lambda stored: stored.reshape(-1)[:0]).dtype
@@ -334,11 +316,6 @@ def _floating(name: str, cut: Cut) -> Cut:
 def _in_parts(cut: Cut) -> Iterator[Tensor]:
     """Go through the numbers of a stored tensor, `PART` at a time."""
     yield from cut(whole).reshape(-1).split(PART)
-
-
-def _heads(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -> Tensor:
-    """Take the queries, keys or values of some heads out of a stored projection."""
-    return _rows(module, _matrix(module, matrix, stored), matrix, wanted)
 
 
 def _matrix(module: AttentionModule, matrix: str, stored: Tensor) -> Tensor:
@@ -356,8 +333,14 @@ def _in_groups(stored: Tensor, width: int) -> Tensor:
     return dense
 
 
-def _rows(module: AttentionModule, stored: Tensor, matrix: str, wanted: range) -> Tensor:
-    """Take rows of the queries, keys or values, by head: (rows, ...) to (heads wanted, head_dim, ...)."""
+def _rows(module: AttentionModule, matrix: str, wanted: range, stored: Tensor) -> Tensor:
+    """Take the rows of some heads' queries, keys or values out of a projection, or out of its bias (rows,).
+
+    Returns
+    -------
+    (heads wanted, head_dim, ...)
+    """
+    stored = stored if stored.ndim == 1 else _matrix(module, matrix, stored)
     outline, layout = module.outline, module.rule.layout
     heads = outline.heads if matrix == "Q" else outline.key_value_heads
     width = outline.value_head_dim if matrix == "V" else outline.head_dim
