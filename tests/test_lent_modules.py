@@ -164,6 +164,14 @@ def test_ranks_follow_weights_that_change() -> None:
     assert after == pytest.approx(3 * before)
 
 
+def test_what_a_projection_keeps_beside_its_weight_is_said() -> None:
+    config: Any = tiny_models.configuration("llama")
+    model = transformers.LlamaForCausalLM(config)
+    attention: Any = model.model.layers[0].self_attn
+    attention.q_proj.extra = nn.Parameter(torch.ones(3))
+    assert "q_proj keeps extra" in " ".join(engine.open_module(model).outline.notes)
+
+
 def test_maps_follow_weights_that_change() -> None:
     model = Speaker(FusedCausal)
     opened = engine.open_module(model)

@@ -28,11 +28,15 @@ class Packed(nn.Module):
             "loss beside": {"loss": logits.sum(), "logits": logits},
             "last alone": (logits[:, -1:], None),
             "stream beside": (logits, self.inner.words(ids)),
+            "probabilities": logits.softmax(-1),
+            "none below zero": logits - logits.min(),
         }
         return forms.get(self.form, (logits, logits.softmax(-1)))
 
 
-@pytest.mark.parametrize("form", ["plain", "loss beside", "last alone", "stream beside"])
+@pytest.mark.parametrize(
+    "form", ["plain", "loss beside", "last alone", "stream beside", "probabilities", "none below zero"]
+)
 def test_what_returns_logits_has_predictions(form: str) -> None:
     torch.manual_seed(0)
     model = Speaker(FusedCausal) if form == "plain" else Packed(form)

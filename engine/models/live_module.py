@@ -56,6 +56,9 @@ SEPARATE = Rule("Q", "K", "V", "O")
 EXAMPLE = "example"
 """The sentence that stands for what a module was called with, where it reads vectors and no tokens."""
 
+OF_ONE = 1e-2
+"""How far the sum of probabilities may be from one, in the 16 bits that they may have been computed in."""
+
 
 class ModuleSource:
     """A module whose heads are those of its parameters as they are now; nothing of it is changed.
@@ -90,7 +93,9 @@ class ModuleSource:
         by_rules: EngineError | None = None
         if isinstance(self.module, transformers.PreTrainedModel):
             try:
-                return read_anatomy(self._name, IN_MEMORY, self.settings(), self.tensors.entries)
+                anatomy = read_anatomy(self._name, IN_MEMORY, self.settings(), self.tensors.entries)
+                notes = (*anatomy.outline.notes, *_parameters_left_out(self.module, anatomy))
+                return replace(anatomy, outline=replace(anatomy.outline, notes=notes))
             except EngineError as error:
                 by_rules = error
         try:
@@ -190,6 +195,19 @@ def _as_example(given: Any) -> Example | None:
     if isinstance(given, dict):
         return Example((), given)
     return Example(given if isinstance(given, tuple) else (given,), {})
+
+
+def _parameters_left_out(module: nn.Module, anatomy: Anatomy) -> list[str]:
+    """Name a projection that keeps more than a weight and a bias, of which the heads know nothing."""
+    parts = dict(module.named_modules())
+    paths = {name.removesuffix(".weight") for each in anatomy.modules.values() for name in each.weights.values()}
+    others = [
+        (path, name)
+        for path in sorted(paths & parts.keys())
+        for name, _ in parts[path].named_parameters()
+        if name not in ("weight", "bias")
+    ]
+    return [f"{path} keeps {name} beside its weight, which is not in its heads' matrices" for path, name in others[:1]]
 
 
 def _weight(found: FoundAttention, matrix: str) -> str:
@@ -376,7 +394,8 @@ class ModuleReader(MapReader):
         """Take the logits at a token out of what the module returned, told by their shape: (vocabulary,) float32.
 
         They are the one tensor of one sentence that is as wide as an embedding has rows, and not as wide as the stream
-        that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on.
+        that heads read. It is of all tokens, or of the last alone, as some modules are written that are to go on. Where
+        it holds probabilities already, their logarithms are the logits.
         """
         streams = {width for layer in self.outline.layers for width in (layer.d_model, layer.d_output)}
         tables = {each.num_embeddings for each in self._model.modules() if isinstance(each, nn.Embedding)} - streams
@@ -400,7 +419,7 @@ class ModuleReader(MapReader):
         own = logits[-1 if len(logits) == 1 else position].float().cpu()
         if bool(own.isnan().any()):
             raise EngineError(f"the logits that {self._name} gives here are NaN, nothing is predicted")
-        return own
+        return own.log() if bool((own >= 0).all()) and abs(float(own.sum()) - 1) < OF_ONE else own
 
     def gather(self, layer: Head, array: MapArray, check: Callable[[], None]) -> Tokens:
         """See the maps of one layer by calling its attention once more."""
